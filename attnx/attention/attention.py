@@ -1,8 +1,8 @@
-"""Attention itself: a scorer, a scope and a normalizer composed; the query is made by its caller."""
+"""Attention with one head, composed of a scorer, a scope and a normalizer."""
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -20,58 +20,44 @@ from attnx.attention.protocols import (
     ScopeMask,
     Scorer,
 )
-from attnx.errors import UserError
-from attnx.registry import Positive, Probability, Size, register
 
 
-@register("attention", "standard")
 class Attention(nn.Module):
-    """Read a memory: score it, say what may be read, normalize, and sum the values by their weights.
+    """Attention with one head: a scorer, a scope and a normalizer; :func:`attnx.attention.build` builds it by name.
 
     Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
-    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
-    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1
-    there are so many of it side by side, each with parts of its own over narrower projections of query and memory
-    (:mod:`attnx.attention.multi_head`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
-    ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; what is larger is
-    computed in chunks, and again for the gradients.
+    Queries are projected to the memory's width if the scorer needs equal widths and they differ.
 
-    >>> from attnx.attention import build
-    >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
-    >>> memory = attention.make_memory(torch.ones(2, 5, 26))
-    >>> read = attention(torch.ones(2, 3, 13), memory, need_weights=True)
-    >>> read.context.shape, read.weights.shape
-    (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
+    Args:
+        scorer: scores queries and keys.
+        scope: masks positions.
+        normalizer: maps scores to weights.
+        query_size: width of the queries.
+        memory_size: width of the memory's states.
+        dropout: share of the weights dropped while training.
+        chunk_mib: how many MiB the hidden layers of scores may take at a time after ``accel.enable``.
     """
+
+    num_heads = 1
 
     def __init__(
         self,
         scorer: Scorer | HistoryScorer,
         scope: Scope,
         normalizer: Normalizer,
-        query_size: Size,
-        memory_size: Size,
-        projection: Literal["auto", "never"] = "auto",
-        dropout: Probability = 0.0,
-        heads: Positive = 1,
-        schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
-        chunk_mib: Positive = 64,
+        query_size: int,
+        memory_size: int,
+        dropout: float = 0.0,
+        chunk_mib: int = 64,
     ) -> None:
         super().__init__()
         self.scorer, self.scope, self.normalizer = scorer, scope, normalizer
-        unlike = bool(scorer.requires_equal_dims) and query_size != memory_size
-        if unlike and projection == "never":
-            raise UserError(
-                f"the scorer {type(scorer).__name__.lower()} needs equal widths, but the query has {query_size} and "
-                f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
-            )
-        self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
+        needs_projection = bool(scorer.requires_equal_dims) and query_size != memory_size
+        self.project = nn.Linear(query_size, memory_size, bias=False) if needs_projection else nn.Identity()
         self.query_size, self.memory_size = query_size, memory_size
-        self.dropout = dropout
-        self.heads = 1  # where there are more, `MultiHeadAttention` holds one of these for each
-        self.chunk_mib = chunk_mib
+        self.dropout, self.chunk_mib = dropout, chunk_mib
 
     @property
     def needs_history(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
-from attnx.registry import PartSpec
+from attnx.registry import PartSpec, Positive, Probability, register
 
 PartChoice = PartSpec | nn.Module
 
@@ -59,7 +59,7 @@ def build(
 def build_attention(
     scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> Attention | MultiHeadAttention:
-    """Build the parts and what composes them.
+    """Build the parts and the attention that they compose.
 
     Args:
         scorer: as in :func:`build`.
@@ -68,20 +68,56 @@ def build_attention(
         sizes: the widths of queries, memory and values.
         knobs: those of the ``attention`` node.
     """
-    if knobs.get("heads", 1) == 1:
+    parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer, "sizes": sizes}
+    attention: Attention | MultiHeadAttention = registry.build("attention", {"name": "standard", **knobs}, **parts)
+    return attention
+
+
+@register("attention", "standard")
+def build_standard(
+    scorer: PartChoice,
+    scope: PartChoice,
+    normalizer: PartChoice,
+    sizes: tuple[int, int, int],
+    projection: Literal["auto", "never"] = "auto",
+    dropout: Probability = 0.0,
+    heads: Positive = 1,
+    chunk_mib: Positive = 64,
+) -> Attention | MultiHeadAttention:
+    """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
+
+    Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
+    Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
+
+    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
+    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. ``heads`` above 1 attend
+    side by side, each with its own parts over narrower projections of query and memory
+    (:mod:`attnx.attention.multi_head`). ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with
+    ``accel=auto``; larger ones are computed in chunks, and again for the gradients.
+
+    >>> import torch
+    >>> from attnx.attention import build
+    >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
+    >>> memory = attention.make_memory(torch.ones(2, 5, 26))
+    >>> output = attention(torch.ones(2, 3, 13), memory, need_weights=True)
+    >>> output.context.shape, output.weights.shape
+    (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
+    """
+    knobs = {"projection": projection, "dropout": dropout, "chunk_mib": chunk_mib}
+    if heads == 1:
         return _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
-    return build_multi_head(scorer, scope, normalizer, sizes, knobs)
+    return build_multi_head(scorer, scope, normalizer, sizes, {**knobs, "heads": heads})
 
 
 def build_multi_head(
     scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> MultiHeadAttention:
-    """As :func:`assemble`, with projections around the heads even if there is but one."""
+    """As :func:`build_attention`, with projections around the heads even if there is but one."""
     query_size, memory_size, values_size = sizes
     heads = knobs.get("heads", 1)
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
-    # Copied, so that heads which are given an instance do not share its parameters.
+    # Copied, so that heads which are built from an instance do not share its parameters.
     single_heads = (
         _build_single(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads)
     )
@@ -96,20 +132,20 @@ def _build_single(
     memory_size: int,
     knobs: Mapping[str, Any],
 ) -> Attention:
-    equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
-    parts = {
-        # A scorer that needs equal widths sees queries that were projected to the memory's.
-        "scorer": _build_part(
-            "scorer", scorer, query_size=memory_size if equal else query_size, memory_size=memory_size
-        ),
-        "scope": _build_part("scope", scope, query_size=query_size, memory_size=memory_size),
-        "normalizer": _build_part("normalizer", normalizer),
-    }
-    attention = registry.build(
-        "attention", {"name": "standard", **knobs}, query_size=query_size, memory_size=memory_size, **parts
-    )
-    assert isinstance(attention, Attention)
-    return attention
+    needs_equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
+    # A scorer that needs equal widths sees queries that were projected to the memory's.
+    scorer_size = memory_size if needs_equal else query_size
+    scorer_part: Any = _build_part("scorer", scorer, query_size=scorer_size, memory_size=memory_size)
+    scope_part: Any = _build_part("scope", scope, query_size=query_size, memory_size=memory_size)
+    normalizer_part: Any = _build_part("normalizer", normalizer)
+    is_refused = knobs.get("projection", "auto") == "never" and query_size != memory_size
+    if is_refused and scorer_part.requires_equal_dims:
+        raise UserError(
+            f"the scorer {type(scorer_part).__name__.lower()} needs equal widths, but the query has {query_size} and "
+            f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
+        )
+    options = {knob: knobs[knob] for knob in ("dropout", "chunk_mib") if knob in knobs}
+    return Attention(scorer_part, scope_part, normalizer_part, query_size, memory_size, **options)
 
 
 def _equal_widths(scorer: PartSpec) -> bool:

@@ -34,8 +34,8 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, heads: Iterable[Attention], query_size: int, memory_size: int, values_size: int) -> None:
         super().__init__()
-        self.each = nn.ModuleList(heads)
-        self.heads = len(self.each)
+        self.heads = nn.ModuleList(heads)
+        self.num_heads = len(self.heads)
         self.query = nn.Linear(query_size, memory_size, bias=False)
         self.keys = nn.Linear(memory_size, memory_size, bias=False)
         self.values = nn.Linear(values_size, values_size, bias=False)
@@ -51,29 +51,29 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def _heads(self) -> list[Attention]:
-        return list(self.each)  # type: ignore[arg-type]
+        return list(self.heads)  # type: ignore[arg-type]
 
     def make_memory(
         self,
         states: Tensor,
         present: Tensor | None = None,
         values: Tensor | None = None,
-        turn: Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> Memory:
         """As :meth:`Attention.make_memory`; keys (b, h, m, k) and values (b, h, m, v / h).
 
-        ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, turns what each
+        ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates what each
         head's scorer gets by its position.
         """
         check_states(states, present, values, self.keys.in_features)
         states, present, values = zero_padding(states, present, values)
         # The projections have no bias, so that what is absent stays zero.
-        projected = self._split(states, self.keys, turn)
+        projected = self._split(states, self.keys, rotation)
         if self.heads_are_parameter_free:
             keys = self._heads[0].scorer.project_keys(projected)
         else:
-            mine = zip(self._heads, projected.unbind(1), strict=True)
-            keys = torch.stack([head.scorer.project_keys(part) for head, part in mine], dim=1)
+            heads = zip(self._heads, projected.unbind(1), strict=True)
+            keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
         return Memory(keys, self._split(values, self.values), present, lengths=(states.shape[1],))
 
     def forward(
@@ -85,16 +85,16 @@ class MultiHeadAttention(nn.Module):
         history: AttentionHistory | None = None,
         need_weights: bool = False,
         dropout_mask: Tensor | None = None,
-        turn: Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`; weights, scores, mask (b, h, q, m) and history (b, h, m) are of every head.
 
-        ``turn`` is that of the queries, as for :meth:`make_memory`.
+        ``rotation`` is that of the queries, as for :meth:`make_memory`.
         """
         check_query(queries, memory, allowed, self.query.in_features)
         if steps is None:
             steps = torch.arange(queries.shape[1], device=queries.device)
-        projected = self._split(queries, self.query, turn)
+        projected = self._split(queries, self.query, rotation)
         output = self.attend_heads(
             AttentionInputs(projected, projected, memory, steps, allowed, history, dropout_mask, need_weights)
         )
@@ -114,7 +114,7 @@ class MultiHeadAttention(nn.Module):
         """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...)."""
 
         def repeat(part: Tensor) -> Tensor:
-            return part[:, None].expand(-1, self.heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
+            return part[:, None].expand(-1, self.num_heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
 
         keys, values, present, lengths = inputs.memory
         rows, query_count, allowed, steps = len(present), inputs.queries.shape[2], inputs.allowed, inputs.steps
@@ -132,17 +132,17 @@ class MultiHeadAttention(nn.Module):
         """(b * h, ...) -> (b, h, ...)."""
 
         def unfold(part: Tensor) -> Tensor:
-            unfolded: Tensor = part.unflatten(0, (-1, self.heads))  # type: ignore[no-untyped-call]
+            unfolded: Tensor = part.unflatten(0, (-1, self.num_heads))  # type: ignore[no-untyped-call]
             return unfolded
 
-        context, *others = (None if part is None else unfold(part) for part in output)
+        context, *optional = (None if part is None else unfold(part) for part in output)
         assert context is not None
-        return AttentionOutput(context, *others)
+        return AttentionOutput(context, *optional)
 
     def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with one head at a time."""
         memory, history, dropout_mask = inputs.memory, inputs.history, inputs.dropout_mask
-        reads = [
+        outputs = [
             head(
                 inputs.queries[:, i],
                 memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
@@ -154,20 +154,20 @@ class MultiHeadAttention(nn.Module):
             )
             for i, head in enumerate(self._heads)
         ]
-        context = torch.stack([read.context for read in reads], dim=1)
-        penalties = [read.penalty for read in reads if read.penalty is not None]
+        context = torch.stack([output.context for output in outputs], dim=1)
+        penalties = [output.penalty for output in outputs if output.penalty is not None]
         penalty = torch.stack(penalties).mean(0) if penalties else None
         if not inputs.need_weights:
             return AttentionOutput(context, penalty=penalty)
-        weights = torch.stack([read.weights for read in reads], dim=1)
-        return AttentionOutput(context, weights, torch.stack([read.scores for read in reads], dim=1), penalty)
+        weights = torch.stack([output.weights for output in outputs], dim=1)
+        return AttentionOutput(context, weights, torch.stack([output.scores for output in outputs], dim=1), penalty)
 
-    def _split(self, states: Tensor, by: nn.Linear, turn: Tensor | None = None) -> Tensor:
-        """(b, m, ...) -> (b, h, m, width / h), projected, and turned by its positions if it is to be."""
+    def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
+        """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""
         # Shapes in full: a memory may be empty, and a traced one of any length.
-        shape = states.shape[0], states.shape[1], self.heads, by.out_features // self.heads
-        each = by(states).view(shape).transpose(1, 2)
-        return each if turn is None else apply_rope(each, turn[:, :, None])
+        shape = states.shape[0], states.shape[1], self.num_heads, by.out_features // self.num_heads
+        split = by(states).view(shape).transpose(1, 2)
+        return split if rotation is None else apply_rope(split, rotation[:, :, None])
 
 
 def head_width(heads: int, size: int, what: str) -> int:

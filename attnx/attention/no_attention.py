@@ -27,7 +27,7 @@ class NoAttention(nn.Module):
     dropout = 0.0
     needs_history = False
     is_distribution = False
-    heads = 1
+    num_heads = 1
 
     def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""

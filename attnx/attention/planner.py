@@ -83,7 +83,7 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
         reasons["attend_then_run"] = _known_reason(inputs)
     admitted.append("step_by_step")
     if requested not in ("auto", *admitted):
-        raise UserError(f"attention.schedule={requested} is not possible: {_why_not(inputs, feed, loop)}")
+        raise UserError(f"model.schedule={requested} is not possible: {_why_not(inputs, feed, loop)}")
     schedule = next(name for name in admitted if requested in ("auto", name))
     return Plan(schedule, feed, tuple(admitted), reasons[schedule])
 

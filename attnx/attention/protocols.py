@@ -113,12 +113,12 @@ class AttentionModule(Protocol):
     """Attends to a memory: :class:`attnx.attention.Attention`, several heads of it, or no attention.
 
     Attributes:
-        heads: how many attend side by side; weights have an axis of them if there are several.
+        num_heads: number of heads; weights have an axis of them if there are several.
         dropout: share of the weights dropped while training.
         needs_history: whether the scorer reads earlier weights.
     """
 
-    heads: int
+    num_heads: int
     dropout: float
 
     @property

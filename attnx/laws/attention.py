@@ -247,7 +247,7 @@ def heads_are_independent_attentions(parts: Parts) -> None:
     halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
     outputs = [
         attend(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
-        for i, (head, half) in enumerate(zip(both.each, halves, strict=True))
+        for i, (head, half) in enumerate(zip(both.heads, halves, strict=True))
     ]
     joined = both.out(torch.cat([output.context for output in outputs], -1))
     require_close(output.context, joined, "", "the joined context is not that of the heads")

@@ -129,7 +129,10 @@ def test_keys_can_be_words() -> None:
     [
         (["task=g2p"], "model=entity answers questions about stories, but task=g2p has none; use task=qa"),
         (["attention=none"], "attention=none"),
-        (["attention.schedule=step_by_step"], "attention.schedule=step_by_step"),
+        (
+            ["model.schedule=step_by_step"],
+            "the chosen model has no knob 'schedule'; it belongs to model=history, pointer, seq2seq",
+        ),
         (["scope=local"], "scope=local: slots have no order"),
         (["scope=history"], "scope=history"),
         (["scope.sources=[encoder,decoder]"], "no decoder states"),

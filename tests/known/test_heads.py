@@ -44,7 +44,7 @@ def test_two_heads_are_two_attentions() -> None:
     both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)
     queries, states, values = torch.randn(2, 3, 5), torch.randn(2, 7, 14), torch.randn(2, 7, 22)
     contexts = []
-    for i, part in enumerate(both.each):
+    for i, part in enumerate(both.heads):
         alone = build(scorer=part.scorer, scope="local", query_size=7, memory_size=7)
         memory = alone.make_memory(
             states @ both.keys.weight[7 * i : 7 * i + 7].T, values=values @ both.values.weight[11 * i : 11 * i + 11].T
@@ -79,7 +79,7 @@ def test_dropout_falls_on_each_head_by_itself() -> None:
 def test_each_head_learns_by_itself() -> None:
     """Named or given as an instance, a scorer's parameters are not shared among heads."""
     for scorer in ("additive", Additive(7, 7)):
-        first, second = build(scorer=scorer, heads=2, query_size=5, memory_size=14).each
+        first, second = build(scorer=scorer, heads=2, query_size=5, memory_size=14).heads
         assert first.scorer.v is not second.scorer.v
 
 

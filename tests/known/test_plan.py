@@ -59,7 +59,7 @@ def test_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
     for schedule in admitted:
         assert plan(facts, schedule).schedule == schedule
     for schedule in {RUN, ATTEND, STEP} - set(admitted):
-        with pytest.raises(UserError, match=f"attention.schedule={schedule} is not possible"):
+        with pytest.raises(UserError, match=f"model.schedule={schedule} is not possible"):
             plan(facts, schedule)
 
 
@@ -159,4 +159,4 @@ def test_insisting_is_its_own_reason() -> None:
 def test_a_refusal_says_why(facts: PlannerInputs, wanted: str, reason: str) -> None:
     with pytest.raises(UserError) as refused:
         plan(facts, wanted)
-    assert str(refused.value) == f"attention.schedule={wanted} is not possible: {reason}"
+    assert str(refused.value) == f"model.schedule={wanted} is not possible: {reason}"

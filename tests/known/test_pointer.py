@@ -105,7 +105,7 @@ REFUSED = {
     "model.constraint=permutation": "does not allow the answers of task.problem=hull; choose from any, ring",
     "model.constraint=rings": "expected one of any, distinct, permutation, ring",
     "model.feed=next": "feed",
-    "attention.schedule=attend_then_run": "attention.schedule=attend_then_run is not possible",
+    "model.schedule=attend_then_run": "model.schedule=attend_then_run is not possible",
     "task.problem=delaunay model.constraint=ring": "choose from any",
     "scope=local": "scope.window=3 excludes positions of 5 points, and the right one may be any; use scope=global",
     "scope=local scope.window=4 task.test=4-7": "scope.window=4 excludes positions of 7 points",

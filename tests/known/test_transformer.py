@@ -68,7 +68,7 @@ def test_the_recipe_by_hand() -> None:
     """
     model = plain(built(*RECIPE))
     assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
-    assert model.encoder.layers[0].self_attention.heads == 2
+    assert model.encoder.layers[0].self_attention.num_heads == 2
     first, second = [1.0, -1, 1, -1], [1.0, -1, -1, 1]
     placed(model, model.source, 5, 0, first)
     placed(model, model.source, 7, 1, second)
@@ -230,15 +230,15 @@ def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
 )
 def test_a_part_for_one_place(asked: list[str]) -> None:
     model = built(*RECIPE, *asked)
-    own, cross = ([type(head.scorer).__name__ for head in heads.each] for heads in _places(model))
+    own, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
     assert (own, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
 def test_a_part_for_one_place_with_knobs() -> None:
     for asked in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
         own, cross = _places(built(*RECIPE, *asked))
-        assert cross.each[1].scope.window == 5
-        assert not hasattr(own.each[1].scope, "window")
+        assert cross.heads[1].scope.window == 5
+        assert not hasattr(own.heads[1].scope, "window")
 
 
 LATER = "model.cross_scope.window=5"

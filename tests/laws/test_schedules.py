@@ -292,13 +292,12 @@ def test_the_others_are_refused(
             query=query,
             scope=scope,
             scorer=scorer,
-            model={"feed": feed},
-            attention=("standard", {"schedule": schedule}),
+            model={"feed": feed, "schedule": schedule},
         )
         if schedule in admitted(query, feed, (scope, {}), scorer):
             assert resolve(config).plan.schedule == schedule
         else:
-            with pytest.raises(UserError, match=rf"attention\.schedule={schedule} is not possible: .*({reasons})"):
+            with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
                 resolve(config)
 
 

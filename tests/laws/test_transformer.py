@@ -89,10 +89,8 @@ def node(kind: str, choice: Any) -> Config:
 def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Config:
     """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
     heads = chosen.pop("heads", 2)
-    knobs = {name: chosen.pop(name) for name in ("schedule", "name") if name in chosen}
-    attention = (
-        {"name": "none"} if knobs.get("name") == "none" else node("attention", ("standard", {"heads": heads, **knobs}))
-    )
+    is_none = chosen.pop("name", None) == "none"
+    attention = {"name": "none"} if is_none else node("attention", ("standard", {"heads": heads}))
     chosen = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0, **chosen}
     config = {kind: node(kind, chosen.pop(kind, other)) for kind, other in DEFAULTS.items()}
     config |= {"attention": attention, "query": {name: {} for name in query}}
@@ -218,7 +216,7 @@ def test_a_notebook_builds_what_it_says() -> None:
     options = TransformerOptions(hidden_size=24, heads=3, self_attention=AttentionSite("dot", ("local", {"window": 2})))
     model = Transformer(Symbols(23), Symbols(17), layers=6, encoder_layers=2, options=options)
     assert (len(model.decoder.layers), model.encoder and len(model.encoder.layers)) == (6, 2)
-    assert model.decoder.layers[5].cross_attention.each[2].scope.window == 2
+    assert model.decoder.layers[5].cross_attention.heads[2].scope.window == 2
     assert model.decoder.layers[0].feed_forward.up.weight.shape == (96, 24)
     assert model(SOURCE, PRESENT, INPUTS).logits.shape == (2, 4, 17)
     alone = Transformer(None, Symbols(17), layers=1, options=options)
@@ -262,7 +260,6 @@ def test_rotary_positions_are_relative(heads: int) -> None:
 
 REFUSED: dict[str, tuple[Config, str]] = {
     "no attention": ({"name": "none"}, "model=transformer needs attention, but attention=none is chosen"),
-    "schedule": ({"schedule": "step_by_step"}, "attention.schedule=step_by_step: a transformer has no recurrence"),
     "own in cross": (
         {"scope": "history"},
         "scope=history is over the decoder's own past",

@@ -20,7 +20,7 @@ def test_every_part_is_measured(
     schedule: str, words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = WARMUP_STEPS + 3
-    asked = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"attention.schedule={schedule}"]
+    asked = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"model.schedule={schedule}"]
     assert main.run([*asked, "profile=true", "folder=one"]) == 0
     told = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
     parts = {part["part"]: part for part in told["parts"]}

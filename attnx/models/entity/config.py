@@ -60,8 +60,6 @@ def resolve(config: Config) -> ResolvedEntityConfig:
 def _check_attention(attention: Config) -> None:
     if attention["name"] == "none":
         raise UserError("model=entity answers by attention over its slots, but attention=none is chosen; remove it")
-    if attention.get("schedule", "auto") != "auto":
-        raise UserError(f"attention.schedule={attention['schedule']}: model=entity has a single schedule; remove it")
 
 
 def _check_scope(scope: Config) -> None:

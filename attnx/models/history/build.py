@@ -35,6 +35,7 @@ def build_history(
     embedding_dim: Positive = 64,
     feed: Literal["now", "next", "none"] | None = None,
     bridge: Literal["learned", "zeros"] = "learned",
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
     dropout: Probability = 0.0,
 ) -> History:
     """A recurrent network that reads a series row by row, attends to its own earlier states, and continues the series.
@@ -47,9 +48,10 @@ def build_history(
     It has no encoder: window and forecast are one series, and every scope is over the model's own past. The input of a
     step has the targets of the previous step, the known features of this one (``task.known_columns``), and whether
     targets are observed: not at the first step, nor in the forecast steps of a direct forecast. The other queries and
-    ``feed`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
+    ``feed`` and ``schedule`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """
-    resolved = resolve({**config, "model": {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge}})
+    knobs = {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge, "schedule": schedule}
+    resolved = resolve({**config, "model": knobs})
     if resolved.needs_tags:
         require_tags(0, "query=language_tag")
     target = build_target(config["task"], target_symbols, target_features)

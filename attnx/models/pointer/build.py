@@ -34,6 +34,7 @@ def build_pointer(
     embedding_dim: Positive = 64,
     constraint: Literal["any", "distinct", "permutation", "ring"] = "any",
     bridge: Literal["last", "zeros", "learned"] = "last",
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
 ) -> Pointer:
     """A pointer network, which outputs positions of its source: attention's scores are the output distribution.
 
@@ -47,7 +48,7 @@ def build_pointer(
     the first again, a ``ring``. The scope restricts the positions; softmax's temperature divides the scores. There is
     no context, so nothing is fed to the recurrence and there is no readout.
     """
-    resolved = resolve({**config, "model": {"constraint": constraint}})
+    resolved = resolve({**config, "model": {"constraint": constraint, "schedule": schedule}})
     if resolved.needs_tags:
         require_tags(tags, "query=language_tag")
     embedding = (Numbers(source_features) if source_features else Symbols(source_symbols)).embedding(embedding_dim)
@@ -63,5 +64,4 @@ def build_pointer(
     attention = build_attention(*parts, (query.size, source.keys_size, embedding_dim), config["attention"])
     assert isinstance(attention, Attention)
     target = PositionTarget(target_symbols, constraint)
-    schedule = config["attention"].get("schedule", "auto")
     return Pointer(source, target, first_state, query, attention, decoder, schedule)

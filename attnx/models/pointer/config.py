@@ -61,8 +61,7 @@ def resolve(config: Config) -> ResolvedPointerConfig:
             "add current_state or previous_state"
         )
     needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
-    schedule = config["attention"].get("schedule", "auto")
-    schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), schedule)
+    schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), config["model"]["schedule"])
     return ResolvedPointerConfig(schedule_plan, "tag" in needs.values())
 
 

@@ -45,6 +45,7 @@ def build_seq2seq(
     tag_dim: Positive = 20,
     tie_embeddings: bool = False,
     dropout: Probability = 0.0,
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
     scheduled_sampling: Probability = 0.0,
     source_vectors: str | None = None,
     target_vectors: str | None = None,
@@ -58,16 +59,17 @@ def build_seq2seq(
     one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,
     ``inputs`` (the embeddings; if both are, there is no encoder) or ``layer:N``; values default to the memory.
     ``keys_from`` may also be ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``position_dim``.
-    ``bridge`` defaults to ``last``, or ``learned`` without an encoder. ``tag_inputs`` names whose inputs are told the
-    row's tag (its language) at every step, by an embedding of width ``tag_dim`` beside each. ``scheduled_sampling`` is
-    the chance, reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
+    ``bridge`` defaults to ``last``, or ``learned`` without an encoder. ``tag_inputs`` names the parts whose inputs have
+    the embedded tag of the row (its language), of width ``tag_dim``, at every step. ``schedule`` is the order of
+    recurrence and attention, ``auto`` the first that the planner admits. ``scheduled_sampling`` is the probability,
+    reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
     ``target_vectors`` are files of pretrained embeddings.
     """
     sizes = {"embedding_dim": embedding_dim, "position_dim": position_dim, "tag_dim": tag_dim}
     memory = {"keys_from": keys_from, "values_from": values_from, "bridge": bridge, "feed": feed}
     inputs = {"tag_inputs": tag_inputs, "source_vectors": source_vectors, "target_vectors": target_vectors}
-    rates = {"dropout": dropout, "scheduled_sampling": scheduled_sampling}
-    config = {**config, "model": {**sizes, **memory, **inputs, **rates, "tie_embeddings": tie_embeddings}}
+    training = {"dropout": dropout, "schedule": schedule, "scheduled_sampling": scheduled_sampling}
+    config = {**config, "model": {**sizes, **memory, **inputs, **training, "tie_embeddings": tie_embeddings}}
     resolved = resolve(config)
     if resolved.needs_tags:
         require_tags(tags, "model.tag_inputs" if tag_inputs else "query=language_tag")

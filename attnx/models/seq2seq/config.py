@@ -57,7 +57,7 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
     model = config["model"]
     sources = _sources(config) if attends else ("encoder",)
     continues = _continues(config, attends, sources)
-    schedule = plan(_planner_inputs(config, attends, sources), config["attention"].get("schedule", "auto"))
+    schedule = plan(_planner_inputs(config, attends, sources), model["schedule"])
     memory = _source("model.keys_from", model["keys_from"], config) if attends else "final"
     values = _source("model.values_from", _values(model, memory), config) if attends else "final"
     _check_memory(config, sources, memory, values)

@@ -249,7 +249,7 @@ class Seq2seq(nn.Module):
 
     def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
         """(b, t, m) weights; of several heads their mean."""
-        return weights.mean(1) if weights is not None and self.attention.heads > 1 else weights
+        return weights.mean(1) if weights is not None and self.attention.num_heads > 1 else weights
 
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
         rows, steps = tokens.shape[:2]
@@ -257,7 +257,7 @@ class Seq2seq(nn.Module):
         def draw(rate: float, *shape: int) -> Tensor | None:
             return dropout_mask(tokens, rate, self.training, rows, *shape)
 
-        heads = [self.attention.heads] if self.attention.heads > 1 else []
+        heads = [self.attention.num_heads] if self.attention.num_heads > 1 else []
         positions = memory.keys.shape[-2] + (0 if self.state_projection is None else steps)
         weights = draw(self.attention.dropout, *heads, steps, positions)
         return Masks(

@@ -98,11 +98,6 @@ def _check_attends(config: Config) -> None:
     attention = config["attention"]
     if attention["name"] == "none":
         raise UserError("model=transformer needs attention, but attention=none is chosen; remove one of the two")
-    if attention["schedule"] != "auto":
-        raise UserError(
-            f"attention.schedule={attention['schedule']}: a transformer has no recurrence and computes all steps at "
-            "once; remove it"
-        )
     for name in config["query"]:
         if name != "current_state":
             reason = UNSUPPORTED_QUERIES.get(name, "the queries of a layer are its states")

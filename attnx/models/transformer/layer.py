@@ -109,7 +109,7 @@ class TransformerLayer(nn.Module):
     def make_memory(self, states: Tensor, memory: Memory | None, chunk: SequenceChunk) -> Memory:
         """Append the chunk's states to the memory of self-attention."""
         inputs = self.self_residual.pre(states)
-        positions = self.self_attention.make_memory(inputs, chunk.mask, turn=chunk.rotation)
+        positions = self.self_attention.make_memory(inputs, chunk.mask, rotation=chunk.rotation)
         return positions if memory is None else append_positions(memory, positions)
 
     def forward(
@@ -141,7 +141,7 @@ class TransformerLayer(nn.Module):
             hide_future(memory, chunk.steps + 1) if is_causal else memory,
             steps=chunk.steps,
             need_weights=need_weights,
-            turn=chunk.rotation,
+            rotation=chunk.rotation,
         )
         return attention
 
