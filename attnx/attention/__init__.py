@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnx.attention.attention import Attention as Attention
     from attnx.attention.factory import build as build
-    from attnx.attention.protocols import AttentionHistory as AttentionHistory
-    from attnx.attention.protocols import AttentionOutput as AttentionOutput
-    from attnx.attention.protocols import Memory as Memory
-    from attnx.attention.protocols import QueryContext as QueryContext
-    from attnx.attention.protocols import ScopeMask as ScopeMask
     from attnx.attention.query import Query as Query
+    from attnx.attention.types import AttentionHistory as AttentionHistory
+    from attnx.attention.types import AttentionOutput as AttentionOutput
+    from attnx.attention.types import Memory as Memory
+    from attnx.attention.types import QueryContext as QueryContext
+    from attnx.attention.types import ScopeMask as ScopeMask
 
 _HOMES = {
     "Attention": "attention",
-    "AttentionHistory": "protocols",
-    "AttentionOutput": "protocols",
-    "Memory": "protocols",
+    "AttentionHistory": "types",
+    "AttentionOutput": "types",
+    "Memory": "types",
     "Query": "query",
-    "QueryContext": "protocols",
-    "ScopeMask": "protocols",
+    "QueryContext": "types",
+    "ScopeMask": "types",
     "build": "factory",
 }
 

@@ -7,19 +7,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import HistoryScorer, Normalizer, Scope, Scorer
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
-from attnx.attention.protocols import (
-    AttentionHistory,
-    AttentionInputs,
-    AttentionOutput,
-    HistoryScorer,
-    Memory,
-    Normalizer,
-    Scope,
-    ScopeMask,
-    Scorer,
-)
+from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
 
 
 class Attention(nn.Module):

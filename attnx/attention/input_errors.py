@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.attention.protocols import Memory
+from attnx.attention.types import Memory
 from attnx.errors import UserError
 from attnx.ops.tracing import is_tracing
 

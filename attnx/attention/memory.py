@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.attention.protocols import AttentionHistory, Memory
+from attnx.attention.types import AttentionHistory, Memory
 from attnx.ops.tracing import is_all_true_on_cpu
 
 

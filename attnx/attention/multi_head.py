@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnx.attention.attention import Attention
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import zero_padding
-from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory
+from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
 from attnx.ops import apply_rope
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.attention.memory import all_valid_mask
-from attnx.attention.protocols import AttentionHistory, AttentionOutput, Memory
+from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
 from attnx.registry import register
 
 

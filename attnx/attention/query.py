@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import QueryContext
+from attnx.attention.types import QueryContext
 
 
 class Query(nn.Module):

@@ -17,7 +17,7 @@ from attnx import accel
 from attnx.accel.attention import additive, kernel_call
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.types import AttentionInputs, AttentionOutput
 
 CPU = torch.device("cpu")
 

@@ -20,7 +20,7 @@ from attnx.accel.attention.modules import FastAttention
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.laws.first_use import sound_names
 
 Choice = tuple[str, dict[str, Any]]

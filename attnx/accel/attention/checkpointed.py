@@ -8,8 +8,8 @@ import torch
 
 from attnx.accel.attention.chunking import checkpointed, in_chunks
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.registry import register
 
 

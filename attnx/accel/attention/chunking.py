@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory
+from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 
 
 def in_chunks(

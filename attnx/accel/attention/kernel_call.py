@@ -11,7 +11,7 @@ import torch
 
 from attnx import registry
 from attnx.accel.attention.contract import Kernel
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import in_a_line
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from attnx.accel.attention.kernel_call import call_kernels, warn_once
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.normalizers.softmax import Softmax
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from attnx.accel.attention.checkpointed import pairs_per_chunk
 from attnx.accel.attention.chunking import in_chunks
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.attention.scopes.local import Local
+from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.registry import register
 
 # How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of

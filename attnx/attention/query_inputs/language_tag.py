@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import QueryContext
+from attnx.attention.types import QueryContext
 from attnx.registry import Positive, Size, register
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import ScopeMask
+from attnx.attention.types import ScopeMask
 from attnx.registry import register
 
 

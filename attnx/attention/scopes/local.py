@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import ScopeMask
+from attnx.attention.types import ScopeMask
 from attnx.registry import Natural, Size, register
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import AttentionHistory
 from attnx.attention.scorers.additive import Additive
+from attnx.attention.types import AttentionHistory
 from attnx.registry import NonNegative, Positive, Size, register
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Normalizer, Scorer
+from attnx.attention.contracts import Normalizer, Scorer
 from attnx.models.entity.story_encoder import INIT_STD
 
 

@@ -11,7 +11,7 @@ from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory
 from attnx.attention.memory import concat_sources, empty_history, update_history
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.planner import PlannerInputs, plan
-from attnx.attention.protocols import AttentionInputs
+from attnx.attention.types import AttentionInputs
 from attnx.errors import UserError
 from attnx.models.pointer.constraints import (
     FIRST_POSITION_ID,

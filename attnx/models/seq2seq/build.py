@@ -9,8 +9,8 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Query
+from attnx.attention.contracts import AttentionModule
 from attnx.attention.factory import build_attention
-from attnx.attention.protocols import AttentionModule
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.resolve import check_tied_embeddings, part_declarations, require_tags

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from attnx.attention import Query
-from attnx.attention.protocols import AttentionModule
+from attnx.attention.contracts import AttentionModule
 from attnx.nn.bridges import Bridge
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.decoders.contract import Decoder

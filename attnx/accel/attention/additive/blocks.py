@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnx.accel.attention.chunking import in_chunks
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)

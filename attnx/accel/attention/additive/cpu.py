@@ -12,7 +12,7 @@ from torch import Tensor
 from attnx.accel import c_build
 from attnx.accel.attention.additive import blocks
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.registry import register
 
 MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**12, 2**17

@@ -6,7 +6,7 @@ import torch
 
 from attnx.accel.attention.additive import blocks
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.registry import register
 
 
