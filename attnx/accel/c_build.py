@@ -1,4 +1,4 @@
-"""Compile a C file once on this machine, and load it; where that cannot be done, say so and go on without."""
+"""Compile C files once on a machine, cache the libraries and load them; without a compiler, report the reason."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from typing import Any, NamedTuple
 from attnx.errors import in_a_line
 
 COMPILERS = ("cc", "gcc", "clang")
-# No option here changes what arithmetic means: inf, NaN and the order of sums are as written.
+# No flag changes the arithmetic: inf, NaN and the order of sums are as written.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-w")
-# With OpenMP first. Its runtime is not linked: torch has loaded one, and its functions are found there or not at all.
+# OpenMP first. Its runtime is not linked: torch has loaded one, which the functions are resolved in.
 VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
-SHARED = Path(__file__).with_name("vectors.h")  # what the C files include
+SHARED = Path(__file__).with_name("vectors.h")  # the header that all C files include
 TIMEOUT_S = 120  # seconds
-# Who asks for a library that is just being compiled waits for it.
+# One thread compiles; the others wait for its library.
 COMPILING = threading.Lock()
 
 
 class Attempt(NamedTuple):
-    """What came of compiling and loading a file.
+    """The result of compiling and loading a file.
 
     Attributes:
-        library: what was loaded, if anything.
-        reason: why nothing was, in a line.
+        library: the loaded library; None on failure.
+        reason: the failure, in one line; empty on success.
     """
 
     library: ctypes.CDLL | None
@@ -45,13 +45,13 @@ class Attempt(NamedTuple):
 
 
 def load_library(source: Path) -> ctypes.CDLL | None:
-    """Compile a C file, or find it compiled, and load it.
+    """Load the library of a C file, from the cache or compiled.
 
-    The library is kept in ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels`` for as long as source, compiler, flags and
-    processor stay the same. A folder into which someone else could write is not used; then it is compiled anew.
+    The cache is ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels``; its key is source, compiler, flags and processor. A
+    cache folder that other users could write to is not used: the file is then compiled again in every process.
 
     Args:
-        source: the file. Its loops may be parallel by OpenMP, on the threads that torch has.
+        source: the file. Its loops may use OpenMP, on torch's threads.
 
     Returns:
         the library; None if there is no compiler, if it fails, or if C is not compiled here (:func:`refusal`).
@@ -60,12 +60,12 @@ def load_library(source: Path) -> ctypes.CDLL | None:
 
 
 def failure(source: Path) -> str:
-    """Why :func:`load` finds no library, in a line; nothing if it finds one."""
+    """Why :func:`load_library` returns None, in one line; empty if it returns a library."""
     return attempt(source).reason
 
 
 def refusal() -> str | None:
-    """Why no C file is compiled here, whatever compilers there are; None if they are compiled."""
+    """Why no C file is compiled on this platform; None if it is supported."""
     if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
         return None
     return "C is compiled on x86-64 with Linux or macOS alone"
@@ -73,7 +73,7 @@ def refusal() -> str | None:
 
 @functools.cache
 def attempt(source: Path) -> Attempt:
-    """What :func:`load` finds, tried once in a process."""
+    """Compile and load a file, once in a process."""
     reason = refusal() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
     for compiler, flags in _compiler_candidates():
         try:
@@ -86,12 +86,12 @@ def attempt(source: Path) -> Attempt:
 def lazy_functions(
     source: Path, takes: Mapping[str, Sequence[Any]], returns: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[[], Any]:
-    """What finds the functions of a C file, compiled when they are first asked for; None where :func:`load` finds none.
+    """A function that loads the library of a C file at its first call; it returns None where that fails.
 
     Args:
         source: the file.
-        takes: of each function the types of its arguments.
-        returns: of those that return something its type.
+        takes: the argument types of each function.
+        returns: the return type of each function that has one.
     """
 
     @functools.cache
@@ -108,7 +108,7 @@ def lazy_functions(
 
 
 def compile_ahead(source: Path) -> None:
-    """Compile a C file into the cache, so that :func:`load` finds it there; if that cannot be done, do nothing."""
+    """Compile a C file into the cache for :func:`load_library`; do nothing on failure."""
     for compiler, flags in _compiler_candidates():
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             _cached_library(compiler, flags, source)
@@ -122,7 +122,7 @@ def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
-    """The library, from the cache if it can be there.
+    """The library, from the cache or, without a cache folder, compiled into a temporary one.
 
     Raises:
         OSError: it cannot be written or loaded.
@@ -137,7 +137,7 @@ def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
 
 
 def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
-    """The library's file in the cache, compiled if it is not there."""
+    """The path of the library in the cache, compiled if it is missing."""
     with COMPILING:
         library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
         if not library.exists():
@@ -156,7 +156,7 @@ def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path)
 
 
 def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
-    """Of all that the library depends on."""
+    """A hash of everything that the library depends on."""
     output = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S).stdout
     parts = (
         source.read_bytes(),
@@ -171,7 +171,7 @@ def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """What the processor can do, as far as it is told."""
+    """The platform and the processor's model and feature flags."""
     output = Path("/proc/cpuinfo")
     lines = output.read_text(encoding="utf-8", errors="replace").splitlines() if output.exists() else []
     model = [next((line for line in lines if line.startswith(word)), "") for word in ("model name", "flags")]
@@ -179,10 +179,10 @@ def _processor() -> str:
 
 
 def _cache() -> Path:
-    """The folder of libraries, made if need be.
+    """The cache folder, created if it is missing.
 
     Raises:
-        OSError: it cannot be made, or someone else could put a file into it.
+        OSError: it cannot be created, or other users could write to it.
     """
     override = os.environ.get("ATTNX_CACHE")
     try:
@@ -194,7 +194,7 @@ def _cache() -> Path:
     for place in (folder, *folder.parents):
         status = place.stat()
         shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        # In a folder like /tmp nobody can replace what is another's; the library's own folder is no such folder.
+        # A sticky folder such as /tmp protects its entries; the cache folder itself must not be shared.
         if status.st_uid not in (0, os.getuid()) or (
             shared and not (place != folder and status.st_mode & stat.S_ISVTX)
         ):

@@ -1,4 +1,4 @@
-"""Compile what a run will call in C while the rest of the run is still being imported."""
+"""Compile the C files of a run in background threads while the run's other modules are imported."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from attnx.accel import c_build
 INSTEAD = "what would be in C is computed by torch"
 COST = "training takes about a quarter longer"
 CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
-# Told here, as to import their modules takes torch.
+# Paths, because importing the modules that use them would import torch.
 LSTM, READS = (Path(__file__).parent / name for name in ("lstm/lstm.c", "attention/softmax_cpu.c"))
 
 
 def compile_ahead(config: Mapping[str, Any]) -> None:
-    """Start compiling, beside whatever comes next, the C files that may serve a configuration.
-
-    Nobody waits for one unless it is needed before it is there.
-    """
+    """Compile the C files that a configuration may use, each in a background thread."""
     for source in _sources(config):
         Thread(target=c_build.compile_ahead, args=[source]).start()
 
 
 def without_c(config: Mapping[str, Any]) -> str | None:
-    """Why what a run could have in C it does not have, what that costs and what to do, in a line; None if it has it.
+    """Why a run's C files cannot be used, the cost and the remedy, in one line; None if they can.
 
-    It waits for the C files to be compiled.
+    Waits for the compiler.
     """
     sources = list(_sources(config))
     if not sources:
@@ -41,7 +38,7 @@ def without_c(config: Mapping[str, Any]) -> str | None:
 
 
 def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Those of its recurrence, of softmax, and of its kernels, each of which declares its file as ``source``."""
+    """The C files of the recurrence, of softmax, and of the kernels, which declare theirs as ``source``."""
     if config.get("accel", "auto") == "off":
         return
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):

@@ -27,8 +27,8 @@ def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
     )
     layers, final = encoded
     require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
-    pace = getattr(part, "pace", 1)
-    require_tensor(layers[-1], "forward", (len(inputs), -(-inputs.shape[1] // pace), part.size))
+    downsampling = getattr(part, "downsampling", 1)
+    require_tensor(layers[-1], "forward", (len(inputs), -(-inputs.shape[1] // downsampling), part.size))
     require(isinstance(final, tuple) and final, "forward", "its final state is not a tuple with one tuple per layer")
     for state in final:
         require(isinstance(state, tuple) and state, "forward", "the final state of a layer is not a tuple of tensors")
@@ -37,13 +37,14 @@ def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
 
 
 def declarations(encoder: Candidate) -> None:
-    """An encoder is an nn.Module with a forward and a ``size``, the width of its states; with ``shortens``, a pace."""
+    """An encoder is a module with a forward and ``size``, its states' width; ``shortens`` needs ``downsampling``."""
     part = encoder.build(input_size=INPUT)
     require_methods(part, ("forward",))
     size = getattr(part, "size", None)
     require(isinstance(size, int) and size > 0, "", f"its size, the width of its states, is {size!r}")
-    shortens = encoder.property_value("shortens", False) or getattr(part, "pace", 1) == 1
-    require(shortens, "shortens", f"its pace is {getattr(part, 'pace', 1)}, and it does not declare shortens = True")
+    downsampling = getattr(part, "downsampling", 1)
+    is_declared = encoder.property_value("shortens", False) or downsampling == 1
+    require(is_declared, "shortens", f"its downsampling is {downsampling}, and it does not declare shortens = True")
 
 
 def shapes(encoder: Candidate) -> None:

@@ -19,7 +19,7 @@ class EncodedSource(NamedTuple):
     Attributes:
         keys: (b, m, keys_size), what queries are compared with.
         values: (b, m, values_size), what contexts are made of.
-        source_mask: (b, m) bool; m is s, or what :attr:`Source.pace` makes of it.
+        source_mask: (b, m) bool; m is s, or what :attr:`SourceEncoder.downsampling` makes of it.
         final: the encoder's state after each layer; empty without an encoder.
     """
 
@@ -58,7 +58,7 @@ class SourceEncoder(nn.Module):
         self.memory, self.values, self.dropout = memory, values, dropout
         self.final_size = 0 if encoder is None else encoder.size
         # How many steps each position of the memory stands for.
-        self.pace = int(getattr(encoder, "pace", 1)) if memory == "states" else 1
+        self.downsampling = int(getattr(encoder, "downsampling", 1)) if memory == "states" else 1
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
@@ -74,7 +74,7 @@ class SourceEncoder(nn.Module):
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             source_mask = torch.ones_like(source_mask[:, :1])
-        source_mask = source_mask[:, :: self.pace]
+        source_mask = source_mask[:, :: self.downsampling]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
         return EncodedSource(keys, values, source_mask, encoded.final)
 

@@ -44,7 +44,7 @@ def test_a_state_reads_a_pair() -> None:
 def test_four_layers_leave_a_state_for_eight_steps(steps: int, states: int) -> None:
     encoder = Pyramid(input_size=3, hidden_size=5)
     encoded = encoder(torch.randn(2, steps, 3), torch.ones(2, steps, dtype=torch.bool))
-    assert encoder.pace == 8
+    assert encoder.downsampling == 8
     assert encoded.layers[-1].shape == (2, states, 10)
     assert [len(layer[0]) for layer in encoded.final] == [2] * 4
 

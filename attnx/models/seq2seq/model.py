@@ -59,7 +59,7 @@ class Seq2seq(nn.Module):
         self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
         self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
         self.dropout = dropout
-        self.downsampling = parts.source.pace if parts.source is not None and "encoder" in sources else 1
+        self.downsampling = parts.source.downsampling if parts.source is not None and "encoder" in sources else 1
 
     @property
     def is_distribution(self) -> bool:

@@ -14,7 +14,7 @@ class EncoderOutput(NamedTuple):
 
     Attributes:
         layers: outputs of every layer, lowest first, each (b, s, size); the last one is "the states". An encoder that
-            declares ``shortens`` has fewer of them: the first stands for the first ``pace`` steps, and so on.
+            declares ``shortens`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
         final: the state after each layer, as a decoder could start from it.
     """
 
@@ -26,7 +26,7 @@ class Encoder(Protocol):
     """Encodes embedded source symbols; a part of kind ``encoder``.
 
     A class that returns fewer states than the source has steps declares ``shortens = True``; its instances have
-    ``pace``, the number of source steps that a state stands for.
+    ``downsampling``, the number of source steps that a state stands for.
 
     Attributes:
         size: width of the states.

@@ -45,7 +45,7 @@ class Pyramid(nn.Module):
         self.size = hidden_size * (2 if bidirectional else 1)
         sizes = [input_size] + [2 * self.size] * (layers - 1)
         self.layers = nn.ModuleList(Recurrent(cell, size, hidden_size, 1, bidirectional) for size in sizes)
-        self.pace = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
+        self.downsampling = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
         self.dropout = dropout
 
     def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:

@@ -1,4 +1,4 @@
-"""What the kernels of additive attention share: which reads they serve, and how a large one is read in blocks."""
+"""The code that the kernels of additive attention share: supported inputs, autograd and blocks of queries."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from attnx.ops.tracing import is_tracing
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
 MAX_SCORES_TO_KEEP = 2**20
-"""Up to so many scores, weights and what comes between are kept for the gradients."""
+"""Up to so many scores, the scores and weights are saved for the gradients; above, they are computed again."""
 SCORES_PER_BLOCK = 2**18
-"""Scores in a block where there are more, few enough to stay in a processor's cache."""
+"""Scores in a block, few enough for a processor's cache."""
 MIN_QUERIES_PER_BLOCK = 8
-"""Queries in a block: what is prepared for the keys should serve several."""
+"""Queries in a block, so that several share the exponentials of the keys."""
 
 
 class AdditiveBackend(NamedTuple):
-    """How a kernel computes what autograd is told of.
+    """The scores and gradients of a kernel.
 
     Attributes:
         scores: queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m).
-        gradients: those, and the scores' gradients -> the gradients of queries, keys and v.
+        gradients: these operands and the gradients of the scores -> the gradients of queries, keys and v.
     """
 
     scores: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -38,11 +38,7 @@ class AdditiveBackend(NamedTuple):
 
 
 def is_supported(attention: Attention, inputs: AttentionInputs) -> bool:
-    """Whether this is a read of additive attention that a kernel can see as it is.
-
-    What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
-    definition; so is an empty memory.
-    """
+    """Whether a kernel supports a call: plain tensors of one type and device, a memory with positions, no tracing."""
     queries, keys = inputs.prepared_queries, inputs.memory.keys
     if not isinstance(attention.scorer, Additive) or type(queries) is not Tensor or type(keys) is not Tensor:
         return False
@@ -53,10 +49,10 @@ def is_supported(attention: Attention, inputs: AttentionInputs) -> bool:
 
 
 def read(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend) -> AttentionOutput:
-    """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
+    """Attend with the scores of a kernel; if they are many and not needed, a block of queries at a time.
 
-    Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
-    number of queries plus that of positions. All that the definition knows, any scope, normalizer and mask, it has.
+    A block saves its contexts alone and is computed again for the gradients: memory grows with the number of queries
+    plus that of positions. Any scope, normalizer and mask is supported.
     """
     positions = inputs.memory.keys.shape[1]
     attend = functools.partial(_attend, attention, backend)
@@ -66,7 +62,7 @@ def read(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend
 
 
 def score(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type the definition would give them."""
+    """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
     result = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
     if not queries.dtype == v.dtype == torch.float32:
         wide = torch.promote_types(queries.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""The kernel ``additive``."""
+"""Additive attention in C on a CPU, the kernel ``additive``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.registry import register
 
 MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**12, 2**17
-"""Terms from which on it is faster than the definition, and up to which one thread is faster than several."""
+"""Terms from which on C is faster than torch, and up to which one thread is faster than several."""
 Shape = ctypes.Array[ctypes.c_long]
 """Batch, queries, positions and width; strides of the batch and of rows, the queries' and the keys'."""
 
@@ -29,7 +29,7 @@ class CompiledAdditive:
     Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
 
     Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Scores are computed once
-    more for the gradients, and in float32 also for narrower types. The C file beside this one is compiled at the first
+    more for the gradients, and in float32 also for narrower types. The C file in this folder is compiled at the first
     use (:mod:`attnx.accel.c_build`); without a compiler other kernels serve.
 
     >>> from attnx import accel
@@ -47,7 +47,7 @@ class CompiledAdditive:
     source = "additive.c"
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """In single precision or less, but for the smallest reads."""
+        """Whether the call is in single precision or less and not too small."""
         if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < MIN_TERMS_FOR_C:
             return False
         narrow = inputs.prepared_queries.dtype in blocks.SINGLE
@@ -57,13 +57,13 @@ class CompiledAdditive:
         """Compile the C file.
 
         Raises:
-            RuntimeError: that cannot be done.
+            RuntimeError: it does not compile.
         """
         if _library() is None:
             raise RuntimeError(c_build.failure(SOURCE))
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Read, a block of queries at a time where there are many."""
+        """Attend, in blocks of queries if there are many."""
         return blocks.read(attention, inputs, BACKEND)
 
 
@@ -90,7 +90,7 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 
 
 def gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """From the scores' gradients those of queries, keys and v; the same bits with any number of threads."""
+    """The gradients of queries, keys and v from those of the scores; the same bits with any number of threads."""
     queries, keys, v, grad_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), grad_scores.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
     workspace = queries.new_empty(scratch + len(queries) * len(v))
@@ -101,12 +101,12 @@ def gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> 
 
 
 def _in_rows(operand: Tensor) -> Tensor:
-    """One whose rows are whole in memory, wherever they lie."""
+    """The operand with contiguous rows."""
     return operand if operand.stride(-1) == 1 else operand.contiguous()
 
 
 def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
-    """What the C functions are told of the shapes, the floats of scratch space they need, and how many threads."""
+    """The shapes for the C functions, the floats of scratch space that they need, and the number of threads."""
     (rows, steps, width), positions = queries.shape, keys.shape[1]
     threads = torch.get_num_threads() if rows * steps * positions * width > MAX_TERMS_FOR_ONE_THREAD else 1
     return *_shape(rows, steps, positions, width, *queries.stride()[:2], *keys.stride()[:2]), threads

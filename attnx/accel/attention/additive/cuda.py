@@ -1,4 +1,4 @@
-"""The kernel ``additive_cuda``."""
+"""Additive attention in Triton on a GPU, the kernel ``additive_cuda``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CudaAdditive:
     device = "cuda"
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """In single precision or less."""
+        """Whether the call is in single precision or less."""
         return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.is_supported(attention, inputs)
 
     def build(self, device: torch.device) -> None:
@@ -43,7 +43,7 @@ class CudaAdditive:
         triton_kernels.build(device)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Read, a block of queries at a time where there are many."""
+        """Attend, in blocks of queries if there are many."""
         from attnx.accel.attention.additive.triton_kernels import BACKEND
 
         return blocks.read(attention, inputs, BACKEND)
