@@ -1,4 +1,4 @@
-"""Opens a finished run, or several as an ensemble: the model with its weights, the vocabularies and the task."""
+"""Opens a run, or several as an ensemble: the model with its weights, the vocabularies and the task."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class _Sum(NamedTuple):
 def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Numbers]:
     """Draw the test examples with replacement and compute the metrics of each draw.
 
-    Runs tested on the same examples in the same order share the draws, so that differences between them are those of a
-    paired bootstrap (Koehn 2004, https://aclanthology.org/W04-3250). If the task has ``neighbors``, as the windows of a
+    Runs tested on the same examples in the same order share the draws, so that their differences are a paired bootstrap
+    (Koehn 2004, https://aclanthology.org/W04-3250). If the task has ``neighbors``, as the windows of a
     series, dependent examples are drawn in blocks.
 
     Returns:

@@ -80,7 +80,7 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
     """Check that a stored configuration holds known parts and values of their types, and fill in defaults."""
     for kind in needed:
         if kind not in config:
-            raise UserError(f"names no {kind}; it is not the whole configuration of a run")
+            raise UserError(f"has no {kind}; it is not the complete configuration of a run")
     for key, value in config.items():
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(f"{key!r} is not a key of a run; remove it")

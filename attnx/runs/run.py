@@ -168,7 +168,7 @@ class Run:
 
     @cached_property
     def progress(self) -> JobProgress:
-        """How far the run is; what is missing or half written is left out."""
+        """The progress of the run; missing or half-written files are left out."""
         try:
             info, curves = self.info if (self.path / RUN).is_file() else {}, self.curves
         except UserError:
@@ -203,7 +203,7 @@ class Run:
 
     @cached_property
     def status(self) -> RunStatus:
-        """How the run stands; also of one that was killed and could not say so."""
+        """The status of the run; also of one that was killed and could not record it."""
         status, silence = parse_status(self.info.get("status")), time.time() - self.use.modified
         if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:
             return RunStatus.RUNNING  # it is tested, and its pictures are drawn

@@ -1,4 +1,4 @@
-"""How a run or a job of a sweep stands."""
+"""The status of a run or a job of a sweep."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class RunStatus(StrEnum):
-    """How a run stands.
+    """The status of a run.
 
     ``waiting`` before it is started; ``interrupted`` if it can be resumed; ``pruned`` if a search ended it because
-    others were clearly better; ``stopped`` if its files say ``running``, but nobody has written to them for long;
+    other jobs were clearly better; ``stopped`` if its files say ``running``, but they have not changed for long;
     ``without results`` if it finished but results.json is missing; ``unreadable`` if a file of it cannot be read.
     """
 
@@ -30,6 +30,6 @@ def parse_status(value: object) -> RunStatus:
     return next((status for status in RunStatus if status == value), RunStatus.UNKNOWN)
 
 
-# What sweep.json says of a job, and what `attnx runs` says of a run.
+# The statuses in sweep.json, and those in `attnx runs`.
 JOB_STATUSES = tuple(RunStatus)[:6]
 LISTED_STATUSES = tuple(RunStatus)[1:7]

@@ -1,4 +1,4 @@
-"""Reads a sweep's record: its jobs, how each stands, and the best value of each. Without torch."""
+"""Reads a sweep's record: its jobs with their status and best value. Without torch."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SweepJob:
     Attributes:
         index: its index, from 0, which is also the name of its folder.
         overrides: as on a command line.
-        status: how it stands.
+        status: of the job.
         started: when it was last started, ISO 8601.
         ended: when it last ended.
-        seconds: of all attempts together.
-        attempts: how often it was started.
+        seconds: of all attempts.
+        attempts: the number of starts.
         error: why it failed, in one line.
         monitor: the validation measure that selects the best weights.
         maximize: whether a higher one is better.

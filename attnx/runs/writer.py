@@ -38,8 +38,8 @@ def refuse_links(folder: Path) -> None:
         for path in (Path(parent, name) for name in (*folders, *files)):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 raise UserError(
-                    f"{folder / path.relative_to(root)}: is a link that leads out of {folder}, and nothing is written "
-                    f"there; replace the link by what it leads to"
+                    f"{folder / path.relative_to(root)}: is a link that leads out of {folder}, where nothing may be "
+                    "written; replace the link by its target"
                 )
         if Path(parent).name == WANDB:
             folders.clear()  # recordings link to W&B's logs; a resumed run begins a new recording

@@ -1,4 +1,4 @@
-"""Has torch compile the steps of a model's loop before a run begins, and says what came of it."""
+"""Compiles the steps of a model's loop with torch.compile before training, and reports the result."""
 
 from __future__ import annotations
 
@@ -21,76 +21,76 @@ from attnx.training.distributed.process_group import rank_info
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
 
-# Batches to try it on: what differs between the first ones becomes a symbol, and is not compiled for again.
-TRIED = 3
+# Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
+NUM_TRIAL_BATCHES = 3
 
 
-def compile_steps(experiment: TrainingModule, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
-    """Compile as ``trainer.compile`` says, and learn from a few batches whether that can be done.
+def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
+    """Compile the steps by ``trainer.compile``, and try them on a few batches.
 
-    Neither the weights nor what is drawn later change. What cannot be compiled runs as it is.
+    Weights and random state do not change. A step that cannot be compiled runs uncompiled.
 
     Returns:
-        what is compiled, or why nothing is; None where nothing is asked for.
+        what is compiled, or why nothing is; None with ``trainer.compile=off``.
 
     Raises:
-        UserError: CUDA graphs without CUDA, or there is no compiler that works.
+        UserError: CUDA graphs without CUDA, or no working compiler.
     """
-    how, model, device = trainer.get("compile", "off"), experiment.model, training_device(trainer)
-    if how == "off":
+    mode, model, device = trainer.get("compile", "off"), module.model, training_device(trainer)
+    if mode == "off":
         return None
-    if how == "graphs" and device.type != "cuda":
-        raise UserError("trainer.compile=graphs records CUDA graphs, and this run has no GPU of CUDA's; use steps")
-    if reason := _nothing(model, how, trainer):
-        return f"nothing: {reason}"
+    if mode == "graphs" and device.type != "cuda":
+        raise UserError("trainer.compile=graphs records CUDA graphs, but there is no CUDA GPU; use steps")
+    if reason := _uncompiled_reason(model, mode, trainer):
+        return f"not compiled: {reason}"
     assert isinstance(model, Seq2seq)
-    graphs = how == "graphs"
-    compile_model(model, CompileOptions(graphs, strict=True))
+    has_graphs = mode == "graphs"
+    compile_model(model, CompileOptions(has_graphs, strict=True))
     try:
-        breaks = _try(experiment, loaders, device)
+        breaks = _train_trial_batches(module, loaders, device)
     except Exception as error:
         compile_model(model, None)
         reason = in_a_line(_cause(error))
-        if _no_compiler(error):
-            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({reason})") from error
-        return f"nothing: torch cannot compile a step ({reason})"
-    compile_model(model, CompileOptions(graphs))
-    if graphs:
+        if _is_compiler_missing(error):
+            raise UserError(f"trainer.compile={mode}: torch found no working compiler ({reason})") from error
+        return f"not compiled: torch cannot compile a step ({reason})"
+    compile_model(model, CompileOptions(has_graphs))
+    if has_graphs:
         clone_gradients(model)
-    reason = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
-    return f"{reason}, broken up where torch cannot follow: {'; '.join(breaks)}" if breaks else reason
+    reason = f"each step of the loop but the first{', as a CUDA graph' if has_graphs else ''}"
+    return f"{reason}, with graph breaks: {'; '.join(breaks)}" if breaks else reason
 
 
-def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> str | None:
-    """Why there is nothing to compile, if so."""
+def _uncompiled_reason(model: torch.nn.Module, mode: str, trainer: Mapping[str, Any]) -> str | None:
+    """Why the model has no steps to compile; None if it has."""
     if not isinstance(model, Seq2seq):
-        return "it is for the loop of model=seq2seq alone"
+        return "only model=seq2seq has a loop of steps"
     if model.plan.schedule != "step_by_step":
         return f"{WORDS[model.plan.schedule]} has no loop of steps"
     if any(weight.device.type != "cpu" for weight in model.parameters()):
-        return "parts of the model have devices of their own"
+        return "parts of the model are placed on different devices"
     if trainer.get("strategy") == "fsdp" and rank_info().world_size > 1:
-        return "the weights of a step are shared out among processes"
-    if how == "graphs" and model.state_projection is not None:
-        return "the memory grows, so that no step is the graph of another"
+        return "strategy=fsdp shards the weights of a step over processes"
+    if mode == "graphs" and model.state_projection is not None:
+        return "the memory grows each step, so one CUDA graph cannot be reused"
     return None
 
 
-def _try(experiment: TrainingModule, loaders: Loaders, device: torch.device) -> list[str]:
-    """Train on a few batches but for the optimizer; return where torch broke steps up.
+def _train_trial_batches(module: TrainingModule, loaders: Loaders, device: torch.device) -> list[str]:
+    """Run forward and backward on a few batches; return torch's graph breaks.
 
     Raises:
-        Exception: whatever torch and what it calls raise.
+        Exception: any error of torch's compiler.
     """
     from torch._dynamo.utils import counters
 
     breaks_before = Counter(counters["graph_break"])
-    model = experiment.model.to(device).train()
+    model = module.model.to(device).train()
     try:
         with torch.random.fork_rng():
             for batch in _batches(loaders, device):
-                sampling = experiment.settings.sampling
-                token_loss(model, batch, experiment.task.smoothing, sampling).mean.backward()  # type: ignore[no-untyped-call]
+                sampling = module.settings.sampling
+                token_loss(model, batch, module.task.smoothing, sampling).mean.backward()  # type: ignore[no-untyped-call]
     finally:
         model.zero_grad(set_to_none=True)
         model.cpu()
@@ -98,20 +98,20 @@ def _try(experiment: TrainingModule, loaders: Loaders, device: torch.device) -> 
 
 
 def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:
-    for rows in itertools.islice(loaders.batches, TRIED):
+    for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
         batch: Batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
         yield batch
 
 
-def _no_compiler(error: BaseException) -> bool:
-    """Whether it is for want of a compiler."""
+def _is_compiler_missing(error: BaseException) -> bool:
+    """Whether the cause is a missing or broken compiler."""
     from torch._inductor import exc
 
     return isinstance(_cause(error), exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What torch met with, of which it told in words of its own."""
+    """The innermost error that torch wrapped."""
     while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
         error = inner
     return error

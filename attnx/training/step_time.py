@@ -23,7 +23,7 @@ from attnx.training.loaders import Loaders
 from attnx.training.precision import precision_of, set_tf32
 
 WARM_UP_STEPS = 3
-# The measurement ends after so many seconds, or this share of the training time if that is less.
+# The shorter of these ends the measurement: seconds, and a share of the training time.
 MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE = 4.0, 0.05
 
 

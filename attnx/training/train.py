@@ -217,11 +217,11 @@ def _test(
 
 
 def _builder(kind: str, config: Config, *names: str) -> Any:
-    """A function that builds a part from what it is supplied with by position."""
+    """A function that builds a part from its positional arguments, in the order of ``names``."""
     spec = config[kind]
 
-    def build(*supplied: Any) -> Any:
-        return registry.build(kind, spec, **dict(zip(names, supplied, strict=True)))
+    def build(*arguments: Any) -> Any:
+        return registry.build(kind, spec, **dict(zip(names, arguments, strict=True)))
 
     return build
 
@@ -229,7 +229,7 @@ def _builder(kind: str, config: Config, *names: str) -> Any:
 def _callbacks(
     prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput
 ) -> list[Callback]:
-    """The callbacks that training always has, those of the configuration, and those of loggers."""
+    """The built-in callbacks, the configured ones, and those of loggers."""
     config, task = prepared.config, prepared.module.task
     patience = config["trainer"]["patience"]
 
@@ -265,7 +265,7 @@ def check_fits(module: TrainingModule, folder: Path) -> None:
     """Check that a run can resume from the last checkpoint in its folder.
 
     Raises:
-        UserError: there is none, it is damaged, or its weights are those of another configuration.
+        UserError: there is none, it is damaged, or its weights do not fit the model.
     """
     checkpoint = folder / CHECKPOINTS / LAST
     if not checkpoint.is_file():

@@ -45,10 +45,10 @@ def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Calla
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (("trainer.compile=steps",), "nothing: run, then attend has no loop of steps"),
+        (("trainer.compile=steps",), "not compiled: run, then attend has no loop of steps"),
         (
             (*LOOP[:-1], "trainer.compile=steps", "normalizer=entmax", "trainer.batch_size=2"),
-            "broken up where torch cannot follow: Unsupported",
+            "with graph breaks: Unsupported",
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_missing_compiler_is_told_before_anything_is_written(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled_step, "BACKEND", missing)
-    with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch has no compiler that works \(.*c\+\+.*\)$"):
+    with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch found no working compiler \(.*c\+\+.*\)$"):
         run(*LOOP, "trainer.compile=steps", folder="one")
     assert not Path("one").exists()
 
@@ -81,12 +81,12 @@ def test_what_torch_cannot_compile_is_trained_as_it_is(
 ) -> None:
     monkeypatch.setattr(compiled_step, "BACKEND", unable)
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
-    assert told("one").startswith("nothing: torch cannot compile a step (")
+    assert told("one").startswith("not compiled: torch cannot compile a step (")
     assert "no such operation" in told("one")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to record graphs on")
 def test_graphs_need_a_gpu(run: Callable[..., Any]) -> None:
-    with pytest.raises(UserError, match=r"trainer\.compile=graphs records CUDA graphs, and this run has no GPU"):
+    with pytest.raises(UserError, match=r"trainer\.compile=graphs records CUDA graphs, but there is no CUDA GPU"):
         run(*LOOP, "trainer.compile=graphs", folder="one")
     assert not Path("one").exists()

@@ -194,9 +194,7 @@ def test_a_loss_that_is_no_number_leaves_its_batch(
     assert held["rows"] == held["row_index"].tolist()
     first = " ".join(held["source_symbols"][0])
     assert f"the loss became nan at step 4, in a batch of {len(held['rows'])} rows ({held['rows'][0]}" in answer.err
-    assert (
-        f"the first: '{first}'); the batch is in cut/bad_batch.pt; start anew with a lower optimizer.lr" in answer.err
-    )
+    assert f"the first: '{first}'); the batch is in cut/bad_batch.pt; start a new run with a lower" in answer.err
     assert answer.err.count("\n") == 1
     # The step before it was whole, so it is there.
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 4

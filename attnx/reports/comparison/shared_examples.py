@@ -76,11 +76,11 @@ class Examples(NamedTuple):
 
 
 def read_examples(folder: Path) -> Examples | None:
-    """Read the test examples of a run, or of an evaluation; None of a run that was not tested.
+    """Read the test examples of a run or an evaluation; None without a test.
 
-    An example is identified by its source and references. References that are texts identify it alone, since tokenizers
-    split the same text in many ways. Sources that are matrices go by their names. Matrices without names, as points
-    are, match as a whole test or not at all.
+    An example is identified by its source and references. Text references identify it alone, since tokenizers split
+    the same text differently. A source matrix is identified by its name; matrices without names, such as points, match
+    only if the complete tests are equal.
 
     Raises:
         UserError: the predictions are malformed.

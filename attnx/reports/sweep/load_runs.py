@@ -1,4 +1,4 @@
-"""Loads the runs in folders, of sweeps or single ones, and of each what a comparison needs."""
+"""Loads the runs in folders, single ones and jobs of sweeps, for a comparison."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class RunRecord:
 
     Attributes:
         path: its folder.
-        label: how it differs from other jobs of its sweep, or its name.
-        status: how it stands.
-        seed: None if it is not known.
+        label: its overrides that differ in the sweep, or its name.
+        status: of the run or job.
+        seed: None if unknown.
         choices: its configuration by dotted keys, without seed, names and loggers.
         results: the finite numbers of results.json.
         curves: the finite values of metrics.csv, by column and step.
         monitor: the validation measure that selects the best weights.
         maximize: whether a higher one is better.
         created: ISO 8601.
-        budget: ``time`` if its clock ended it, ``steps`` if not; "" if that is not known.
+        budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
         log: the file with its output, if there is one.
         error: one line, if it failed or cannot be read.
     """

@@ -1,1 +1,1 @@
-"""Lightning callbacks: what happens beside the training step."""
+"""Lightning callbacks of training."""

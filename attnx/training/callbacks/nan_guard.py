@@ -51,7 +51,7 @@ class NanGuard(Callback):
         raise RunFailed(
             f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of {len(rows)} rows "
             f"({row_list}; the first: {self._first_source(self._batch)}){_origin(pl_module, self._batch)}; {saved}; "
-            "start anew with a lower optimizer.lr, or set trainer.gradient_clip_val"
+            "start a new run with a lower optimizer.lr, or set trainer.gradient_clip_val"
         )
 
     def _save_batch(self, batch: Batch, file: Path, loss: float, trainer: lightning.Trainer) -> None:

@@ -1,4 +1,4 @@
-"""Seed the random numbers anew at each batch, so that a resumed run draws what an undisturbed run draws."""
+"""Seeds the random numbers at each batch, so that a resumed run draws the same numbers as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback
 class PerBatchSeed(Callback):
     """Seeds dropout and sampling at each training batch, from the run's seed, the epoch and the batch.
 
-    A validation and the test are seeded from the run's seed and the step. Each process of a group draws its own
+    A validation and the test are seeded from the run's seed and the step. Ranks draw different
     numbers; rank 0 draws those of a single process.
 
     Args:
@@ -26,15 +26,15 @@ class PerBatchSeed(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Seed."""
+        """Seed for the batch."""
         _seed(self.seed, trainer.current_epoch, batch_idx, trainer.global_rank)
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Seed."""
+        """Seed for the batch."""
         _seed(self.seed, trainer.global_step, trainer.global_rank)
 
     def on_test_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Seed."""
+        """Seed for the batch."""
         _seed(self.seed, trainer.global_step, trainer.global_rank)
 
 

@@ -83,7 +83,7 @@ class StepPlan:
         return self._validations_until(step, validations) > self._validations_until(step - 1, validations)
 
     def remaining_validations(self, step: int, validations: int) -> int:
-        """How many validations follow after a step, of so many in all."""
+        """How many of a number of validations remain after a step."""
         return validations - self._validations_until(step, validations)
 
     def _validations_until(self, step: int, validations: int) -> int:
@@ -115,7 +115,7 @@ def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> St
     is_timed = info.get("budget") == "time"
     time_budget = seconds(max_time) if is_timed else None
     if not is_valid or (is_timed and time_budget is None):
-        raise UserError(f"{folder / RUN}: plan: is not a valid step plan; restore the file, or start the run anew")
+        raise UserError(f"{folder / RUN}: plan: is not a valid step plan; restore the file, or start a new run")
     return StepPlan(revisions, time_budget)
 
 
