@@ -71,7 +71,7 @@ def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
-    normalization = {"lower": task["lower"], "form": task["unicode_form"]}
+    normalization = {knob: task[knob] for knob in ("lower", "unicode_form")}
     return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **normalization}
 
 

@@ -64,7 +64,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
     (word / RESULTS).write_text(json.dumps(results), encoding="utf-8")
     keep(word, "000", LETTERS, PHONES, np.eye(len(PHONES), len(LETTERS)), reference=PHONES[1:])
     numbers = write_run(home / "numbers")
-    steps = {"name": "walk.csv", "steps": True}
+    steps = {"name": "walk.csv", "is_numeric": True}
     keep(numbers, "000", "0123", [*"0123"], np.full((4, 4), 0.0173), **steps)
     keep(numbers, "001", "0123", [*"01234"], np.full((5, 4), 0.25), **{**steps, "reference": [*"0123"]})
     keep(

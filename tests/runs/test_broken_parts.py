@@ -452,7 +452,7 @@ class Mine:
         ("valid_wer", "valid_per", "monitor is 'valid_per'; logged are valid_loss, valid_perplexity, valid_wer"),
         ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
         ('return {"wer"', '{"wer"', "it returned no dictionary of torchmetrics Metrics"),
-        ("def text", "def words", "Mine has no method text"),
+        ("def detokenize", "def words", "Mine has no method detokenize"),
     ],
 )
 def test_check_tries_a_task(line: str, other: str, said: str, here: Path, command: Callable[..., Any]) -> None:

@@ -412,7 +412,7 @@ def test_another_process_that_writes_the_same_partial_file_does_no_harm(
                 other.write(b"more")
         return said
 
-    monkeypatch.setattr(DatasetFile, "wrong_download", disturbed)
+    monkeypatch.setattr(DatasetFile, "download_error", disturbed)
     refused(ask("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
     assert "small/one.bin" not in lying()
 

@@ -157,8 +157,9 @@ def _goes_on(command: Callable[..., Any]) -> None:
     assert answer.code == 0, answer.err
     assert np.array(json.loads(answer.out)).shape == (HORIZON, 9)
     write("short.csv", range(85, 92))
-    assert "short.csv: has 7 steps, and task.lookback=7 and behind them task.horizon=3 known ones" in " ".join(
-        command("predict", "one", "short.csv").err.split()
+    assert (
+        "short.csv: has 7 steps, but task.lookback=7 and task.horizon=3 known ones after them are needed"
+        in " ".join(command("predict", "one", "short.csv").err.split())
     )
     answer = command("evaluate", "one", "task.test=series.csv")
     assert answer.code == 0, answer.err
@@ -372,7 +373,7 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
         ({}, ["+task.parts=[61,17,19]"], "parts"),
         ({}, ["task.header=false"], "has no column 'time'"),
         ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
-        ({}, ["task.targets=[a]", "task.known_columns=[a]"], "is one of task.targets"),
+        ({}, ["task.targets=[a]", "task.known_columns=[a]"], "is also in task.targets"),
         ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),
         ({}, ["task.known_columns=[a,a]"], "task.known_columns=[a,a]: name each column once"),
         ({}, ["task.known_columns=[a,b,still,hour]"], "no column is left to forecast"),

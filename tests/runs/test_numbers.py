@@ -215,19 +215,21 @@ def test_the_folder_explains_itself(one: Any) -> None:
 
 # What is asked, beside a table of sixty pairs, and what is said.
 MISTAKES = {
-    "task.train=twice.tsv": "twice.tsv:3: a second target of 'in1.csv', but a source has one if targets are features",
+    "task.train=twice.tsv": (
+        "twice.tsv:3: a second target of 'in1.csv', but a source has only one if targets are features"
+    ),
     "task.train=wide.tsv": "wide.tsv:2: wide.csv: 3 features per step, but out1.csv has 2",
     "task.train=named.tsv": "named.tsv:2: turned.csv: its columns are pump, valve, but those of named.csv are valve, p",
     "task.train=gap.tsv": "gap.tsv:2: gap.csv:2: nan in column 2 is not a finite 32-bit number",
     "task.train=gone.tsv": "gone.tsv:2: gone.csv: no such file",
-    "task.train=text.tsv": "text.tsv:2: up: its name does not say what it is",
+    "task.train=text.tsv": "text.tsv:2: up: unknown ending",
     "task.smoothing=0.1": "task.smoothing=0.1 is for symbols, not for task.target=features; remove it",
     "task.target_step_names=when": "train.tsv:1: out0.csv: has no 'when' to name its steps",
-    "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; leave it",
+    "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; remove it",
     "model.tie_embeddings=true": (
         "model.tie_embeddings=true needs target symbols to embed, but the target is made of features; remove it"
     ),
-    "model.target_vectors=v.txt": "model.target_vectors: the target is made of features, which have no vectors of",
+    "model.target_vectors=v.txt": "model.target_vectors: the target is made of features, not of symbols with vectors",
 }
 
 

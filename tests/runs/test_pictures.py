@@ -598,7 +598,7 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"center": np.zeros(3)}, r"center is \(3,\)"),
         ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
         ({"num_decoder_states": np.ones(2)}, r"num_decoder_states is \(2,\)"),
-        ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be the decoder's own states"),
+        ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be decoder states"),
     ],
 )
 def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def test_every_operator_finds_its_inputs_on_one_device(
             assert weight.device == own or not weight.dim(), part  # a single number is anywhere on a CPU
         model.eval()
         with torch.no_grad():
-            state = model.init_state(held.source, held.present, held.tag)
+            state = model.init_state(held.source, held.source_mask, held.tag)
             for _ in range(2):
                 predicted, state, _ = model.decode_step(held.target[:, 0], state)
-                state = model.select_rows(state, held.index.flip(0))
+                state = model.select_rows(state, held.row_index.flip(0))
         assert predicted.device == APART["decoder"]
 
 

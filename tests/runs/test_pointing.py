@@ -124,8 +124,8 @@ def test_exported(make: Callable[..., Any], here: Path) -> None:
 def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
     run = make(folder="one")
     wrong: dict[str, Any] = {
-        "the points 1 and 3 coincide": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
-        "1001 points are more than the 1000": np.arange(2002.0).reshape(1001, 2),
+        "the points 1 and 3 are both": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
+        "1001 points are more than 1000": np.arange(2002.0).reshape(1001, 2),
         "reads 2 features": np.zeros((5, 3)),
         "NaN": np.array([[0.5, np.nan]]),
         "not text": "0.5 0.25",
@@ -137,9 +137,7 @@ def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
 
 def test_a_knob_that_would_do_nothing_is_refused() -> None:
     """How long tours may be to be the shortest, where there are none."""
-    with pytest.raises(
-        attnx.UserError, match=r"task\.max_exact_points=9 is about tours, and task\.problem=sorting has none"
-    ):
+    with pytest.raises(attnx.UserError, match=r"task\.max_exact_points=9 is for task\.problem=tsp, not sorting"):
         build("task", {"name": "pointing", "problem": "sorting", "max_exact_points": 9})
     assert build("task", {"name": "pointing", "problem": "tsp", "max_exact_points": 9}).max_exact_points == 9
 

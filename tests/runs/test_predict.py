@@ -461,9 +461,9 @@ def test_files_of_features_and_tags_of_a_column(
     assert (answer.code, answer.err) == (2, "attnx: deep/list.tsv:2: deep/no.npy: no such file\n")
     for words, said in (
         (["--tag", "eve"], "the tag 'eve' is not one of this run's: ann, bob"),
-        ([], "this run knows several tags, and none is given: choose from ann, bob"),
+        ([], "this run has several tags: choose one of ann, bob"),
         (["--tag", "ann", "--tag-column", "1"], "leave one out"),
-        (["--tag", "ann", "--unknown", "keep"], "only where symbols are read and written"),
+        (["--tag", "ann", "--unknown", "keep"], "needs symbols as source and target"),
     ):
         answer = command("predict", "one", "deep/list.tsv", *words)
         assert (answer.code, answer.out) == (2, "")

@@ -268,7 +268,7 @@ def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
     ("source", "text", "said"),
     [
         ("words", " \t", "is empty; there is nothing to read"),
-        ("ids", "12 x", "'x' is no id"),
+        ("ids", "12 x", "'x' is not an id"),
         ("features", "a.csv", "read_matrix"),
     ],
 )
@@ -281,10 +281,10 @@ MISTAKES = {
     "task.train=null": "task.train is not set: name a TSV file",
     "task.train=none.tsv": "none.tsv: no such file",
     "task.train=$NOT_SET/a.tsv": "the environment variable NOT_SET is not set",
-    "task.source=ids": "train.tsv:1: 'x0' is no id",
-    "task.source=features": "train.tsv:1: x0 =  y0: its name does not say what it is",
+    "task.source=ids": "train.tsv:1: 'x0' is not an id",
+    "task.source=features": "train.tsv:1: x0 =  y0: unknown ending",
     "task.source=letters": "task.source=letters: expected one of characters, words, ids, features",
-    "task.target=features": "train.tsv:1: up: its name does not say what it is",
+    "task.target=features": "train.tsv:1: up: unknown ending",
     "task.target=bytes": "task.target=bytes: expected one of characters, words, ids, features",
     "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
     "task.step_names=at": "task.step_names=at is for task.source=features; remove it",

@@ -144,7 +144,7 @@ def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
         assert (data.pairs.valid, data.pairs.test) == (expected.pairs.valid, expected.pairs.test)
         assert data.pairs.train == []
         assert one.notes == plain.notes
-        assert one.tokenize("der  HUND", (expected.tags or ("",))[0]) == plain.symbols(
+        assert one.tokenize("der  HUND", (expected.tags or ("",))[0]) == plain.tokenize(
             "der  HUND", (expected.tags or ("",))[0]
         )
     assert "longer than" in plain.notes[0]

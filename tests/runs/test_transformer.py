@@ -86,7 +86,7 @@ def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., A
         assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
     titles = [
         axes.get_title(loc="left").replace("\n", " ")
-        for axes in heatmaps.draw_heads(found[0][1].of_itself["encoder"]).axes
+        for axes in heatmaps.draw_heads(found[0][1].self_attention["encoder"]).axes
     ]
     assert "encoder self-attention, layer 1, head 2" in titles
 

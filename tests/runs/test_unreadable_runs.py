@@ -256,7 +256,7 @@ def test_arrays_unpack_to_so_many_bytes(tmp_path: Path, monkeypatch: pytest.Monk
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
     assert (tmp_path / "zeros.npz").stat().st_size < 2000
     assert read_arrays(tmp_path / "zeros.npz")["a"].shape == (100_000,)
-    monkeypatch.setattr(bounded_arrays, "LARGEST_UNPACKED", 100_000)
+    monkeypatch.setattr(bounded_arrays, "MAX_UNPACKED_BYTES", 100_000)
     with pytest.raises(UserError, match=r"zeros.npz: unpacks to 800,128 bytes"):
         read_arrays(tmp_path / "zeros.npz")
     head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**17},), }}"

@@ -141,7 +141,7 @@ def _cut(line: Text, width: int) -> Text:
 
 def _kind(kind: str, width: int) -> Text:
     choices = _choices(kind)
-    longest = max(len(choice.name) for choice in choices)
+    longest = max((len(choice.name) for choice in choices), default=0)
     title = _filled(TITLES[kind], width, f"{kind}: ", "    ")
     shown = Text.assemble((kind, "bold"), title.removeprefix(kind))
     for choice in choices:

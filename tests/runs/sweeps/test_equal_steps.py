@@ -73,7 +73,7 @@ def test_each_job_has_its_own_time_where_time_is_compared(sweep: Callable[..., A
 @pytest.fixture
 def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
     """One that is to train for a minute, and whose steps take a quarter of a second."""
-    monkeypatch.setattr(plan_steps, "measure", lambda job: 0.25)
+    monkeypatch.setattr(plan_steps, "measure_step", lambda job: 0.25)
     time = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
     return prepare(compose([*(size for size in small if "max_steps" not in size), *time]))
 

@@ -6,7 +6,8 @@ import inspect
 from typing import Any
 
 import pytest
-from attnx.sweeps.hydra_internals import BASIC_SWEEPER, basic_sweeper, split_jobs
+
+from attnx.config.hydra_internals import BASIC_SWEEPER, basic_sweeper, split_jobs
 
 
 def test_hydras_grid_sweeper() -> None:

@@ -178,7 +178,7 @@ def test_what_failed_is_tried_again_and_nothing_else(
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
     page = Path("multirun/two/0/README.md")
-    wrong = page.read_text(encoding="utf-8").partition("## What went wrong\n\n")[2].splitlines()[0]
+    wrong = page.read_text(encoding="utf-8").partition("## Error\n\n")[2].splitlines()[0]
     assert "RuntimeError: I have fallen over" in wrong
     calm()
     answer = command("resume", "multirun/two")
@@ -186,7 +186,7 @@ def test_what_failed_is_tried_again_and_nothing_else(
     assert stands("multirun/two") == ["finished", "finished"]
     assert attempts("multirun/two") == [2, 1]
     assert read_sweep("multirun/two").jobs[0].error is None
-    assert "What went wrong" not in page.read_text(encoding="utf-8")
+    assert "## Error" not in page.read_text(encoding="utf-8")
     # It went on from the step of its last checkpoint, so no validation stands there twice.
     assert steps(Path("multirun/two/0")) == [3, 5]
 
