@@ -166,7 +166,7 @@ def test_what_else_can_be_read_is_aligned_too(
     assert command("predict", "own", "words.txt", "--alignments", "own.jsonl").code == 0
     for words, said in (
         (["own", "words.txt", "--alignments", "own.txt"], "this run reads no source; .jsonl holds its weights"),
-        (["own", "words.txt", "--unknown", "keep"], "this run's reads no source"),
+        (["own", "words.txt", "--unknown", "keep"], "this run's attention does not read the source"),
         (["one", "both", "words.txt", "--alignments", "all.jsonl"], "these runs do not read alike"),
         (["one", "both", "words.txt", "--unknown", "keep"], "these runs do not read alike"),
     ):
