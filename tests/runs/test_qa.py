@@ -100,7 +100,7 @@ def test_a_reopened_run_answers_as_it_did(one: Path) -> None:
         assert found.output == [answer]
     with pytest.raises(UserError, match="a story must end with a question"):
         run.predict(["Mary went to the garden."], tag="qa1")
-    with pytest.raises(UserError, match="reads no symbols"):
+    with pytest.raises(UserError, match="does not read symbols"):
         run.predict([STORY], tag="qa1", unknown="keep")
 
 

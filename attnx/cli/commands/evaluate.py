@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Compute a run's scores by its task's metrics, and its errors, on its own test
-part or on other data of the same kind. They are written to RUN/evaluations/NAME,
+part or on other data of the same kind. They are in RUN/evaluations/NAME,
 named after the arguments; the same command again shows the saved result.
 
   task.test=FILE           data to evaluate on, as in training
