@@ -167,8 +167,8 @@ def test_what_else_can_be_read_is_aligned_too(
     for words, said in (
         (["own", "words.txt", "--alignments", "own.txt"], "this run reads no source; .jsonl holds its weights"),
         (["own", "words.txt", "--unknown", "keep"], "this run's attention does not read the source"),
-        (["one", "both", "words.txt", "--alignments", "all.jsonl"], "those of these runs cannot be averaged"),
-        (["one", "both", "words.txt", "--unknown", "keep"], "those of these runs cannot be averaged"),
+        (["one", "both", "words.txt", "--alignments", "all.jsonl"], "of these runs cannot be averaged"),
+        (["one", "both", "words.txt", "--unknown", "keep"], "of these runs cannot be averaged"),
     ):
         answer = command("predict", *words)
         assert (answer.code, answer.out) == (2, "")

@@ -56,9 +56,7 @@ def _open_reader(request: PredictArgs) -> LineReader:
     if request.lines.unknown == "keep":
         run.check_unk_replacement()
     if request.alignments and not run.has_weights():
-        raise UserError(
-            f"--alignments {request.alignments}: these runs do not read alike, so their attention has no mean"
-        )
+        raise UserError(f"--alignments {request.alignments}: the attention of these runs cannot be averaged")
     if request.alignments and request.alignments.suffix != JSON_LINES and not run.reads_source:
         raise UserError(f"--alignments {request.alignments}: this run reads no source; {JSON_LINES} holds its weights")
     if request.lines.file is None and sys.stdin.isatty():
