@@ -16,13 +16,13 @@ def index_select_tree(tree: Tree, rows: Tensor) -> Tree:
     >>> index_select_tree((torch.tensor([5, 7, 11]), (None, (2, 3))), torch.tensor([2, 2, 0]))
     (tensor([11, 11,  5]), (None, (2, 3)))
     """
-    return cast("Tree", _picked(tree, rows))
+    return cast("Tree", _index_select(tree, rows))
 
 
-def _picked(tree: Any, rows: Tensor) -> Any:
+def _index_select(tree: Any, rows: Tensor) -> Any:
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
     if isinstance(tree, tuple):
-        parts = [_picked(part, rows) for part in tree]
+        parts = [_index_select(part, rows) for part in tree]
         return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
     return tree

@@ -172,15 +172,9 @@ def forget_changed() -> None:
             del _registered[key]
 
 
-def registered_name(kind: str, item: object) -> str | None:
-    """The name under which an instance's class is registered; None if it is not.
-
-    A class of :mod:`attnx.accel` that is not registered stands for the class that it replaces, its base.
-    """
-    cls: Any = type(item)
-    base = cls.__base__ if cls.__module__.startswith("attnx.accel.") else cls
-    names = {item_cls: name for (item_kind, name), item_cls in _registered.items() if item_kind == kind}
-    return names.get(cls) or names.get(base)
+def registered_name(kind: str, cls: type) -> str | None:
+    """The name under which a class is registered; None if it is not."""
+    return next((name for (item_kind, name), item in _registered.items() if item_kind == kind and item is cls), None)
 
 
 def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:

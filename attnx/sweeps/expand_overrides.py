@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.groups import conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import BASIC_SWEEPER, split_jobs
+from attnx.config.hydra_internals import BASIC_SWEEPER, clear_hydra, override_parser, split_jobs
 from attnx.config.hydra_store import register_configs
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require
@@ -49,12 +49,11 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
         UserError: it cannot be parsed, or has no job.
     """
     from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     register_configs(config_dir)
-    GlobalHydra.instance().clear()
+    clear_hydra()
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
             request = _expand(overrides)
@@ -67,10 +66,8 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
 
 def _expand(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    parser = OverridesParser.create(GlobalHydra.instance().config_loader())  # which expands globs
+    parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
     if first_job is None:
         return SweepRequest([], False, GRID_SWEEPERS[0], "")

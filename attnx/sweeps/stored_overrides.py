@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS
+from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError
 from attnx.runs.layout import SWEEP
 from attnx.runs.sweep import Sweep
@@ -68,10 +69,9 @@ def is_safe(override: str) -> bool:
 
 def _parse(override: str) -> Any:
     """An override as Hydra parses it; None if it cannot."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        return OverridesParser.create().parse_override(override)
+        return override_parser().parse_override(override)
     except HydraException:
         return None

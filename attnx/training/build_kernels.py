@@ -18,7 +18,7 @@ def build_kernels(model: nn.Module, device: torch.device) -> str:
     kernels_for_device = [
         kernel for part in model.modules() for kernel in getattr(part, "kernels", ()) if is_for(kernel, device)
     ]
-    kernels = {registry.registered_name("kernel", kernel): kernel for kernel in kernels_for_device}
+    kernels = {registry.registered_name("kernel", type(kernel)): kernel for kernel in kernels_for_device}
     # The start table is where it is said.
     failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
     built = [str(name) for name, failure in failures.items() if failure is None]

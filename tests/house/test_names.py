@@ -112,7 +112,8 @@ def test_a_registered_part_reads_its_parameters(file: Path) -> None:
     registered = [(name, function) for name, function, is_part in constructors(tree) if is_part]
     registered += [(function.name, function) for function in functions(tree) if is_registered(function)]
     for name, function in registered:
-        read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        body = [node for statement in function.body for node in ast.walk(statement)]
+        read = {node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         unread = [parameter for parameter in parameters(function) if parameter not in read]
         assert not unread, f"{file.relative_to(ROOT)}: {name} does not read {', '.join(unread)}"
 

@@ -71,7 +71,7 @@ def build_failure(kernel: Kernel, device: torch.device, warn: Callable[[str], ob
 
 def _leave_out(kernel: Kernel, device: torch.device, error: Exception, warn: Callable[[str], object]) -> None:
     reason = _failures[type(kernel), device] = in_a_line(error)
-    name = registry.registered_name("kernel", kernel) or type(kernel).__name__
+    name = registry.registered_name("kernel", type(kernel)) or type(kernel).__name__
     warn(f"the kernel {name} cannot be built for {device} and is left out, the next in line computes: {reason}")
 
 

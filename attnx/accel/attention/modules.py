@@ -19,6 +19,9 @@ from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
 
+KINDS = ("scorer", "scope", "normalizer")
+"""What a kernel declares the names of that it supports."""
+
 
 class FastAttention(Attention):
     """Attention by the first kernel that supports a call, else by its definition.
@@ -90,7 +93,7 @@ class FastAdditive(Additive):
 
 def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     """Build the kernels that support the parts of an attention module, best first."""
-    parts = {f"{kind}s": _registered_name(kind, getattr(attention, kind)) for kind in ("scorer", "scope", "normalizer")}
+    parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     matches = [name for name in declared if _lists_parts(declared[name], parts)]
     kernels: list[Kernel] = []
@@ -104,8 +107,3 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
 
 def _lists_parts(declared: dict[str, Sequence[str]], parts: dict[str, str | None]) -> bool:
     return all(not declared.get(kind) or name in declared[kind] for kind, name in parts.items())
-
-
-def _registered_name(kind: str, part: object) -> str | None:
-    """The name of a part; None for an instance of a class that is not registered."""
-    return registry.registered_name(kind, part)

@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
 from attnx.files.atomic_files import PARTIAL, atomic_write
-from attnx.runs.layout import BEST, LAST
+from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.stop_signal import StopSignal
 
 
@@ -58,7 +58,7 @@ class CheckpointManager(Checkpoint):
         interval: SaveInterval = SaveInterval(),  # noqa: B008  # immutable
         stop_signal: StopSignal | None = None,
     ) -> None:
-        self.ranked = [folder / (BEST if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
+        self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
         self.lowest_values = [math.inf] * count  # of the best checkpoints, signed so that lower is better

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from attnx import registry
+from attnx.accel.swap import PLAIN
 from attnx.laws.candidate import Candidate
 from attnx.registry.source_scan import KINDS
 
@@ -88,9 +89,10 @@ def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> st
     first = f"the first output that is not finite is of {path or 'the model'}.{method}"
     for depth in range(len(names), -1, -1):
         part = model.get_submodule(".".join(names[:depth]))
-        kind = next((kind for kind in KINDS if registry.registered_name(kind, part)), None)
-        if kind is not None:
-            name = str(registry.registered_name(kind, part))
-            place = Candidate(kind, name).location(method if part is module else "")
-            return f"{first}: the {kind} {name!r}, {place}"
+        cls = PLAIN.get(type(part), type(part))
+        for kind in KINDS:
+            name = registry.registered_name(kind, cls)
+            if name is not None:
+                location = Candidate(kind, name).location(method if part is module else "")
+                return f"{first}: the {kind} {name!r}, {location}"
     return f"{first}, a {type(module).__name__}"
