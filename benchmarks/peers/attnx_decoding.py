@@ -21,7 +21,7 @@ def main() -> None:
     gc.freeze()
 
     def decode(words: list[str]) -> list[str]:
-        found = run.decode([run.pair(word) for word in words], batch=request.at_once)
+        found = run.decode([run.pair(word) for word in words], batch_size=request.at_once)
         return [" ".join(prediction.output) for prediction in found]
 
     measure("attnx", request, list, decode)
