@@ -29,7 +29,7 @@ from rich.table import Table
 from attnx.data.examples import Pair, Symbols, read_pairs
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
-from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.version import __version__
 
 ATTNX = "attnx"

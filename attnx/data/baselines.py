@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,29 +12,12 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.floating]
 
 
-class Baseline(Protocol):
-    """A forecast of a window: (lookback, f) -> (horizon, f)."""
-
-    def __call__(self, past: Numbers) -> Numbers: ...  # noqa: D102 - above
-
-
-class Naive:
-    """Repeats the last value.
-
-    >>> Naive(2)(np.array([[5.0], [7.0]])).tolist()
-    [[7.0], [7.0]]
-    """
-
-    def __init__(self, horizon: int) -> None:
-        self.horizon = horizon
-
-    def __call__(self, past: Numbers) -> Numbers:
-        """(lookback, f) -> (horizon, f)."""
-        return np.repeat(past[-1:], self.horizon, axis=0)
+Baseline: TypeAlias = Callable[[Numbers], Numbers]
+"""A forecast of a window: (lookback, f) -> (horizon, f)."""
 
 
 class Seasonal:
-    """Repeats the last season.
+    """Repeats the last season; a season of 1 is the last value.
 
     >>> Seasonal(3, 2)(np.array([[5.0], [7.0], [11.0]])).tolist()
     [[7.0], [11.0], [7.0]]
@@ -71,7 +54,7 @@ class Linear:
     def fit(cls, windows: Iterable[tuple[Numbers, Numbers]], ridge: float = 1e-6) -> Linear:
         """Fit to windows of past (lookback, f) and future (horizon, f), equally scaled.
 
-        Columns with missing (NaN) future values are skipped; without any columns the result equals ``Naive``.
+        Columns with missing (NaN) future values are skipped; without any columns the result repeats the last value.
         """
         squares, products = np.zeros(()), np.zeros(())
         for past, future in windows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from attnx.data.readers.parallel_corpus import Sentence
@@ -79,18 +79,13 @@ def split_by_hash(
     return splits
 
 
-def overlap_note(part: str, overlap: int, total: int) -> list[str]:
-    """Return a note on how many of a part's sources are in the training part too; none if there are none."""
-    return [f"{overlap:,} of {total:,} sources of the {part} part are also in the training part"] if overlap else []
-
-
-def overlap_notes(train: Collection[str], valid: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
-    """Return a note for valid and for test, if sources of it are among the training sources ``train``."""
-    parts = {"valid": valid, "test": test}.items()
+def overlap_notes(train: Container[T], parts: Mapping[str, Collection[T]]) -> list[str]:
+    """Return a note on each part with sources that are in the training part too."""
+    overlaps = {name: sum(source in train for source in sources) for name, sources in parts.items()}
     return [
-        note
-        for name, part in parts
-        for note in overlap_note(name, sum(sentence.source in train for sentence in part), len(part))
+        f"{overlap:,} of {len(parts[name]):,} sources of the {name} part are also in the training part"
+        for name, overlap in overlaps.items()
+        if overlap
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from attnx.inference.metric_bootstrap import Numbers
 from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.runs.results_json import BaselineDifference
-from attnx.tasks.protocols import SequenceTask
+from attnx.tasks.contract import SequenceTask
 
 
 def baseline_differences(

@@ -13,7 +13,7 @@ from attnx.data.paths import resolve_data_path
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.nn.pretrained import load_vectors
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 
 Config = Mapping[str, Any]
 

@@ -23,7 +23,7 @@ from attnx.inference.predictor import Prediction, loss_results, metric_results
 from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.results_json import BaselineDifference, Interval
-from attnx.tasks.protocols import metric_signatures, token_loss
+from attnx.tasks.contract import metric_signatures, token_loss
 
 
 class EvaluationResult(NamedTuple):

@@ -24,7 +24,7 @@ from attnx.inference.validate import checkpoint_files, read_complete_run, refuse
 from attnx.registry import PartSpec
 from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TAGS, TARGET_FEATURES, TARGET_SYMBOLS, VOCABULARY
 from attnx.runs.plugin_copies import changed_code_message
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 
 
 def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:

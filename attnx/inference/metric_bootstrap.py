@@ -14,9 +14,8 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_max, dim_zero_min, dim_zero_sum
 
 from attnx.inference.predictor import Prediction, metric_results
-from attnx.metrics.state_reductions import state_reductions
 from attnx.reports.stats.bootstrap import SAMPLES, resample_sums
-from attnx.tasks.protocols import SequenceTask
+from attnx.tasks.contract import SequenceTask
 
 Numbers = NDArray[np.float64]
 
@@ -69,7 +68,7 @@ def _has_sum_states(metric: nn.Module) -> bool:
     """Whether all states are sums, minima or maxima; the latter are the same for any draw."""
     reductions = (dim_zero_sum, dim_zero_min, dim_zero_max)
     parts = [part for part in metric.modules() if isinstance(part, Metric)]
-    return all(reduction in reductions for part in parts for reduction in state_reductions(part).values())
+    return all(reduction in reductions for part in parts for reduction in part._reductions.values())
 
 
 def _unwrap_metrics(metrics: nn.ModuleDict) -> list[_Sum]:
@@ -78,7 +77,7 @@ def _unwrap_metrics(metrics: nn.ModuleDict) -> list[_Sum]:
     for part in parts:
         part.update = MethodType(type(part).update, part)  # type: ignore[method-assign]
         part.compute = MethodType(type(part).compute, part)  # type: ignore[method-assign]
-    return [_Sum(part, name) for part in parts for name, fn in state_reductions(part).items() if fn is dim_zero_sum]
+    return [_Sum(part, name) for part in parts for name, fn in part._reductions.items() if fn is dim_zero_sum]
 
 
 def _example_sums(

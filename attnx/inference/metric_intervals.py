@@ -13,7 +13,7 @@ from attnx.inference.predictor import Prediction
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.runs.results_json import Interval
-from attnx.tasks.protocols import SequenceTask
+from attnx.tasks.contract import SequenceTask
 
 PERCENT = 100
 

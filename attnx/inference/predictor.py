@@ -18,7 +18,7 @@ from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.nn.targets.forecast import subtract_last_value
-from attnx.tasks.protocols import SequenceData, SequenceTask
+from attnx.tasks.contract import Output, SequenceData, SequenceTask
 
 
 class Prediction(NamedTuple):
@@ -26,7 +26,7 @@ class Prediction(NamedTuple):
 
     Attributes:
         pair: the example.
-        output: a list of symbols, or a matrix (t, f) in the data's units.
+        output: symbols, or a matrix in the data's units.
         log_probability: of the output with its EOS; of a matrix that of its length.
         weights: attention weights (t, m), or (h, t, m) with several heads; None without attention.
         num_decoder_states: how many of the m positions, the last ones, are decoder states.
@@ -35,7 +35,7 @@ class Prediction(NamedTuple):
     """
 
     pair: Pair
-    output: Any
+    output: Output
     log_probability: float
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
     num_decoder_states: int = 0

@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.registry import PartSpec
-from attnx.tasks.protocols import SequenceTask
+from attnx.tasks.contract import SequenceTask
 
 Unknown = Literal["replace", "refuse", "keep"]
 # Sources decoded at once; it changes no result.

@@ -71,6 +71,7 @@ def _step_names(prediction: Prediction) -> tuple[list[str], Sequence[str]]:
     """The name of each step of the output and of the reference; steps of matrices are named by the reference."""
     if prediction.pair.target is None:
         assert prediction.weights is not None
+        assert isinstance(prediction.output, list)
         output = [*prediction.output, END][: prediction.weights.shape[-2]]
         return output, nearest_reference(prediction.output, prediction.pair.references)[1]
     (names,) = prediction.pair.references

@@ -58,6 +58,7 @@ def save_resampled(folder: Path, resampled: Mapping[str, np.ndarray[Any, np.dtyp
 
 def _symbol_row(prediction: Prediction) -> dict[str, str]:
     references = prediction.pair.references
+    assert isinstance(prediction.output, list)
     edits, _ = nearest_reference(prediction.output, references)
     return {
         "source": write_symbols(prediction.pair.source),
@@ -69,9 +70,9 @@ def _symbol_row(prediction: Prediction) -> dict[str, str]:
 
 
 def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[str, str]:
-    errors = aligned_errors(
-        [prediction.output[:, : reference.shape[1]]], [reference]
-    )  # of quantiles the median is first
+    assert isinstance(prediction.output, np.ndarray)
+    median = prediction.output[:, : reference.shape[1]]  # of several quantiles it is the first
+    errors = aligned_errors([median], [reference])
     return {
         "source": write_symbols(prediction.pair.source),
         "prediction": f"prediction_{index}",

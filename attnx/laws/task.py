@@ -12,7 +12,7 @@ from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.laws.candidate import Candidate
 from attnx.laws.violation import described, require
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 
 METHODS = ("load", "metrics", "update", "tokenize", "detokenize", "save", "restore")
 FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
@@ -20,7 +20,7 @@ NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
 
 
 def declarations(task: Candidate) -> None:
-    """A task has a ``monitor``, ``maximize`` and ``smoothing``, and the methods of attnx.tasks.protocols."""
+    """A task has a ``monitor``, ``maximize`` and ``smoothing``, and the methods of attnx.tasks.contract."""
     part = task.build()
     for fact, type_ in FACTS.items():
         value = getattr(part, fact, None)

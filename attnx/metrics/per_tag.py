@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from attnx.errors import UserError
+from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.metrics.proportions import Proportion, ProportionMetric
 from attnx.registry import register
 
@@ -36,7 +37,7 @@ class PerTag(WrapperMetric):
     Raises:
         UserError: a tag is called macro or micro.
 
-    >>> from attnx.metrics.word_error_rate import WordErrorRate
+    >>> from attnx.metrics.error_rates import WordErrorRate
     >>> metric = PerTag(WordErrorRate, ["fre", "ita"])
     >>> metric.update([["a"], ["b"], ["a"]], [[["a"]], [["c"]], [["c"]]], ["fre", "fre", "ita"])
     >>> {name: round(value.item(), 1) for name, value in metric.compute().items()}
@@ -119,22 +120,17 @@ class PerTag(WrapperMetric):
         return {**macro, MICRO: micro, **measured}
 
 
-class _ExampleCount(Metric):
+class _ExampleCount(AdditiveMetric):
     """Number of examples of each tag, over all processes."""
 
-    is_differentiable = False
-    full_state_update = False
-
     def __init__(self, tags: int) -> None:
-        super().__init__()
-        self.counts: Tensor
-        self.add_state("counts", torch.zeros(tags, dtype=torch.int64), dist_reduce_fx="sum")
+        super().__init__(tags, dtype=torch.int64)
 
-    def update(self, counts: Sequence[int]) -> None:
-        self.counts += torch.tensor(counts, device=self.counts.device)
+    def update(self, counts: Sequence[int]) -> None:  # type: ignore[override]
+        self.sums += self.sums.new_tensor(counts)
 
     def compute(self) -> Tensor:
-        return self.counts
+        return self.sums
 
 
 def metrics_per_tag(builders: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
+from torch import Tensor
+
+from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.metrics.polygons import (
     Order,
     PointingReference,
@@ -16,10 +20,68 @@ from attnx.metrics.polygons import (
     polygon_area,
     triangle_set,
 )
-from attnx.metrics.ratio_by_size import AnswerRate, RatioBySize
+from attnx.metrics.proportions import Proportion
 from attnx.registry import register
 
 Form = Literal["order", "polygon", "round_trip", "triangles"]
+AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
+
+MAX_POINTS: Final = 1000
+"""Most points of a problem."""
+MAX_SIZES_SHOWN: Final = 12
+"""Results are split by size up to so many sizes."""
+
+
+class RatioBySize(AdditiveMetric):
+    """Sum over answers divided by another sum, in total and per problem size; NaN if the divisor is zero.
+
+    Args:
+        score: maps an answer and its reference to what they add to the numerator and to the denominator.
+        unit: factor of the ratio.
+    """
+
+    higher_is_better = None
+
+    def __init__(self, score: AnswerScore, unit: float = 1.0) -> None:
+        super().__init__(3, MAX_POINTS + 1)  # numerator, denominator and number of answers of each size
+        self.score, self.unit = score, unit
+
+    def update(self, predictions: Sequence[Order], references: Sequence[PointingReference]) -> None:
+        """Add a batch of answers (positions from 0), each with its reference.
+
+        Raises:
+            ValueError: the two lists differ in length.
+        """
+        for answer, reference in zip(predictions, references, strict=True):
+            self.sums[:, len(reference.points)] += self.sums.new_tensor([*self.score(answer, reference), 1])
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the ratio over all answers as ``""``; of two to twelve sizes also each one's, by its number."""
+        return {name: self.unit * numerator / total for name, (numerator, total) in self._ratios().items()}
+
+    def _ratios(self) -> dict[str, Tensor]:
+        """Numerator and denominator over all answers as ``""``, and per size."""
+        ratios, answers = self.sums[:2], self.sums[2]
+        sizes = answers.nonzero()[:, 0].tolist()
+        by_size = {str(size): ratios[:, size] for size in sizes} if 1 < len(sizes) <= MAX_SIZES_SHOWN else {}
+        return {"": ratios.sum(1), **by_size}
+
+
+class AnswerRate(RatioBySize):
+    """Percentage of answers that meet a condition."""
+
+    def __init__(self, is_counted: Callable[[Order, PointingReference], bool]) -> None:
+        super().__init__(partial(_count, is_counted), 100)
+
+    def proportions(self) -> dict[str, list[Proportion]]:
+        """The proportion of such answers, in total and per size."""
+        return {name: [Proportion(*map(int, ratio))] for name, ratio in self._ratios().items()}
+
+
+def _count(
+    is_counted: Callable[[Order, PointingReference], bool], answer: Order, reference: PointingReference
+) -> tuple[float, float]:
+    return is_counted(answer, reference), 1
 
 
 @register("metric", "answer_accuracy")
@@ -38,7 +100,7 @@ def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"]
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(_accuracy, form))
+    return AnswerRate(partial(_is_right, form))
 
 
 @register("metric", "well_formed")
@@ -58,7 +120,7 @@ def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(_well_formed, form))
+    return AnswerRate(partial(_is_well_formed, form))
 
 
 @register("metric", "area_coverage")
@@ -129,25 +191,23 @@ def tour_ratio() -> RatioBySize:
     return RatioBySize(_tour_ratio)
 
 
-def _accuracy(form: Form, answer: Order, reference: PointingReference) -> tuple[float, float]:
+def _is_right(form: Form, answer: Order, reference: PointingReference) -> bool:
     if form == "order":
-        return float(list(answer) == list(reference.order)), 1
+        return list(answer) == list(reference.order)
     if form == "triangles":
-        is_same = triangle_set(answer) == triangle_set(reference.order)
-        return float(is_same and _well_formed(form, answer, reference)[0]), 1
-    return float(canonical_polygon(answer) == canonical_polygon(reference.order)), 1
+        return _is_well_formed(form, answer, reference) and triangle_set(answer) == triangle_set(reference.order)
+    return canonical_polygon(answer) == canonical_polygon(reference.order)
 
 
-def _well_formed(form: Form, answer: Order, reference: PointingReference) -> tuple[float, float]:
+def _is_well_formed(form: Form, answer: Order, reference: PointingReference) -> bool:
     points = reference.points
     if form == "polygon":
-        return float(is_simple_polygon(points, answer)), 1
+        return is_simple_polygon(points, answer)
     if form == "round_trip":
-        return float(is_round_trip(points, answer)), 1
+        return is_round_trip(points, answer)
     if form == "order":
-        return float(sorted(answer) == list(range(len(points)))), 1
-    is_complete = len(answer) > 0 and 3 * len(triangle_set(answer)) == len(answer)
-    return float(is_complete and are_positions(points, answer)), 1
+        return sorted(answer) == list(range(len(points)))
+    return 0 < len(answer) == 3 * len(triangle_set(answer)) and are_positions(points, answer)
 
 
 def _hull_coverage(answer: Order, reference: PointingReference) -> tuple[float, float]:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from attnx.data.baselines import Baseline, Linear, Naive, Seasonal
+from attnx.data.baselines import Baseline, Linear, Seasonal
 from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.data.examples import Pair, Symbols
+from attnx.data.examples import Pair
 from attnx.data.features import Features
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.series import (
@@ -30,15 +30,15 @@ from attnx.nn.targets.forecast import median_first
 from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
 from attnx.runs.saved_series import write_test_series
+from attnx.tasks.contract import Output, SequenceData, SequenceTask
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
-from attnx.tasks.protocols import SequenceData
 
 # The linear baseline has few weights and needs no more windows.
 MAX_WINDOWS_FOR_LINEAR = 20_000
 
 
 @register("task", "forecasting")
-class Forecasting:
+class Forecasting(SequenceTask):
     """Forecast the next ``horizon`` steps of a time series from the ``lookback`` steps before.
 
     Formula: ``minimize mean (y - f(x))^2`` of scaled numbers; with ``quantiles`` the quantile loss
@@ -98,7 +98,7 @@ class Forecasting:
         self.notes: list[str] = []
         self.scales: Features | None = None
         self.test_part: list[tuple[Series, Span]] = []
-        self.baselines: dict[str, Baseline] = {"naive": Naive(horizon), "seasonal": Seasonal(horizon, season)}
+        self.baselines: dict[str, Baseline] = {"naive": Seasonal(horizon, 1), "seasonal": Seasonal(horizon, season)}
         self.forecast, self.from_last = forecast, from_last  # of the model's target
         self._check()
 
@@ -167,10 +167,7 @@ class Forecasting:
         windows = self._window_spec(series)
         start = len(series.numbers) - (self.horizon if self.known_columns else 0)
         if start < self.lookback:
-            known_part = f" and task.horizon={self.horizon} known ones after them" if self.known_columns else ""
-            raise UserError(
-                f"{path}: has {len(series.numbers)} steps, but task.lookback={self.lookback}{known_part} are needed"
-            )
+            raise UserError(f"{path}: has {len(series.numbers)} steps, but {self._source_steps()} are needed")
         source = windows.source(series, start)
         target = np.zeros((self.horizon, len(windows.targets)), np.float32)
         labels = series.labels[start - self.lookback :]
@@ -182,12 +179,12 @@ class Forecasting:
         Raises:
             UserError: it is not.
         """
-        steps = self.lookback + (self.horizon if self.known_columns else 0)
-        if len(matrix) != steps:
-            known_part = f" + task.horizon={self.horizon}" if self.known_columns else ""
-            raise UserError(
-                f"a matrix of {len(matrix)} steps, but task.lookback={self.lookback}{known_part} are needed"
-            )
+        if len(matrix) != self.lookback + (self.horizon if self.known_columns else 0):
+            raise UserError(f"a matrix of {len(matrix)} steps, but {self._source_steps()} are needed")
+
+    def _source_steps(self) -> str:
+        known_part = f" and task.horizon={self.horizon} known ones after them" if self.known_columns else ""
+        return f"task.lookback={self.lookback}{known_part}"
 
     def _read_series(self, path: Path) -> list[Series]:
         targets = self._target_columns()
@@ -219,35 +216,24 @@ class Forecasting:
             row = rows[index]
             yield row.source[: self.lookback, : self.scales.width], row.target
 
-    def _past(self, pair: Pair) -> Any:
-        assert self.scales is not None
-        assert pair.features is not None
-        return self.scales.encode(pair.features[: self.lookback, : self.scales.width])
-
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build errors of scaled numbers and, as ``own_*``, in the data's units; of the model and of each baseline."""
         assert self.scales is not None
         return forecast_metrics(self.scales.width, self.baselines, median_first(self.quantiles))
 
-    def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: Any, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of forecasts (horizon, f), or quantiles side by side."""
         assert self.scales is not None
         references = [pair.target for pair in pairs if pair.target is not None]
-        pasts = [self._past(pair) for pair in pairs]
-        forecasts = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
-        update_forecast_metrics(metrics, self.scales, outputs, references, forecasts)
+        sources = [pair.features for pair in pairs if pair.features is not None]
+        pasts = [self.scales.encode(source[: self.lookback, : self.scales.width]) for source in sources]
+        baselines = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
+        forecasts = [np.asarray(output, np.float32) for output in outputs]
+        update_forecast_metrics(metrics, self.scales, forecasts, references, baselines)
 
     def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         """Return the windows' order in time, and how many overlap."""
         return time_order(pairs)
-
-    def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Series are not texts."""
-        raise UserError("this task reads matrices of numbers, not text; name files of features to attnx predict")
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Forecasts are not texts."""
-        raise UserError("this task writes matrices of numbers, not text")
 
     def save(self, folder: Path) -> None:
         """Write the linear baseline, and the test series for figures."""

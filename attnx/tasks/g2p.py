@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from torch import nn
@@ -18,15 +17,15 @@ from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.special_tokens import tag_symbol
 from attnx.data.splits import Splits, holdout_shares, split_by_hash
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
+from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import Probability, register
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData, SequenceTask
 
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 
 
 @register("task", "g2p")
-class G2p:
+class G2p(SequenceTask):
     """Grapheme-to-phoneme conversion: letters in, phones out.
 
     Formula: ``minimize -sum_t log p(phone_t | phones_<t, letters)``
@@ -119,10 +118,6 @@ class G2p:
         """Build phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
         return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        """Update the metrics with a batch."""
-        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
-
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Split a word into letters; with ``tag_token``, its language comes first.
 
@@ -130,21 +125,9 @@ class G2p:
             UserError: the language is needed and missing.
         """
         letters = split_graphemes(text, self.graphemes)
-        if not self.tag_token:
-            return letters
-        if not tag:
+        if self.tag_token and not tag:
             raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")
-        return (tag_symbol(tag), *letters)
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Join phones with spaces."""
-        return " ".join(symbols)
-
-    def save(self, folder: Path) -> None:
-        """Nothing besides the vocabularies."""
-
-    def restore(self, folder: Path) -> None:
-        """Nothing besides the vocabularies."""
+        return (tag_symbol(tag), *letters) if self.tag_token else letters
 
 
 def _check_overlap(splits: Splits[Pair]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -14,17 +13,17 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.splits import Splits, holdout_shares, overlap_note, split_by_hash
+from attnx.data.splits import Splits, holdout_shares, overlap_notes, split_by_hash
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import Output, SequenceData, TextTask, check_parts
 
 
 @register("task", "language_model")
-class LanguageModel:
+class LanguageModel(TextTask):
     """Predict each symbol of a text from the symbols before it; there is no source.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t)``, perplexity ``exp`` of the mean, the ends included
@@ -76,10 +75,7 @@ class LanguageModel:
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
         parts = self._split({part: list(self._read(part)) for part, file in self.files.items() if file})
-        for name, texts in parts._asdict().items():
-            if not texts:
-                remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
-                raise UserError(f"the {name} part holds no text; {remedy}")
+        check_parts(parts)
         self.texts.train([Sentence("", (text,)) for text in parts.train])
         train = [Pair((), (chunk,)) for text in parts.train for chunk in self._cut(text)]
         valid, test = (
@@ -104,12 +100,7 @@ class LanguageModel:
         """Hold out the parts without a file, ordered by hash."""
         shares = holdout_shares(self.holdout, files)
         splits = split_by_hash(files.pop("train"), str, *shares, sort_held_out=True)._replace(**files)
-        train = set(splits.train)
-        self.notes = [
-            note
-            for name, part in (("valid", splits.valid), ("test", splits.test))
-            for note in overlap_note(name, sum(text in train for text in part), len(part))
-        ]
+        self.notes = overlap_notes(set(splits.train), {"valid": splits.valid, "test": splits.test})
         return splits
 
     def _cut(self, text: str) -> Iterator[Symbols]:
@@ -125,28 +116,5 @@ class LanguageModel:
         """No metrics besides loss and perplexity: a continuation has no reference."""
         return {}
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
         """Nothing to update."""
-
-    def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Tokenize the prefix of a text.
-
-        Raises:
-            UserError: it is blank.
-        """
-        symbols = self.texts.tokenize_input(text)
-        if not symbols:
-            raise UserError(f"{text!r} is empty; there is nothing to continue")
-        return symbols
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Join symbols to a text; an unknown one reads ``⁇``."""
-        return self.texts.detokenize(symbols)
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizer, ``source.tokenizer``."""
-        self.texts.save(folder)
-
-    def restore(self, folder: Path) -> None:
-        """Read the tokenizer."""
-        self.texts.restore(folder)

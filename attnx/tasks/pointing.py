@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,47 +19,31 @@ from attnx.data.synthetic.pointing_problems import (
     MAX_POINTS_FOR_EXACT_TOUR,
     PointingExample,
     Problem,
-    draw_examples,
+    draw_problems,
     encode_examples,
 )
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
+from attnx.metrics.pointing import MAX_POINTS, Form
 from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import Output, SequenceData, SequenceTask
 
-MAX_POINTS: Final = 1000
-"""Most points of an example; the vocabulary has a symbol for each position."""
 DEFAULT_EXACT_POINTS: Final = 12
 PARTS: Final = ("train", "valid", "test")
-METRICS: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
-    "hull": {
-        "accuracy": ("answer_accuracy", {"form": "polygon"}),
-        "area_coverage": ("area_coverage", {}),
-        "well_formed": ("well_formed", {"form": "polygon"}),
-    },
-    "delaunay": {
-        "accuracy": ("answer_accuracy", {"form": "triangles"}),
-        "triangle_coverage": ("triangle_coverage", {}),
-        "well_formed": ("well_formed", {"form": "triangles"}),
-    },
-    "tsp": {
-        "accuracy": ("answer_accuracy", {"form": "round_trip"}),
-        "tour_length": ("tour_length", {}),
-        "tour_ratio": ("tour_ratio", {}),
-        "well_formed": ("well_formed", {"form": "round_trip"}),
-    },
-    "sorting": {
-        "accuracy": ("answer_accuracy", {"form": "order"}),
-        "well_formed": ("well_formed", {"form": "order"}),
-    },
+# The form of an answer, and the metrics of the paper besides those of the form.
+METRICS: Final[dict[Problem, tuple[Form, tuple[str, ...]]]] = {
+    "hull": ("polygon", ("area_coverage",)),
+    "delaunay": ("triangles", ("triangle_coverage",)),
+    "tsp": ("round_trip", ("tour_length", "tour_ratio")),
+    "sorting": ("order", ()),
 }
 MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}
 
 
 @register("task", "pointing")
-class Pointing:
+class Pointing(SequenceTask):
     """Problems whose answers are positions of the input: which points, in which order.
 
     Formula: ``minimize -sum_t log p(C_t | C_<t, P)``, P points drawn uniformly from [0, 1)^2, C positions in P
@@ -119,17 +102,20 @@ class Pointing:
                 f"tours of {', '.join(map(str, inexact))} points (more than "
                 f"task.max_exact_points={self.max_exact_points}) come from a local search and may not be the shortest"
             ]
-        source = self._source_scales()
+        # Mean and deviation of the uniform distribution on [0, 1), the same for every run.
+        columns = COLUMNS[self.problem]
+        source = Features((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
+        target = Vocabulary(SPECIALS + _write_positions(range(MAX_POINTS)))
         train = encode_examples(self._draw("train", self.sizes, self.examples), source)
         valid = self._make_pairs("valid", self.sizes)
-        return SequenceData(Splits([], valid, self.test_pairs()), source, self._target_vocabulary(), rows=train)
+        return SequenceData(Splits([], valid, self.test_pairs()), source, target, rows=train)
 
     def test_pairs(self) -> list[Pair]:
         """Draw the test part alone."""
         return self._make_pairs("test", self.test_sizes)
 
     def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
-        return draw_examples(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
+        return draw_problems(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
 
     def _make_pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:
         return [
@@ -137,19 +123,16 @@ class Pointing:
             for points, answer in self._draw(part, sizes, self.num_held_out)
         ]
 
-    def _source_scales(self) -> Features:
-        """Mean and deviation of the uniform distribution on [0, 1), the same for every run."""
-        columns = COLUMNS[self.problem]
-        return Features((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
-
-    def _target_vocabulary(self) -> Vocabulary:
-        return Vocabulary(SPECIALS + _write_positions(range(MAX_POINTS)))
-
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the paper's metrics of the problem, which are reported per size too."""
-        return {name: registry.build("metric", metric) for name, metric in METRICS[self.problem].items()}
+        form, names = METRICS[self.problem]
+        return {
+            "accuracy": registry.build("metric", ("answer_accuracy", {"form": form})),
+            **{name: registry.build("metric", name) for name in names},
+            "well_formed": registry.build("metric", ("well_formed", {"form": form})),
+        }
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of output positions."""
         references = [
             PointingReference(pair.features, _read_positions(pair.references[0]))
@@ -168,26 +151,6 @@ class Pointing:
             raise UserError(f"{len(matrix)} points are more than {MAX_POINTS}, the most that this task points to")
         if self.problem != "sorting":
             check_distinct_points(matrix)
-
-    def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Points are not texts.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(
-            "this task reads points, a row each; attnx.data.readers.feature_matrices.read_matrix reads a file of them"
-        )
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Join positions, counted from 1, with spaces."""
-        return " ".join(symbols)
-
-    def save(self, folder: Path) -> None:
-        """Nothing: the configuration is complete."""
-
-    def restore(self, folder: Path) -> None:
-        """Nothing: the configuration is complete."""
 
 
 def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -13,17 +12,17 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, split_by_hash
-from attnx.data.synthetic.stories import Story, StorySource, source_vocabulary, tokenize_story
+from attnx.data.synthetic.stories import StoryQuestion, StorySource, source_vocabulary, tokenize_story
 from attnx.data.synthetic.world_model import World
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
+from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.protocols import SequenceData, training_tags
+from attnx.tasks.contract import SequenceData, SequenceTask, check_parts, training_tags
 
 
 @register("task", "qa")
-class Qa:
+class Qa(SequenceTask):
     """Read a story and a question; the answer is one symbol.
 
     Formula: ``minimize -log p(answer | story, question)``
@@ -60,16 +59,12 @@ class Qa:
         entities: list[str] | None = None,
         smoothing: Probability = 0.0,
     ) -> None:
-        babi_knobs = {"folder": folder, "tasks": tasks, "sentences": sentences}
-        world_knobs = {"statements": statements, "stories": stories, "world_seed": world_seed}
-        for knob, value in (world_knobs if data == "babi" else babi_knobs).items():
-            if value is not None:
-                needed = "world_model" if data == "babi" else "babi"
-                raise UserError(f"task.{knob}={value} is for task.data={needed}; remove it")
         self.stories: StorySource
         if data == "babi":
+            _check_unset("world_model", statements=statements, stories=stories, world_seed=world_seed)
             self.stories = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)
         else:
+            _check_unset("babi", folder=folder, tasks=tasks, sentences=sentences)
             self.stories = World(statements or 10, stories or 10_000, world_seed or 1)
         if len(set(self.stories.tags)) < len(self.stories.tags):
             raise UserError(f"task.tasks={tasks}: name each task once")
@@ -88,9 +83,7 @@ class Qa:
         for tag in self.stories.tags:
             for part, task_part in zip(pairs, self._split(tag), strict=True):
                 part += task_part
-        for name, part in pairs._asdict().items():
-            if not part:
-                raise UserError(f"the {name} part holds no questions; change task.holdout, or use more stories")
+        check_parts(pairs)
         source = source_vocabulary((pair.source for pair in pairs.train), self.entities)
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
         tags = training_tags(pairs)
@@ -99,27 +92,24 @@ class Qa:
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
-        assert self.test is not None
-        return [self._make_pair(story, self.stories.tags[0]) for story in self.stories.custom_test(self.test)]
+        tag = self.stories.tags[0]
+        return [self._make_pair(story, tag) for story in self._test_stories(tag)]
 
     def _split(self, tag: str) -> Splits[Pair]:
         """Split the stories of a task; all questions about a story are in one part."""
         stories = split_by_hash(self.stories.train(tag), lambda story: story.full_text, valid=self.holdout, test=0)
-        train, valid = ([self._make_pair(story, tag) for story in part] for part in stories[:2])
-        if self.test is not None:
-            return Splits(train, valid, self.test_pairs())
-        return Splits(train, valid, [self._make_pair(story, tag) for story in self.stories.test(tag)])
+        stories = stories._replace(test=self._test_stories(tag))
+        return Splits(*([self._make_pair(story, tag) for story in part] for part in stories))
 
-    def _make_pair(self, story: Story, tag: str) -> Pair:
+    def _test_stories(self, tag: str) -> list[StoryQuestion]:
+        return self.stories.test(tag) if self.test is None else self.stories.custom_test(self.test)
+
+    def _make_pair(self, story: StoryQuestion, tag: str) -> Pair:
         return Pair(story.symbols, ((story.answer,),), tag if len(self.stories.tags) > 1 else "")
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the error rate, in percent; with several tasks, for each of them."""
         return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
-
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Update the metrics with a batch."""
-        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Tokenize a story and its question on one line, ``Mary went home. Where is Mary?``.
@@ -129,12 +119,8 @@ class Qa:
         """
         return tokenize_story(text)
 
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Return the answer."""
-        return " ".join(symbols)
 
-    def save(self, folder: Path) -> None:
-        """Nothing besides the vocabularies."""
-
-    def restore(self, folder: Path) -> None:
-        """Nothing besides the vocabularies."""
+def _check_unset(data: str, **options: object) -> None:
+    for knob, value in options.items():
+        if value is not None:
+            raise UserError(f"task.{knob}={value} is for task.data={data}; remove it")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -14,13 +15,13 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
-from attnx.data.splits import Splits, holdout_shares, overlap_note, split_by_hash
+from attnx.data.splits import Splits, holdout_shares, overlap_notes, split_by_hash
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
-from attnx.tasks.protocols import SequenceData, training_tags
+from attnx.tasks.contract import Output, SequenceData, SequenceTask, check_parts, training_tags
 
 RATES = ("symbol_error_rate", "sequence_error_rate")
 ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
@@ -28,7 +29,7 @@ SCALED = "scaled_error"
 
 
 @register("task", "sequences")
-class AnySequence:
+class AnySequence(SequenceTask):
     """Any sequence in, any sequence out: texts, integer ids, or a row of numbers per step.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``, or ``sum_t mean (row_t - y_t)^2 - log p(end_t)``
@@ -89,23 +90,18 @@ class AnySequence:
         self._check()
         reader = self._pair_reader()
         pairs = self._split(reader)
-        for name, part in pairs._asdict().items():
-            if not part:
-                remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
-                raise UserError(f"the {name} part holds no pairs; {remedy}")
+        check_parts(pairs)
         source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
-        data = SequenceData(pairs, source, target, training_tags(pairs))
-        self.scales = data.target if isinstance(data.target, Features) else None
-        self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if data.tags else "")
-        return data
+        tags = training_tags(pairs)
+        self.scales = target if isinstance(target, Features) else None
+        self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if tags else "")
+        return SequenceData(pairs, source, target, tags)
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
         assert self.files["test"] is not None
-        trained_columns = self.columns, self.scales.columns if self.scales else ()
-        return list(
-            self._pair_reader(trained_columns).read(resolve_data_path("task.test", self.files["test"])).values()
-        )
+        reader = self._pair_reader((self.columns, self.scales.columns if self.scales else ()))
+        return list(reader.read(resolve_data_path("task.test", self.files["test"])).values())
 
     def _pair_reader(self, trained_columns: tuple[Symbols, Symbols] = ((), ())) -> PairReader:
         step_names = self.step_names, self.target_step_names
@@ -114,11 +110,9 @@ class AnySequence:
     def _check(self) -> None:
         if not self.files["train"]:
             raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
-        if self.step_names is not None and self.source != "features":
-            raise UserError(f"task.step_names={self.step_names} is for task.source=features; remove it")
-        if self.target_step_names is not None and self.target != "features":
-            option = f"task.target_step_names={self.target_step_names}"
-            raise UserError(f"{option} is for task.target=features; remove it")
+        for option, side in (("step_names", "source"), ("target_step_names", "target")):
+            if getattr(self, option) is not None and getattr(self, side) != "features":
+                raise UserError(f"task.{option}={getattr(self, option)} is for task.{side}=features; remove it")
         if self.shared_vocabulary and "features" in (self.source, self.target):
             raise UserError("task.shared_vocabulary=true is for symbols, not for features; remove it")
         if self.smoothing and self.target == "features":
@@ -135,11 +129,7 @@ class AnySequence:
         shares = holdout_shares(self.holdout, files)
         # (source as text, tag) -> pair
         splits = split_by_hash(train.items(), lambda item: item[0][0], *shares, sort_held_out=True)
-        self.notes = [
-            note
-            for name, part in files.items()
-            for note in overlap_note(name, len(train.keys() & part.keys()), len(part))
-        ]
+        self.notes = overlap_notes(train.keys(), files)
         pairs = Splits(*([pair for _, pair in part] for part in splits))
         return pairs._replace(**{name: list(part.values()) for name, part in files.items()})
 
@@ -147,20 +137,15 @@ class AnySequence:
         if self.source == "features":
             matrices = (pair.features for pair in pairs if pair.features is not None)
             return Features.of(matrices, reader.sources.columns)
-        return _build_vocabulary(self._symbols(pairs, "source"), self.source)
+        targets = _references(pairs) if self.shared_vocabulary else ()
+        return _build_vocabulary(chain((pair.source for pair in pairs), targets), self.source)
 
     def _target_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
         if self.target == "features":
             matrices = (pair.target for pair in pairs if pair.target is not None)
             return Features.of(matrices, reader.targets.columns)
-        return _build_vocabulary(self._symbols(pairs, "target"), self.target)
-
-    def _symbols(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> Iterable[Symbols]:
-        """Yield the sequences of a side, or of both for a shared vocabulary."""
-        if self.shared_vocabulary or side == "source":
-            yield from (pair.source for pair in pairs)
-        if self.shared_vocabulary or side == "target":
-            yield from (reference for pair in pairs for reference in pair.references)
+        sources = (pair.source for pair in pairs) if self.shared_vocabulary else ()
+        return _build_vocabulary(chain(sources, _references(pairs)), self.target)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
@@ -174,7 +159,7 @@ class AnySequence:
             builders = {SCALED: partial(registry.build, "metric", SCALED, **scales), **builders}
         return metrics_per_tag(builders, tags)
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of symbols or matrices."""
         references = [pair.references if pair.target is None else pair.target for pair in pairs]
         update_all(metrics, outputs, references, [pair.tag for pair in pairs])
@@ -186,31 +171,23 @@ class AnySequence:
             UserError: it is blank, an id is invalid, or this task reads features.
         """
         if self.source == "features":
-            raise UserError(
-                "this task reads matrices of features, not text; read one with "
-                "attnx.data.readers.feature_matrices.read_matrix"
-            )
+            return super().tokenize(text, tag)
         if not text.strip():
             raise UserError(f"{text!r} is empty; there is nothing to read")
         return split_text(text.strip(), self.source)
 
     def detokenize(self, symbols: Sequence[str]) -> str:
-        """Join output symbols to a text.
-
-        Raises:
-            UserError: this task writes features.
-        """
-        if self.target == "features":
-            raise UserError("this task writes matrices of features, not text")
+        """Join output symbols to a text."""
         return join_symbols(tuple(symbols), self.target)
-
-    def save(self, folder: Path) -> None:
-        """Nothing besides the vocabularies."""
 
     def restore(self, folder: Path) -> None:
         """Read the scales of target features and the names of source columns."""
         self.scales = Features.load(folder / TARGET_FEATURES) if self.target == "features" else None
         self.columns = Features.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
+
+
+def _references(pairs: Sequence[Pair]) -> Iterator[Symbols]:
+    return (reference for pair in pairs for reference in pair.references)
 
 
 def _build_vocabulary(sequences: Iterable[Symbols], kind: str) -> Vocabulary:

@@ -29,7 +29,7 @@ from attnx.errors import UserError, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import require
-from attnx.tasks.protocols import SequenceData, training_tags
+from attnx.tasks.contract import Output, SequenceData, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
 # Options that decide on the rows of a stored corpus, besides its files and the held-out shares.
@@ -41,7 +41,7 @@ Tags = tuple[str, ...]
 
 
 @register("task", "translation")
-class Translation:
+class Translation(TextTask):
     """Translate sentences: text in, text in another language out.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``
@@ -131,8 +131,8 @@ class Translation:
         self._train_tokenizers(splits.train)
         train = list(self._filter(splits.train, dropped))
         note = dropped_note(dropped, len(train) + dropped.total())
-        sources = {sentence.source for sentence in splits.train}
-        self.notes = [*([note] if note else []), *overlap_notes(sources, splits.valid, splits.test)]
+        sources = {part: [sentence.source for sentence in sentences] for part, sentences in splits._asdict().items()}
+        self.notes = [*([note] if note else []), *overlap_notes(set(sources.pop("train")), sources)]
         if not train:
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
@@ -257,9 +257,9 @@ class Translation:
         scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch, as texts."""
-        texts = [self.detokenize(symbols) for symbols in outputs]
+        texts = [self.detokenize(list(symbols)) for symbols in outputs]
         update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
 
     def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
@@ -278,19 +278,4 @@ class Translation:
             raise UserError(f"unknown language {tag!r}{hint}")
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: the target language is missing: {', '.join(self.languages)}")
-        symbols = self.texts.tokenize_input(text)
-        if not symbols:
-            raise UserError(f"{text!r} is empty; there is nothing to translate")
-        return symbols
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        """Join output symbols to a text; an unknown one reads ``⁇``."""
-        return self.texts.detokenize(symbols)
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
-        self.texts.save(folder)
-
-    def restore(self, folder: Path) -> None:
-        """Read the tokenizers."""
-        self.texts.restore(folder)
+        return super().tokenize(text, tag)

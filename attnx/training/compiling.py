@@ -15,7 +15,7 @@ from attnx.attention.planner import WORDS
 from attnx.data.batches import Batch, collate
 from attnx.errors import UserError, in_a_line
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 from attnx.training.lightning_module import TrainingModule

@@ -26,7 +26,7 @@ from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import refuse_links, update_info
-from attnx.tasks.protocols import metric_signatures
+from attnx.tasks.contract import metric_signatures
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import needs_launch, rank_infos, resolve_devices, training_device
 from attnx.training.distributed.launcher import ProcessTask, can_fork, launch_ranks

@@ -16,7 +16,7 @@ from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, 
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
 from attnx.training.distributed.process_group import rank_info
 

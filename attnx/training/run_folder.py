@@ -32,7 +32,7 @@ from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import write_info
-from attnx.tasks.protocols import SequenceData, SequenceTask
+from attnx.tasks.contract import SequenceData, SequenceTask
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")

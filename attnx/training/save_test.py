@@ -9,7 +9,7 @@ from attnx.inference.baseline_differences import baseline_differences
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.write_results import save_predictions, save_resampled, save_results
-from attnx.tasks.protocols import metric_signatures
+from attnx.tasks.contract import metric_signatures
 from attnx.training.lightning_module import TrainingModule
 
 

@@ -38,10 +38,10 @@ def self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction])
 def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
     assert prediction.weights is not None
     model: Any = predictor.model
-    target = predictor.data.target
+    target: Any = predictor.data.target
     batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
     start = model.target.start_input(1, torch.device("cpu"))
-    output: Any = target.encode(prediction.output)
+    output = target.encode(prediction.output)
     source, last = subtract_last_value(model.target, batch.source)
     if isinstance(target, Features):  # the model reads the first of several quantiles
         output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())

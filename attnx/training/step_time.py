@@ -14,7 +14,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import nn
 
 from attnx.data.batches import Batch
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device

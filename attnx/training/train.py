@@ -24,7 +24,7 @@ from attnx.laws.first_use import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
 from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
 from attnx.runs.writer import update_info
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 from attnx.training.build_kernels import build_kernels
 from attnx.training.callbacks.checkpoint import CheckpointManager, SaveInterval
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping

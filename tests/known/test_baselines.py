@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.baselines import Linear, Naive, Seasonal
+from attnx.data.baselines import Linear, Seasonal
 
 PAST = np.array([[2.0, 3.0], [5.0, 7.0], [11.0, 13.0]])
 
 
 def test_the_last_value_and_the_last_season() -> None:
-    assert Naive(2)(PAST).tolist() == [[11, 13], [11, 13]]
+    assert Seasonal(2, 1)(PAST).tolist() == [[11, 13], [11, 13]]
     assert Seasonal(5, 2)(PAST).tolist() == [[5, 7], [11, 13], [5, 7], [11, 13], [5, 7]]
     assert Seasonal(2, 7)(PAST).tolist() == [[2, 3], [5, 7]]  # longer than what is looked back on
 

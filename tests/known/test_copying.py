@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.inference.build_model import new_model
 from attnx.nn.outputs.contract import OutputInputs
 from attnx.nn.outputs.copying import Copying
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

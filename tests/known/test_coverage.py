@@ -17,7 +17,7 @@ from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.inference.predictor import Predictor
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import Settings, TrainingModule
 

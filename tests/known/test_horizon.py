@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnx.metrics.mean_error import mean_squared_error
-from attnx.metrics.quantile_loss import QuantileLoss
+from attnx.metrics.number_errors import QuantileLoss, mean_squared_error
 from attnx.nn.targets.build import build_target
 from attnx.nn.targets.forecast import ForecastTarget, median_first, subtract_last_value
 from attnx.nn.targets.numbers import Numbers

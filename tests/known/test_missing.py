@@ -17,10 +17,10 @@ from attnx.data.series_split import SeriesSplit, split_series
 from attnx.data.windows import Span, WindowSpec, training_windows
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import aligned_errors
-from attnx.metrics.quantile_loss import QuantileLoss
+from attnx.metrics.number_errors import QuantileLoss
 from attnx.models.seq2seq.state import Output
 from attnx.nn.targets.forecast import ForecastTarget
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 NAN = np.nan
 WINDOWS = WindowSpec(2, 2, ("a", "b"))

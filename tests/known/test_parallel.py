@@ -230,7 +230,7 @@ def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
 def test_sources_that_are_known_from_training_are_counted() -> None:
     known = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
     told = ["1 of 2 sources of the valid part are also in the training part"]
-    assert overlap_notes(known, [LINES[0], LINES[6]], [LINES[8]]) == told
+    assert overlap_notes(known, {"valid": [LINES[0].source, LINES[6].source], "test": [LINES[8].source]}) == told
     parts = split_sentences(LINES, None, None, 0.1)
     assert overlap_notes({sentence.source for sentence in parts.train}, parts.valid, parts.test) == []
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from attnx.errors import UserError
+from attnx.metrics.error_rates import PhoneErrorRate, WordErrorRate
 from attnx.metrics.per_tag import PerTag
-from attnx.metrics.phone_error_rate import PhoneErrorRate
-from attnx.metrics.word_error_rate import WordErrorRate
 from attnx.registry import build
 
 # "to" is Tongan, and a method of every module; no word of it is seen.

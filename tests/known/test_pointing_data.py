@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attnx.data.synthetic.geometry import convex_hull, triangulation
-from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, draw_examples, solve
+from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, draw_problems, solve
 from attnx.data.synthetic.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing
@@ -119,7 +119,7 @@ def test_numbers_in_rising_order() -> None:
 
 
 def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
-    return [(one.points.tolist(), one.answer) for one in draw_examples(problem, sizes, count, seed, max_exact_points=5)]
+    return [(one.points.tolist(), one.answer) for one in draw_problems(problem, sizes, count, seed, max_exact_points=5)]
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
@@ -153,7 +153,7 @@ def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
 def test_rows_to_train_on_are_the_examples_encoded() -> None:
     task = Pointing("hull", sizes=[3, 5], examples=7, num_held_out=2)
     data = task.load()
-    posed = list(draw_examples("hull", [3, 5], 7, (1, 0), max_exact_points=12))
+    posed = list(draw_problems("hull", [3, 5], 7, (1, 0), max_exact_points=12))
     found = data.train_dataset()
     assert len(found) == 7
     for row, one in enumerate(posed):

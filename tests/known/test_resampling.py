@@ -21,8 +21,8 @@ from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.inference.write_results import save_resampled
 from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
+from attnx.metrics.pointing import RatioBySize
 from attnx.metrics.polygons import PointingReference
-from attnx.metrics.ratio_by_size import RatioBySize
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
 from attnx.runs.layout import RESAMPLED
 

@@ -17,8 +17,8 @@ from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.splits import hash_fraction
 from attnx.data.vocabulary import SPECIALS
 from attnx.errors import UserError
+from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.metrics.per_tag import PerTag
-from attnx.metrics.phone_error_rate import PhoneErrorRate
 from attnx.tasks.g2p import G2p
 
 Write = Callable[[dict[str, str]], Path]

@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
 MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200

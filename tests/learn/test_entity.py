@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 NAMES, PLACES = range(5, 8), range(8, 13)
 SENTENCES, STEPS = 3, 300

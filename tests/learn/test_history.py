@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 PERIOD, PAST, AHEAD = 8, 12, 6
 

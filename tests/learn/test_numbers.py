@@ -9,7 +9,7 @@ import torch
 from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
 

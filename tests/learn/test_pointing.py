@@ -11,7 +11,7 @@ from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 SHORTEST, LONGEST, STEPS = 4, 6, 200
 SMALL = [

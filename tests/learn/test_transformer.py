@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 
 SYMBOLS, SHORTEST, LONGEST, STEPS = 11, 2, 5, 300
 FIRST = 4  # ids below are the special symbols'

@@ -418,7 +418,7 @@ class Mine:
     def load(self):
         from attnx.data.examples import Pair
         from attnx.data.splits import split_by_hash
-        from attnx.tasks.protocols import SequenceData
+        from attnx.tasks.contract import SequenceData
 
         words = [format(number, "06b") for number in range(64)]
         pairs = [Pair(tuple(word), (tuple(word),)) for word in words]

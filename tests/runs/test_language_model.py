@@ -68,7 +68,7 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
         assert prediction.num_decoder_states > 0
     drawn = reopened.predict(["red green"], decoding=("sampling", {"nbest": 5}))[0]
     assert all(other.output[:2] == ["red", "green"] for other in (drawn, *drawn.alternatives))
-    with pytest.raises(attnx.UserError, match="there is nothing to continue"):
+    with pytest.raises(attnx.UserError, match="there is nothing to read"):
         reopened.predict([" "])
     # The same text again, as a file of its own: what it measures is what the loss of its texts is.
     Path("more.txt").write_text("red green blue\ngray gray\n", encoding="utf-8")

@@ -260,15 +260,3 @@ def test_mistakes_are_one_line_and_leave_nothing(
     assert MISTAKES[asked] in answer.err
     assert len(answer.err.strip().splitlines()) == 1
     assert sorted(here.iterdir()) == before
-
-
-@pytest.mark.parametrize("target", ["words", "features"])
-def test_what_a_task_of_numbers_says_of_text(target: Any) -> None:
-    from attnx.tasks.sequences import AnySequence
-
-    task = AnySequence(target=target)
-    if target == "features":
-        with pytest.raises(attnx.UserError, match="writes matrices of features, not text"):
-            task.detokenize(["up"])
-    else:
-        assert task.detokenize(["up"]) == "up"

@@ -96,7 +96,7 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.splits import split_by_hash
 from attnx.registry import Positive, register
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 
 
 @register("task", "backwards")
@@ -259,7 +259,7 @@ def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
     light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.splits import split_by_hash\n", "")
-    light = light.replace("from attnx.tasks.protocols import SequenceData\n", "")
+    light = light.replace("from attnx.tasks.contract import SequenceData\n", "")
     plug("backwards", light, folder="parts")
     monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))
     task = registry.build("task", ("backwards", {"length": 7}))

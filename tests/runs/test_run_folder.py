@@ -257,7 +257,7 @@ def test_epochs_become_steps(run: Callable[..., Any]) -> None:
 def test_the_last_weights_are_kept_even_when_they_are_not_the_best(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.metrics.phone_error_rate import PhoneErrorRate
+    from attnx.metrics.error_rates import PhoneErrorRate
 
     told = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))

@@ -28,7 +28,7 @@ from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import Interrupted, UserError
 from attnx.tasks import translation
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.contract import SequenceData
 from attnx.tasks.translation import Translation
 from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.fit import resume

@@ -15,7 +15,7 @@ import torch
 
 from attnx.config.compose import compose
 from attnx.data.batches import collate
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.contract import token_loss
 from attnx.training import step_time
 from attnx.training.train import PreparedRun, prepare
 
@@ -153,7 +153,7 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
 def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.metrics.phone_error_rate import PhoneErrorRate
+    from attnx.metrics.error_rates import PhoneErrorRate
 
     told = chain([9.0, 4.0, 4.0], repeat(2.0))  # validations, then the test and its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))

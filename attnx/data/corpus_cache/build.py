@@ -101,7 +101,8 @@ def write_store(
     memmap.extend_corpus(rows, chunks, *texts.vocabularies(), tags, progress.counts, save_counts)
     note = _dropped_note(progress)
     held_out = {part: sentences for part, sentences in scan.parts.items() if holdout.existing[part] is None}
-    overlap = overlap_notes(scan.overlap, *(scan.parts[part] for part in EVALUATION_PARTS))
+    sources = {part: [sentence.source for sentence in sentences] for part, sentences in scan.parts.items()}
+    overlap = overlap_notes(scan.overlap, sources)
     store.finish(unfinished, CorpusMetadata(scan.tags, [note] if note else [], overlap, held_out))
 
 

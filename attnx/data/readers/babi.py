@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.lines import read_lines
-from attnx.data.synthetic.stories import Story, split_words
+from attnx.data.synthetic.stories import StoryQuestion, split_words
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
@@ -18,7 +18,7 @@ from attnx.files.printable import quoted
 DEFAULT_SENTENCES, SENTENCES_BY_TASK = 70, {"qa3": 130}
 
 
-class Line(NamedTuple):
+class BabiLine(NamedTuple):
     """A line of a story; a statement has one column, a question three."""
 
     line_number: int
@@ -50,19 +50,19 @@ class Babi:
         """``qa1``, ``qa2``, and so on."""
         return [f"qa{task}" for task in self.tasks]
 
-    def train(self, tag: str) -> list[Story]:
+    def train(self, tag: str) -> list[StoryQuestion]:
         """The questions of a task's training file."""
         return self._shorten(read_babi(self._file(tag, "train")), tag)
 
-    def test(self, tag: str) -> list[Story]:
+    def test(self, tag: str) -> list[StoryQuestion]:
         """The questions of a task's test file."""
         return self._shorten(read_babi(self._file(tag, "test")), tag)
 
-    def custom_test(self, test: str | int) -> list[Story]:
+    def custom_test(self, test: str | int) -> list[StoryQuestion]:
         """The questions of the file ``test``."""
         return self._shorten(read_babi(resolve_data_path("task.test", str(test))), self.tags[0])
 
-    def _shorten(self, stories: list[Story], tag: str) -> list[Story]:
+    def _shorten(self, stories: list[StoryQuestion], tag: str) -> list[StoryQuestion]:
         last = self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
         return [story._replace(sentences=story.sentences[-last:]) for story in stories]
 
@@ -83,7 +83,7 @@ class Babi:
         raise UserError(f"{folder}: expected one file {tag}_*_{part}.txt, found {len(files)}; its tasks are: {tasks}")
 
 
-def read_babi(path: Path) -> list[Story]:
+def read_babi(path: Path) -> list[StoryQuestion]:
     """Read every question of a file with the statements before it; earlier questions are not part of its story.
 
     A statement is ``3 Mary went home.``, a question ``4 Where is Mary?``, a tab, its answer, a tab, and the numbers of
@@ -92,7 +92,7 @@ def read_babi(path: Path) -> list[Story]:
     Raises:
         UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a file without questions.
     """
-    stories: list[Story] = []
+    stories: list[StoryQuestion] = []
     for block in _read_blocks(path):
         full_text = "\n".join(line.columns[0] for line in block)
         sentences: dict[int, tuple[str, ...]] = {}
@@ -103,15 +103,15 @@ def read_babi(path: Path) -> list[Story]:
             if not line.is_question:
                 sentences[line.line_number] = words
                 continue
-            stories.append(Story(tuple(sentences.values()), words, _check_answer(line, sentences), full_text))
+            stories.append(StoryQuestion(tuple(sentences.values()), words, _check_answer(line, sentences), full_text))
     if not stories:
         raise UserError(f"{path}: holds no questions; expected lines of a number, a question, a tab and its answer")
     return stories
 
 
-def _read_blocks(path: Path) -> Iterator[list[Line]]:
+def _read_blocks(path: Path) -> Iterator[list[BabiLine]]:
     """Yield the lines of each story."""
-    block: list[Line] = []
+    block: list[BabiLine] = []
     for file_line, text in read_lines(path, "bAbI"):
         if not text.strip():
             continue
@@ -127,14 +127,14 @@ def _read_blocks(path: Path) -> Iterator[list[Line]]:
         yield block
 
 
-def _parse_line(text: str, location: str) -> Line:
+def _parse_line(text: str, location: str) -> BabiLine:
     match = re.match(r"(\d+) (.*)", text, re.ASCII)
     if match is None:
         raise UserError(f"{location}: expected a number, a space and a sentence, found {quoted(text)}")
-    return Line(int(match[1]), match[2].split("\t"), location)
+    return BabiLine(int(match[1]), match[2].split("\t"), location)
 
 
-def _check_answer(line: Line, sentences: dict[int, tuple[str, ...]]) -> str:
+def _check_answer(line: BabiLine, sentences: dict[int, tuple[str, ...]]) -> str:
     answer, *supporting = (column.strip() for column in line.columns[1:])
     if not answer or " " in answer:
         raise UserError(

@@ -41,7 +41,7 @@ def split_text(text: str, unit: TextUnit) -> Symbols:
     return tuple(word.lstrip("0") or "0" for word in words)
 
 
-def join_symbols(symbols: Symbols, unit: TextUnit) -> str:
+def join_symbols(symbols: Symbols, unit: ColumnKind) -> str:
     """Join symbols to a text with single spaces."""
     return ("" if unit == "characters" else " ").join(symbols)
 

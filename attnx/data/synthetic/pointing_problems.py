@@ -33,7 +33,7 @@ class PointingExample(NamedTuple):
     answer: list[int]
 
 
-def draw_examples(
+def draw_problems(
     problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int], max_exact_points: int
 ) -> Iterator[PointingExample]:
     """Draw examples with the sizes in turn.

@@ -13,7 +13,7 @@ from attnx.errors import UserError, reject_duplicates, suggest
 FULL_STOP, QUESTION_MARK = ".", "?"
 
 
-class Story(NamedTuple):
+class StoryQuestion(NamedTuple):
     """A story, a question about it, and the answer.
 
     Attributes:
@@ -43,15 +43,15 @@ class StorySource(Protocol):
         """Names of the tasks."""
         ...
 
-    def train(self, tag: str, /) -> list[Story]:
+    def train(self, tag: str, /) -> list[StoryQuestion]:
         """Stories of a task for training and validation."""
         ...
 
-    def test(self, tag: str, /) -> list[Story]:
+    def test(self, tag: str, /) -> list[StoryQuestion]:
         """Stories of a task for testing."""
         ...
 
-    def custom_test(self, test: str | int) -> list[Story]:
+    def custom_test(self, test: str | int) -> list[StoryQuestion]:
         """Stories for testing as the option ``task.test`` says, of the first task."""
         ...
 
@@ -77,7 +77,7 @@ def tokenize_story(text: str) -> Symbols:
     *sentences, question = (split_words(sentence) for sentence in re.split(r"\.(?=\s|$)", text))
     if not question:
         raise UserError(f"{text!r}: a story must end with a question: Mary went home. Where is Mary?")
-    return Story(tuple(filter(None, sentences)), question, "", "").symbols
+    return StoryQuestion(tuple(filter(None, sentences)), question, "", "").symbols
 
 
 def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) -> Vocabulary:

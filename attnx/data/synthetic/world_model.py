@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnx.data.examples import Symbols
-from attnx.data.synthetic.stories import Story
+from attnx.data.synthetic.stories import StoryQuestion
 from attnx.errors import UserError
 
 GRID_SIZE = 10
@@ -70,15 +70,15 @@ class World:
         """The only task."""
         return ["world"]
 
-    def train(self, _tag: str, /) -> list[Story]:
+    def train(self, _tag: str, /) -> list[StoryQuestion]:
         """A question about either agent for each story; no story is in the test part."""
         return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
 
-    def test(self, _tag: str, /) -> list[Story]:
+    def test(self, _tag: str, /) -> list[StoryQuestion]:
         """The questions of 1,000 stories."""
         return self._make_stories(self.statements, NUM_TEST_STORIES)
 
-    def custom_test(self, test: str | int) -> list[Story]:
+    def custom_test(self, test: str | int) -> list[StoryQuestion]:
         """The questions of 1,000 stories with ``test`` sentences."""
         if not str(test).isdecimal():
             raise UserError(
@@ -86,7 +86,7 @@ class World:
             )
         return self._make_stories(int(test), NUM_TEST_STORIES)
 
-    def _make_stories(self, statements: int, count: int) -> list[Story]:
+    def _make_stories(self, statements: int, count: int) -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories."""
         if statements <= NUM_INITIAL_STATEMENTS:
             raise UserError(
@@ -102,7 +102,7 @@ class World:
             sentences = tuple(_draw_sentences(agents, statements, rng))
             worlds.setdefault(sentences, agents)
         return [
-            Story(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))
+            StoryQuestion(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))
             for sentences, agents in worlds.items()
             for agent in agents
         ]

@@ -14,7 +14,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed
 from attnx.files.atomic_files import atomic_write
 from attnx.runs.layout import BAD_BATCH
-from attnx.tasks.protocols import SequenceData, token_loss
+from attnx.tasks.contract import SequenceData, token_loss
 from attnx.training.callbacks.first_not_finite import first_not_finite
 
 # How many row numbers, and how many characters of the first row, a message holds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,16 @@ from torch import Tensor, nn
 from attnx.data.batches import Batch
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import Features
+from attnx.data.features import Features, Matrix
 from attnx.data.splits import Splits
+from attnx.data.text_pipeline import TextPipeline
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
+
+Output: TypeAlias = list[str] | Matrix
+"""What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
 
 
 class Loss(NamedTuple):
@@ -64,9 +69,7 @@ class SequenceData:
         Raises:
             UserError: a part is empty, or has a tag that the training part lacks.
         """
-        for name, part in pairs._asdict().items():
-            if not part:
-                raise UserError(f"the {name} part holds no pairs; use more data or another task.{name}")
+        check_parts(pairs)
         source = Vocabulary.of(pair.source for pair in pairs.train)
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
         return cls(pairs, source, target, training_tags(pairs))
@@ -80,6 +83,18 @@ class SequenceData:
     def evaluation_dataset(self, pairs: list[Pair]) -> PairDataset:
         """Encode pairs, a row each, with the first reference as the target."""
         return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
+
+
+def check_parts(parts: Splits[Any]) -> None:
+    """Check that no part is empty.
+
+    Raises:
+        UserError: one is.
+    """
+    for name, part in parts._asdict().items():
+        if not part:
+            remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
+            raise UserError(f"the {name} part holds no pairs; {remedy}")
 
 
 def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
@@ -96,7 +111,7 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
 
 
 class SequenceTask(Protocol):
-    """The contract of a task.
+    """The contract of a task, and what tasks of symbols share.
 
     Optional members: ``notes``, lines about the data after :meth:`load`. ``signatures(metrics)``, the exact definition
     of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
@@ -125,25 +140,52 @@ class SequenceTask(Protocol):
         """
         ...
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Update the metrics with a batch: for each pair output symbols, or a matrix in the data's units."""
-        ...
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
+        """Update the metrics with a batch."""
+        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Convert a user's text to source symbols."""
-        ...
+        raise UserError("this task reads matrices of numbers, not text")
 
     def detokenize(self, symbols: Sequence[str]) -> str:
         """Convert output symbols to a text."""
-        ...
+        return " ".join(symbols)
 
     def save(self, folder: Path) -> None:
         """Write what is needed to reopen a run besides the vocabularies, such as tokenizers."""
-        ...
 
     def restore(self, folder: Path) -> None:
         """Read what :meth:`save` wrote; called instead of :meth:`load` when a run is reopened."""
-        ...
+
+
+class TextTask(SequenceTask):
+    """A task of texts, which a pipeline turns into symbols and back."""
+
+    texts: TextPipeline
+
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Normalize and tokenize a user's text.
+
+        Raises:
+            UserError: it is blank.
+        """
+        symbols = self.texts.tokenize_input(text)
+        if not symbols:
+            raise UserError(f"{text!r} is empty; there is nothing to read")
+        return symbols
+
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join output symbols to a text; an unknown one reads ``⁇``."""
+        return self.texts.detokenize(symbols)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
+        self.texts.save(folder)
+
+    def restore(self, folder: Path) -> None:
+        """Read the tokenizers."""
+        self.texts.restore(folder)
 
 
 def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:

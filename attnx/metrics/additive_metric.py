@@ -1,0 +1,57 @@
+"""Metrics that are computed from sums over examples, so that batches and processes change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+
+class AdditiveMetric(Metric):
+    """What :meth:`terms` returns for an example is added to ``sums``; sums of integers are exact.
+
+    Args:
+        shape: of the sums.
+        dtype: of the sums.
+    """
+
+    is_differentiable = False
+    higher_is_better: bool | None = False
+    full_state_update = False
+
+    sums: Tensor
+
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.float64) -> None:
+        super().__init__()
+        self.add_state("sums", torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+    def terms(self, prediction: Any, reference: Any) -> npt.ArrayLike:
+        """Return what one example adds."""
+        raise NotImplementedError
+
+    def update(self, predictions: Sequence[Any], references: Sequence[Any]) -> None:
+        """Add a batch: for each example a prediction and its reference, or its references.
+
+        Raises:
+            ValueError: the two lists differ in length, or an example has no reference; nothing is added then.
+        """
+        terms = [np.asarray(self.terms(*pair)) for pair in zip(predictions, references, strict=True)]
+        self.sums += torch.as_tensor(np.sum(terms, axis=0), dtype=self.sums.dtype, device=self.sums.device)
+
+
+class RatioMetric(AdditiveMetric):
+    """The first sum divided by the second; NaN before the first example."""
+
+    unit = 1
+
+    def __init__(self, dtype: torch.dtype = torch.float64) -> None:
+        super().__init__(2, dtype=dtype)
+
+    def compute(self) -> Tensor:
+        """Return the ratio, a scalar."""
+        return self.unit * self.sums[0] / self.sums[1]

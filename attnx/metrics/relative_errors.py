@@ -1,0 +1,94 @@
+"""Errors of forecasts relative to the variation of the references: RSE and CORR."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from attnx.metrics.additive_metric import AdditiveMetric
+from attnx.metrics.aligned_errors import Matrix, aligned_errors
+from attnx.registry import Positive, register
+
+MIN_RELATIVE_DEVIATION = 1e-12
+"""Smaller squared deviations, relative to the sum of squares, are rounding errors."""
+
+
+@register("metric", "root_relative_squared_error")
+class RootRelativeSquaredError(AdditiveMetric):
+    """RSE: root of the squared errors, relative to a forecast of the mean.
+
+    Formula: ``sqrt(sum (y - r)^2) / sqrt(sum (r - mean(r))^2), over all numbers of the steps that both have``
+    Source: Lai et al. 2018, section 4.3, https://arxiv.org/abs/1703.07015
+
+    One mean serves all columns, in the data's own units, as in the paper; a forecast of the mean is at 1. It is NaN
+    before the first step, and if all reference numbers are equal.
+
+    >>> metric = RootRelativeSquaredError()
+    >>> metric.update([np.array([[1.0, 4.0]])], [np.array([[1.0, 3.0]])])  # 1 over (1 + 1), the mean being 2
+    >>> round(metric.compute().item(), 4)
+    0.7071
+    """
+
+    def __init__(self) -> None:
+        super().__init__(4)
+
+    def terms(self, prediction: Matrix, reference: Matrix) -> tuple[float, ...]:
+        """Return the squared errors of matrices (t, f) and (r, f); count, sum and squares of the numbers compared."""
+        errors = aligned_errors([prediction], [reference])
+        numbers = reference[: len(prediction)].astype(np.float64)
+        numbers = numbers[~np.isnan(numbers)]
+        return np.square(errors).sum(), numbers.size, numbers.sum(), np.square(numbers).sum()
+
+    def compute(self) -> Tensor:
+        """Return the error, a scalar."""
+        deviations = _squared_deviations(*self.sums[1:])
+        return torch.where(deviations > 0, self.sums[0] / deviations, torch.nan).sqrt()
+
+
+@register("metric", "empirical_correlation")
+class EmpiricalCorrelation(AdditiveMetric):
+    """Mean over variables of the correlation between prediction and reference (CORR).
+
+    Formula: ``mean over i of cov(r_i, y_i) / (sd(r_i) sd(y_i)), over the steps that both have``
+    Source: Lai et al. 2018, section 4.3, https://arxiv.org/abs/1703.07015
+
+    Variables whose reference is constant are left out, as in the paper's code; a variable whose prediction is constant
+    counts 0. The correlation does not depend on units. It is NaN if no reference varies.
+
+    Args:
+        columns: number of variables.
+
+    >>> metric = EmpiricalCorrelation(columns=2)
+    >>> right = np.array([[1.0, 7.0], [2.0, 7.0], [4.0, 7.0]])
+    >>> metric.update([3 - 2 * right], [right])  # the second is constant
+    >>> metric.compute().item()
+    -1.0
+    """
+
+    higher_is_better = True
+
+    def __init__(self, columns: Positive) -> None:
+        super().__init__(6, columns)
+
+    def terms(self, prediction: Matrix, reference: Matrix) -> npt.NDArray[np.float64]:
+        """Return sums over the steps of matrices (t, columns) and (r, columns); NaN in the reference is ignored."""
+        steps = min(len(prediction), len(reference))
+        mask = ~np.isnan(reference[:steps])
+        y, r = (np.where(mask, rows[:steps].astype(np.float64), 0) for rows in (prediction, reference))
+        return np.stack([rows.sum(0) for rows in (mask, y, y**2, r, r**2, y * r)])
+
+    def compute(self) -> Tensor:
+        """Return the mean correlation, a scalar."""
+        count, y, y_squares, r, r_squares, products = self.sums
+        y_deviations, r_deviations = _squared_deviations(count, y, y_squares), _squared_deviations(count, r, r_squares)
+        correlations = (products - y * r / count) / (y_deviations * r_deviations).sqrt()
+        correlations = torch.where(y_deviations > 0, correlations, 0.0)
+        return correlations[r_deviations > 0].clamp(-1, 1).mean()
+
+
+def _squared_deviations(count: Tensor, total: Tensor, squares: Tensor) -> Tensor:
+    """Sum of squared deviations from the mean, from a count, a sum and a sum of squares; 0 for equal numbers."""
+    deviations = squares - total**2 / count
+    return torch.where(deviations > MIN_RELATIVE_DEVIATION * squares, deviations, 0.0)

@@ -1,0 +1,141 @@
+"""BLEU, chrF and TER by sacreBLEU, from counts per segment that are summed over processes.
+
+The only module that calls private methods of sacreBLEU: its public ones need the whole corpus at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnx.metrics.additive_metric import AdditiveMetric
+from attnx.registry import register
+from attnx.registry.optional_deps import require
+
+MAX_REFERENCES = 2**31 - 1
+# Divisible by 1 to 16: mean lengths over up to 16 references become whole numbers.
+LENGTH_DENOMINATOR = 720_720
+
+
+class CorpusScore(AdditiveMetric):
+    """Score of a corpus from integer sums over its segments, so that merging processes is exact.
+
+    It is NaN before the first segment. Segments may have different numbers of references.
+
+    Args:
+        name: class in ``sacrebleu.metrics``.
+        size: number of counts that sacreBLEU makes per segment.
+        unit: factor that makes counts integers.
+        options: arguments of that class.
+
+    Raises:
+        UserError: sacreBLEU is not installed.
+    """
+
+    higher_is_better = None
+
+    min_references: Tensor
+    max_references: Tensor
+
+    def __init__(self, name: str, size: int, unit: int = 1, **options: Any) -> None:
+        super().__init__(size, dtype=torch.int64)
+        metrics = require("sacrebleu.metrics", "translation", f"the metric {name}")
+        self.scorer: Any = getattr(metrics, name)(**options)
+        self.scorer.num_refs = None  # unknown until the first compute
+        self.unit = unit
+        self.add_state("min_references", torch.tensor(MAX_REFERENCES), dist_reduce_fx="min")
+        self.add_state("max_references", torch.tensor(0), dist_reduce_fx="max")
+
+    def terms(self, prediction: str, reference: Sequence[str]) -> list[int]:
+        """Return the counts of a segment: an output and one or more references, as plain text."""
+        if not reference:
+            raise ValueError("a segment has no reference")
+        (counts,) = self.scorer._extract_corpus_statistics([prediction], [[text] for text in reference])
+        return [round(count * self.unit) for count in counts]
+
+    def update(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+        """Count a batch of segments; see :meth:`terms`."""
+        super().update(predictions, references)
+        for texts in references:
+            self.min_references = self.min_references.clamp(max=len(texts))
+            self.max_references = self.max_references.clamp(min=len(texts))
+
+    def compute(self) -> Tensor:
+        """Return the score in percent, a scalar."""
+        low, high = self.min_references.item(), self.max_references.item()
+        if not high:
+            return torch.tensor(torch.nan, device=self.sums.device)
+        self.scorer.num_refs = high if low == high else -1
+        sums = [total / self.unit for total in self.sums.tolist()]
+        return torch.tensor(self.scorer._compute_score_from_stats(sums).score, device=self.sums.device)
+
+    @property
+    def signature(self) -> str:
+        """The score's signature by sacreBLEU; ``nrefs`` is that of the last :meth:`compute`, if any."""
+        return str(self.scorer.get_signature().format())
+
+
+@register("metric", "bleu")
+def bleu(lower: bool = False) -> CorpusScore:
+    """Precision of n-grams up to 4, with a penalty for brevity, in percent.
+
+    Formula: ``100 min(1, exp(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)``
+    Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; sacreBLEU, Post 2018,
+        https://aclanthology.org/W18-6319
+
+    Texts are detokenized; sacreBLEU tokenizes them by its own rules (13a). ``lower`` compares them in lower case, which
+    the signature records.
+
+    >>> metric = bleu()
+    >>> metric.update(["a dog runs home now"], [["the dog runs home now"]])
+    >>> round(metric.compute().item(), 2)  # (4/5 3/4 2/3 1/2)^(1/4)
+    66.87
+    >>> metric.signature.rpartition("|")[0]
+    'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
+    """
+    # The lengths of output and reference; per order the matching n-grams and all n-grams.
+    return CorpusScore("BLEU", size=2 + 2 * 4, lowercase=lower)
+
+
+@register("metric", "chrf")
+def chrf(lower: bool = False) -> CorpusScore:
+    """F-score of character n-grams up to 6, recall counted twice, in percent.
+
+    Formula: ``100 (1 + 2^2) P R / (2^2 P + R), P and R the means over n = 1 ... 6``
+    Source: Popović 2015, https://aclanthology.org/W15-3049; sacreBLEU, https://github.com/mjpost/sacrebleu
+
+    Spaces are ignored. Of several references the one with the best score counts.
+
+    >>> metric = chrf()
+    >>> metric.update(["abc"], [["abd"]])  # P = R = (2/3 + 1/2 + 0/1) / 3
+    >>> round(metric.compute().item(), 2)
+    38.89
+    >>> metric.signature.rpartition("|")[0]
+    'nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no'
+    """
+    # Per order the n-grams of the output, of the reference, and of both.
+    return CorpusScore("CHRF", size=3 * 6, lowercase=lower)
+
+
+@register("metric", "ter")
+def ter(lower: bool = False) -> CorpusScore:
+    """Edits per 100 reference words: insertions, deletions, substitutions and shifts of word sequences.
+
+    Formula: ``100 sum(edits) / sum(length)``
+    Source: Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25; sacreBLEU,
+        https://github.com/mjpost/sacrebleu
+
+    Lower is better, and it may exceed 100. Of several references the fewest edits count, over their mean length. Words
+    are separated by spaces.
+
+    >>> metric = ter()
+    >>> metric.update(["d e a b c x"], [["a b c d e f"]])  # "d e" is moved, x becomes f: 2 edits of 6 words
+    >>> round(metric.compute().item(), 2)
+    33.33
+    >>> metric.signature.rpartition("|")[0]
+    'nrefs:1|case:mixed|tok:tercom|norm:no|punct:yes|asian:no'
+    """
+    return CorpusScore("TER", size=2, unit=LENGTH_DENOMINATOR, case_sensitive=not lower)
