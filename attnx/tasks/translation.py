@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
 from attnx import registry
 from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
-from attnx.data.corpus_cache.folder import EVALUATION_PARTS, CorpusStore
+from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusStore
 from attnx.data.corpus_cache.memmap import read_corpus
 from attnx.data.corpus_cache.reading_progress import show_progress, unpacked_size
-from attnx.data.corpus_cache.unfinished_folder import CorpusScan, UnfinishedStore
+from attnx.data.corpus_cache.unfinished_folder import CorpusScan, UnfinishedStore, open_unfinished
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import expand_path, resolve_data_path
@@ -25,7 +25,7 @@ from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import require
@@ -87,7 +87,8 @@ class Translation(TextTask):
         smoothing: Probability = 0.0,
         store: str | None = None,
     ) -> None:
-        self.files = {"train": train, "valid": valid, "test": test}
+        files = {"train": train, "valid": valid, "test": test}
+        self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
         self.dataset, self.columns, self.store = dataset, columns, store
         self.tokenizer, self.vocab_size, self.shared_vocabulary = tokenizer, vocab_size, shared_vocabulary
@@ -104,8 +105,7 @@ class Translation(TextTask):
     def _check(self) -> None:
         if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
             raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
-        if duplicate := next((name for name in self.languages if self.languages.count(name) > 1), None):
-            raise UserError(f"task.languages names {duplicate!r} twice")
+        reject_duplicates("task.languages", self.languages, "language")
         if self.max_length_ratio is not None and self.max_length_ratio < 1:
             raise UserError(
                 f"task.max_length_ratio={self.max_length_ratio:g}: the longer side over the shorter one is 1 or more"
@@ -141,15 +141,15 @@ class Translation(TextTask):
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
-        test = self.files["test"]
-        assert test is not None
-        paths = [resolve_data_path("task.test", path) for path in ([test] if isinstance(test, str) else test)]
-        sentences = read_parallel(paths, self.languages, allow_blank=False)
-        return self._evaluation_pairs("test", list(map(self.texts.normalize_sentence, sentences)))
+        return self._evaluation_pairs("test", list(self._read_files("test")))
 
     def _load_stored(self, folder: Path) -> SequenceData:
         """Load as :meth:`load`, with the training part in a folder, which is written if it is missing."""
-        store = CorpusStore(folder, self._paths(), self._store_options())
+        self._check_train()
+        options = {name: getattr(self, name) for name in STORE_OPTIONS}
+        has_all_parts = all(self.files[part] for part in EVALUATION_PARTS)
+        options["holdout"] = None if has_all_parts else self.holdout
+        store = CorpusStore(folder, {part: self._paths(part) for part in self.files if self.files[part]}, options)
         metadata = store.find()
         existing = {part: list(self._read_files(part)) if self.files[part] else None for part in EVALUATION_PARTS}
         if metadata is None:
@@ -160,14 +160,15 @@ class Translation(TextTask):
         self.notes = [*metadata.notes, *metadata.overlap_notes]
         pairs, tags = self._evaluation_splits(metadata.tags, {**existing, **metadata.held_out})
         source, target = self.texts.vocabularies()
-        return SequenceData(pairs, source, target, tags, read_corpus(store.rows, source, target, tags))
+        return SequenceData(pairs, source, target, tags, read_corpus(folder / ROWS, source, target, tags))
 
     def _write_store(self, store: CorpusStore, holdout: SentenceHoldout) -> None:
         """Read the training files twice, or continue where an interrupted process was.
 
         Invalid files leave no store.
         """
-        with store.open_unfinished() as unfinished:
+        origin = {**store.origin, "evaluation_files": store.evaluation_files}
+        with open_unfinished(store.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
             scan = unfinished.read_scan()
@@ -176,12 +177,15 @@ class Translation(TextTask):
             else:
                 self.restore(unfinished.path)
             self._evaluation_splits(scan.tags, scan.parts)
-            make_pairs = partial(self._make_pairs, holdout)
+
+            def make_pairs(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
+                return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
+
             write_store(store, unfinished, self._read_files("train"), make_pairs, scan, holdout, self.texts)
 
     def _scan(self, unfinished: UnfinishedStore, holdout: SentenceHoldout) -> CorpusScan:
         """Read the training files once and train the tokenizers."""
-        total = unpacked_size(self._paths()["train"])
+        total = unpacked_size(self._paths("train"))
         sentences = show_progress("reading", self._read_files("train"), total, in_bytes=True)
         scan = scan_corpus(drop_blank(sentences, Counter()), holdout)
         self._train_tokenizers(scan.sample)
@@ -189,19 +193,6 @@ class Translation(TextTask):
         self.texts.save(unfinished.path)
         unfinished.write_scan(scan)
         return scan
-
-    def _make_pairs(
-        self, holdout: SentenceHoldout, sentences: Iterable[Sentence], dropped: Counter[str]
-    ) -> Iterator[Pair]:
-        """Yield the training pairs of some sentences."""
-        return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
-
-    def _store_options(self) -> dict[str, Any]:
-        has_all_parts = all(self.files[part] for part in EVALUATION_PARTS)
-        return {
-            **{name: getattr(self, name) for name in STORE_OPTIONS},
-            "holdout": None if has_all_parts else self.holdout,
-        }
 
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
@@ -217,7 +208,8 @@ class Translation(TextTask):
     def _read_parts(self) -> dict[str, list[Sentence]]:
         """Read the existing parts and normalize their texts."""
         if self.dataset is None:
-            return {part: list(self._read_files(part)) for part in self._paths()}
+            self._check_train()
+            return {part: list(self._read_files(part)) for part, files in self.files.items() if files}
         if parts := [part for part, files in self.files.items() if files]:
             raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
         if not self.columns:
@@ -227,15 +219,15 @@ class Translation(TextTask):
 
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""
-        sentences = read_parallel(self._paths()[part], self.languages, allow_blank=part == "train")
+        sentences = read_parallel(self._paths(part), self.languages, allow_blank=part == "train")
         return map(self.texts.normalize_sentence, sentences)
 
-    def _paths(self) -> dict[str, list[Path]]:
-        """Return the files of the existing parts."""
+    def _paths(self, part: str) -> list[Path]:
+        return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
+
+    def _check_train(self) -> None:
         if not self.files["train"]:
             raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
-        files = {part: [value] if isinstance(value, str) else value for part, value in self.files.items() if value}
-        return {part: [resolve_data_path(f"task.{part}", path) for path in paths] for part, paths in files.items()}
 
     def _train_tokenizers(self, sentences: list[Sentence]) -> None:
         if not sentences:

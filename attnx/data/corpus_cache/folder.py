@@ -5,30 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from attnx.data.corpus_cache.unfinished_folder import UnfinishedStore, open_unfinished, parse_sentences
+from attnx.data.corpus_cache.unfinished_folder import UnfinishedStore, parse_sentences
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
+from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 
-FORMAT: Final = 2
-ORIGIN, HELD_OUT, ROWS = "origin.json", "held_out.json", "rows"
+FORMAT: Final = 3
+ORIGIN, ROWS = "origin.json", "rows"
 EVALUATION_PARTS: Final = ("valid", "test")
 USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
 
 class CorpusMetadata(NamedTuple):
-    """What a store holds besides its rows.
-
-    Attributes:
-        tags: every tag of the rows.
-        notes: notes on dropped pairs.
-        overlap_notes: notes on sources that are also in an evaluation part.
-        held_out: the held-out sentences of each part.
-    """
+    """What a store holds besides its rows: all tags, notes on dropped pairs, on overlaps, and the held-out parts."""
 
     tags: list[str]
     notes: list[str]
@@ -56,11 +49,6 @@ class CorpusStore:
         parts = {part: "given" if part in files else "held out" for part in EVALUATION_PARTS}
         self.origin = {"train": file_states(self.train), **settings, **parts}
 
-    @property
-    def rows(self) -> Path:
-        """The folder of the encoded rows."""
-        return self.folder / ROWS
-
     def find(self) -> CorpusMetadata | None:
         """Read the metadata of a finished store; None if there is none.
 
@@ -71,7 +59,12 @@ class CorpusStore:
         if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
             _check_writable(self.folder)
             return None
-        record = self._read(ORIGIN)
+        try:
+            record = read_mapping(self.folder / ORIGIN, MAX_LIST_BYTES)
+        except UserError:
+            record = {}
+        if not record:
+            raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}")
         if record.get("format") != FORMAT:
             raise UserError(
                 f"{self.folder}: has format {record.get('format')}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}"
@@ -83,15 +76,8 @@ class CorpusStore:
         overlap = record["overlap_notes"]
         if record["evaluation_files"] != self.evaluation_files:
             overlap = [f"{self.folder} was written with other valid or test files; the overlap with these is unknown"]
-        held_out = {part: parse_sentences(listed) for part, listed in self._read(HELD_OUT).items()}
+        held_out = {part: parse_sentences(listed) for part, listed in record["held_out"].items()}
         return CorpusMetadata(record["tags"], record["notes"], overlap, held_out)
-
-    def _read(self, name: str) -> dict[str, Any]:
-        try:
-            content = read_json(self.folder / name, MAX_LIST_BYTES)
-        except UserError as error:
-            raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}") from error
-        return content if isinstance(content, dict) else {}
 
     def _changes(self, written: dict[str, Any]) -> list[str]:
         """Describe each difference from what the store was written from."""
@@ -99,10 +85,6 @@ class CorpusStore:
         if "train" in changed:
             return ["task.train names other files, or they have changed"]
         return [f"task.{name} was {_format(written.get(name))} and is {_format(self.origin[name])}" for name in changed]
-
-    def open_unfinished(self) -> AbstractContextManager[UnfinishedStore | None]:
-        """Lock the unfinished folder; see :func:`attnx.data.corpus_cache.unfinished_folder.open_unfinished`."""
-        return open_unfinished(self.folder, {**self.origin, "evaluation_files": self.evaluation_files})
 
     def finish(self, unfinished: UnfinishedStore, metadata: CorpusMetadata) -> None:
         """Write the metadata and rename the unfinished folder.
@@ -113,9 +95,7 @@ class CorpusStore:
         if file_states(self.train) != self.origin["train"]:
             raise UserError("task.train: a file has changed while it was read; start again")
         record = {"format": FORMAT, "origin": self.origin, "evaluation_files": self.evaluation_files}
-        record |= {"tags": metadata.tags, "notes": metadata.notes, "overlap_notes": metadata.overlap_notes}
-        for name, content in ((ORIGIN, record), (HELD_OUT, metadata.held_out)):
-            (unfinished.path / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(unfinished.path / ORIGIN, {**record, **metadata._asdict()})
         unfinished.finish(self.folder)
 
 
@@ -125,13 +105,9 @@ def file_states(files: Sequence[Path]) -> list[list[Any]]:
     Raises:
         UserError: one is missing.
     """
-    states = []
-    for file in files:
-        if not file.exists():
-            raise UserError(f"{file}: no such file")
-        stat = file.stat()
-        states.append([file.name, stat.st_size, stat.st_mtime_ns])
-    return states
+    if missing := next((file for file in files if not file.exists()), None):
+        raise UserError(f"{missing}: no such file")
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
 def _check_writable(folder: Path) -> None:

@@ -26,13 +26,11 @@ from attnx.files.bounded_files import read_json
 FORMAT: Final = 1
 HEADER: Final = "corpus.json"
 SIDES: Final = ("source", "target")
-KINDS: Final = ("ids", "offsets")
+FILES: Final = {"source.ids", "source.offsets", "target.ids", "target.offsets"}
 OFFSETS_DTYPE: Final = "<i8"
 DELETE_FOLDER: Final = "delete the folder and write it again"
 # Rows in memory while they are encoded, and while they are sorted by tag.
 ROWS_PER_CHUNK, ROWS_PER_SORT = 10_000, 1_000_000
-# Bytes in memory while a file of an interrupted run is hashed again.
-BYTES_PER_READ = 1 << 20
 
 Entry = tuple[Symbols, Symbols, str]
 """Source, target and tag."""
@@ -90,9 +88,30 @@ def extend_corpus(
     Raises:
         UserError: a file has fewer numbers than ``counts`` says.
     """
-    files = _write(folder, chunks, (source, target), tags, counts or {}, save_counts)
-    rows: int = files["source.offsets"]["count"] - 1
-    header = {"format": FORMAT, "rows": rows, **_describe_ids(source, target, tags), "files": files}
+    dtypes = {"source.ids": _narrow_dtype(len(source)), "target.ids": _narrow_dtype(len(target))}
+    dtypes |= {f"{side}.offsets": OFFSETS_DTYPE for side in SIDES} | (
+        {"tags": _narrow_dtype(len(tags))} if tags else {}
+    )
+    with ExitStack() as stack:
+        files = {
+            name: _GrowingFile(folder / name, dtype, (counts or {}).get(name, 0), stack)
+            for name, dtype in dtypes.items()
+        }
+        for chunk in chunks:
+            _append_chunk(files, chunk, source, target, tags)
+            if save_counts:
+                for file in files.values():
+                    file.fsync()
+                save_counts({name: file.count for name, file in files.items()})
+    headers: dict[str, Header] = {}
+    for name, file in files.items():
+        with (folder / name).open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        headers[name] = {"dtype": file.dtype, "count": file.count, "sha256": sha256}
+    if tags:
+        headers |= _sort_by_tag(folder, dtypes["tags"], len(tags))
+    rows = max(0, files["source.offsets"].count - 1)
+    header = {"format": FORMAT, "rows": rows, **_describe_ids(source, target, tags), "files": headers}
     (folder / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     return rows
 
@@ -103,9 +122,10 @@ def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequ
     Raises:
         UserError: the folder is missing, incomplete, of another format, or written with other symbols or tags.
     """
-    header, expected = _read_header(folder), _describe_ids(source, target, tags)
-    for key, what in (("source", "source symbols"), ("target", "target symbols"), ("tags", "tags")):
-        if header[key] != expected[key]:
+    header = _read_header(folder)
+    for key, value in _describe_ids(source, target, tags).items():
+        if header[key] != value:
+            what = key if key == "tags" else f"{key} symbols"
             raise UserError(f"{folder}: was written with other {what}; {DELETE_FOLDER}")
     return _map_files(folder.absolute())
 
@@ -123,85 +143,38 @@ def _describe_ids(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -
 
 
 class _GrowingFile:
-    """A file of numbers that is appended to, and its hash."""
+    """A file of numbers that is appended to, after the first ``count`` of them."""
 
-    def __init__(self, path: Path, dtype: str, stack: ExitStack, count: int = 0) -> None:
+    def __init__(self, path: Path, dtype: str, count: int, stack: ExitStack) -> None:
         self.stream = stack.enter_context(path.open("r+b" if count else "wb"))
-        self.dtype = dtype
-        self.count = count
-        self.hash = hashlib.sha256()
-        self._hash_written(path, count * np.dtype(dtype).itemsize)
-
-    def _hash_written(self, path: Path, size: int) -> None:
-        """Hash the first ``size`` bytes and truncate the file there."""
-        while size and (block := self.stream.read(min(size, BYTES_PER_READ))):
-            self.hash.update(block)
-            size -= len(block)
-        if size:
-            raise UserError(f"{path}: {size} bytes that were written are missing; {DELETE_FOLDER}")
-        self.stream.truncate()
-
-    def fsync(self) -> None:
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
+        self.dtype, self.count = dtype, count
+        size = count * np.dtype(dtype).itemsize
+        if (missing := size - self.stream.seek(0, os.SEEK_END)) > 0:
+            raise UserError(f"{path}: {missing} bytes that were written are missing; {DELETE_FOLDER}")
+        self.stream.truncate(size)
+        self.stream.seek(size)
 
     def append(self, numbers: npt.ArrayLike) -> None:
         narrow = np.asarray(numbers, dtype=self.dtype)
         self.stream.write(narrow.data)
-        self.hash.update(narrow.data)
         self.count += len(narrow)
 
-    def header(self) -> Header:
-        return {"dtype": self.dtype, "count": self.count, "sha256": self.hash.hexdigest()}
+    def fsync(self) -> None:
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
 
 
 def _narrow_dtype(count: int) -> str:
     return "<u2" if count <= 2**16 else "<i4"
 
 
-def _write(
-    folder: Path,
-    chunks: Iterable[list[Entry]],
-    vocabularies: tuple[Vocabulary, Vocabulary],
-    tags: Sequence[str],
-    counts: Mapping[str, int],
-    save_counts: Callable[[dict[str, int]], None] | None,
-) -> dict[str, Header]:
-    """Write ids, offsets and tags; return each file's dtype, count and hash."""
-    dtypes = {
-        f"{side}.ids": _narrow_dtype(len(vocabulary)) for side, vocabulary in zip(SIDES, vocabularies, strict=True)
-    }
-    dtypes |= {f"{side}.offsets": OFFSETS_DTYPE for side in SIDES} | (
-        {"tags": _narrow_dtype(len(tags))} if tags else {}
-    )
-    with ExitStack() as stack:
-        files = {name: _GrowingFile(folder / name, dtype, stack, counts.get(name, 0)) for name, dtype in dtypes.items()}
-        for side in SIDES:
-            if not files[f"{side}.offsets"].count:
-                files[f"{side}.offsets"].append([0])
-        for chunk in chunks:
-            _append_chunk(files, chunk, vocabularies, tags)
-            if save_counts:
-                for file in files.values():
-                    file.fsync()
-                save_counts({name: file.count for name, file in files.items()})
-    headers = {name: file.header() for name, file in files.items()}
-    if tags:
-        headers["rows_by_tag"], headers["tag_offsets"] = _sort_by_tag(folder, headers["tags"], len(tags))
-    return headers
-
-
 def _append_chunk(
-    files: dict[str, _GrowingFile],
-    chunk: list[Entry],
-    vocabularies: tuple[Vocabulary, Vocabulary],
-    tags: Sequence[str],
+    files: dict[str, _GrowingFile], chunk: list[Entry], source: Vocabulary, target: Vocabulary, tags: Sequence[str]
 ) -> None:
     if not all(entry[0] for entry in chunk):
         raise ValueError("an entry has an empty source")
-    for index, side in enumerate(SIDES):
-        encode = partial(vocabularies[index].encode, end=side == "target")
-        _append(files, side, [encode(entry[index]) for entry in chunk])
+    _append(files, "source", [source.encode(entry[0]) for entry in chunk])
+    _append(files, "target", [target.encode(entry[1], end=True) for entry in chunk])
     if tags:
         files["tags"].append(tag_indices([entry[2] for entry in chunk], tags))
     chunk.clear()  # before the next one is made
@@ -209,27 +182,24 @@ def _append_chunk(
 
 def _append(files: dict[str, _GrowingFile], side: str, sequences: list[list[int]]) -> None:
     flat, offsets = files[f"{side}.ids"], files[f"{side}.offsets"]
-    offsets.append(flat.count + np.cumsum([len(sequence) for sequence in sequences]))
+    ends = flat.count + np.cumsum([len(sequence) for sequence in sequences])
+    offsets.append(ends if offsets.count else np.append(0, ends))
     flat.append(list(chain.from_iterable(sequences)))
 
 
-def _sort_by_tag(folder: Path, header: Header, num_tags: int) -> tuple[Header, Header]:
-    """Write the row indices tag after tag, and where each tag starts: a counting sort in two passes."""
-    tags = np.memmap(folder / "tags", header["dtype"], "r")
-    starts = range(0, len(tags), ROWS_PER_SORT)
-    counts = sum(np.bincount(tags[start : start + ROWS_PER_SORT], minlength=num_tags) for start in starts)
-    offsets = np.append(0, np.cumsum(counts)).astype(OFFSETS_DTYPE)
-    (folder / "tag_offsets").write_bytes(offsets.tobytes())
-    rows = np.memmap(folder / "rows_by_tag", OFFSETS_DTYPE, "w+", shape=len(tags))
-    ends = offsets[:-1].copy()
-    for start in starts:
-        block = np.asarray(tags[start : start + ROWS_PER_SORT])
-        for tag in np.unique(block).tolist():
-            matches = np.flatnonzero(block == tag)
-            rows[ends[tag] : ends[tag] + len(matches)] = start + matches
-            ends[tag] += len(matches)
-    rows.flush()
-    return {"dtype": OFFSETS_DTYPE, "count": len(tags)}, {"dtype": OFFSETS_DTYPE, "count": num_tags + 1}
+def _sort_by_tag(folder: Path, dtype: str, num_tags: int) -> dict[str, Header]:
+    """Write the row indices tag after tag, and where each tag starts."""
+    tags = np.memmap(folder / "tags", dtype, "r")
+    offsets = [0]
+    with (folder / "rows_by_tag").open("wb") as stream:
+        for tag in range(num_tags):
+            for start in range(0, len(tags), ROWS_PER_SORT):
+                rows = start + np.flatnonzero(tags[start : start + ROWS_PER_SORT] == tag)
+                stream.write(rows.astype(OFFSETS_DTYPE).tobytes())
+            offsets.append(stream.tell() // np.dtype(OFFSETS_DTYPE).itemsize)
+    np.array(offsets, OFFSETS_DTYPE).tofile(folder / "tag_offsets")
+    counts = {"rows_by_tag": len(tags), "tag_offsets": len(offsets)}
+    return {name: {"dtype": OFFSETS_DTYPE, "count": count} for name, count in counts.items()}
 
 
 def _read_header(folder: Path) -> Header:
@@ -237,23 +207,19 @@ def _read_header(folder: Path) -> Header:
     path = folder / HEADER
     if not path.is_file():
         raise UserError(f"{path}: no such file: {folder} is not a corpus, or was never finished")
-    invalid = f"{path}: is not the header of a corpus; {DELETE_FOLDER}"
     try:
         header: Header = read_json(path)
-    except UserError as error:
-        raise UserError(invalid) from error
-    try:
-        if header["format"] != FORMAT:
-            raise UserError(
-                f"{path}: has format {header['format']}, but this attnx reads {FORMAT}; "
-                f"update attnx, or {DELETE_FOLDER}"
-            )
-        sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in header["files"].items()}
-        # Fail now for keys that are read later.
-        needed = [f"{side}.{kind}" for side in SIDES for kind in KINDS] + ["tags"] * ("tags" in sizes)
-        _ = [header[key] for key in (*SIDES, "tags")], [header["files"][name]["sha256"] for name in needed]
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UserError(invalid) from error
+        version = header["format"]
+        files = header["files"] if version == FORMAT else {}
+        sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in files.items()}
+        if version == FORMAT and not (header.keys() >= {*SIDES, "tags"} and sizes.keys() >= FILES):
+            raise KeyError("what is read later")
+    except (UserError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path}: is not the header of a corpus; {DELETE_FOLDER}") from error
+    if version != FORMAT:
+        raise UserError(
+            f"{path}: has format {version}, but this attnx reads {FORMAT}; update attnx, or {DELETE_FOLDER}"
+        )
     for name, size in sizes.items():
         current = (folder / name).stat().st_size if (folder / name).is_file() else 0
         if current != size:

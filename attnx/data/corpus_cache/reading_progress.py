@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def show_progress(
         for sentence in sentences:
             yield sentence
             count += 1
-            done += _line_bytes(sentence) if in_bytes else 1
+            done += sum(len(text.encode()) + 1 for text in (sentence.source, *sentence.references)) if in_bytes else 1
             if count % SENTENCES_PER_UPDATE == 0:
                 now = time.monotonic()
                 rate = f"{count:,} sentences, {(count - start) / max(now - started, 1e-9):,.0f}/s"
@@ -50,21 +51,13 @@ def show_progress(
                     printed = now
 
 
-def _line_bytes(sentence: Sentence) -> int:
-    """Bytes of the lines or columns that a sentence was read from."""
-    return sum(len(text.encode()) + 1 for text in (sentence.source, *sentence.references))
-
-
 def unpacked_size(files: Sequence[Path]) -> int:
     """Return the bytes of the files' contents; of a ``.gz`` file as its trailer says (up to 4 GiB)."""
     return sum(_gzip_size(file) if file.suffix == ".gz" else file.stat().st_size for file in files)
 
 
 def _gzip_size(file: Path) -> int:
-    """The last four bytes of a gzip file, RFC 1952; 0 if it is too short, which its reader reports."""
+    """The last four bytes of a gzip file, RFC 1952; of a file that is too short its reader reports an error."""
     with file.open("rb") as stream:
-        size = stream.seek(0, 2)
-        if size < 4:
-            return 0
-        stream.seek(-4, 2)
+        stream.seek(-min(4, stream.seek(0, os.SEEK_END)), os.SEEK_END)
         return int.from_bytes(stream.read(4), "little")

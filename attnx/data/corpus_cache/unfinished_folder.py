@@ -26,8 +26,7 @@ class CorpusScan(NamedTuple):
     """Result of the first pass.
 
     Attributes:
-        sample: training sentences drawn at random, in the order of the data if they are all of them; empty once the
-            tokenizers have learned from them.
+        sample: training sentences drawn at random; empty once the tokenizers have learned from them.
         tags: every tag of the training sentences, sorted.
         overlap: training sources that are also in an evaluation part with files of its own.
         sentences: number of sentences in the training files, without blank ones.
@@ -42,14 +41,7 @@ class CorpusScan(NamedTuple):
 
 
 class EncodingProgress(NamedTuple):
-    """Progress of the second pass.
-
-    Attributes:
-        sentences: number of sentences read.
-        pairs: written pairs by tag.
-        dropped: dropped pairs by reason.
-        counts: numbers in each file of rows.
-    """
+    """Progress of the second pass: sentences read, pairs by tag, dropped ones by reason, numbers in each file."""
 
     sentences: int
     pairs: Counter[str]
@@ -58,26 +50,20 @@ class EncodingProgress(NamedTuple):
 
 
 class UnfinishedStore:
-    """The content of the folder; each file is written atomically.
-
-    Args:
-        path: the folder.
-        origin: files and settings of the store; the progress of a store of another origin is deleted.
-    """
+    """The content of the folder, written for the files and settings ``origin``; each file is written atomically."""
 
     def __init__(self, path: Path, origin: Mapping[str, Any]) -> None:
         self.path, self.origin = path, dict(origin)
 
     def read_scan(self) -> CorpusScan | None:
-        """Read the result of the first pass, if it was completed."""
-        try:
+        """Read the result of the first pass; delete everything if it is incomplete or of another origin."""
+        with suppress(UserError, KeyError, TypeError, ValueError):
             content = read_json(self.path / SCAN, MAX_LIST_BYTES)
             if content["origin"] == self.origin:
                 parts = {part: parse_sentences(listed) for part, listed in content["parts"].items()}
                 return CorpusScan([], content["tags"], set(content["overlap"]), content["sentences"], parts)
-        except (UserError, KeyError, TypeError, ValueError):
-            pass
-        self.clear()
+        for file in self.path.iterdir():
+            shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
         return None
 
     def write_scan(self, scan: CorpusScan) -> None:
@@ -98,11 +84,6 @@ class UnfinishedStore:
         """Write the progress of the second pass; the rows must be on the disk already."""
         write_json(self.path / PROGRESS, progress._asdict())
 
-    def clear(self) -> None:
-        """Delete the content of the folder."""
-        for file in self.path.iterdir():
-            shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
-
     def finish(self, folder: Path) -> None:
         """Delete the progress files and rename the folder."""
         for name in (SCAN, PROGRESS):
@@ -122,10 +103,6 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
     One process at a time holds the lock, others wait. The folder stays if the block is interrupted, and is deleted if
     it fails with a UserError.
 
-    Args:
-        folder: the store's folder, which must not exist, or be empty.
-        origin: see :class:`UnfinishedStore`.
-
     Raises:
         UserError: the folder cannot be written.
     """
@@ -136,7 +113,10 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
             yield UnfinishedStore(path, origin) if is_free else None
     except BaseException as error:
         if isinstance(error, UserError) or not (path / SCAN).is_file():  # nothing to continue from
-            _remove(path, new_parents)
+            shutil.rmtree(path, ignore_errors=True)
+            for parent in new_parents:  # the innermost first; those that hold something stay
+                with suppress(OSError):
+                    parent.rmdir()
         if isinstance(error, OSError):
             raise UserError(f"{folder}: cannot be written: {error}; then run the same command again") from error
         raise
@@ -162,10 +142,3 @@ def _lock(path: Path, folder: Path) -> Iterator[bool]:
                 return
         finally:
             os.close(descriptor)
-
-
-def _remove(path: Path, parents: list[Path]) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    for parent in parents:  # the innermost first; those that hold something stay
-        with suppress(OSError):
-            parent.rmdir()
