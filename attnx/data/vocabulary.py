@@ -13,8 +13,6 @@ from attnx.data.special_tokens import BOS, EOS, PAD, UNK
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
-__all__ = ["BOS", "EOS", "PAD", "UNK", "Vocabulary"]
-
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
@@ -94,7 +92,7 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write the symbols to ``path`` as a JSON list."""
-        Path(path).write_text(json.dumps(self.symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+        save_symbols(path, self.symbols)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -103,10 +101,25 @@ class Vocabulary:
         Raises:
             UserError: the file cannot be read, or is not a vocabulary.
         """
-        symbols = read_json(Path(path), MAX_LIST_BYTES)
-        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-            raise UserError(f"{path}: is not a vocabulary: expected a JSON list of strings")
+        symbols = load_symbols(path)
         try:
-            return cls(tuple(symbols))
+            return cls(symbols)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
+
+
+def save_symbols(path: str | Path, symbols: tuple[str, ...]) -> None:
+    """Write symbols as a JSON list."""
+    Path(path).write_text(json.dumps(symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def load_symbols(path: str | Path) -> tuple[str, ...]:
+    """Read what :func:`save_symbols` wrote.
+
+    Raises:
+        UserError: the file cannot be read, or is not a list of strings.
+    """
+    symbols = read_json(Path(path), MAX_LIST_BYTES)
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise UserError(f"{path}: is not a list of symbols: expected a JSON list of strings")
+    return tuple(symbols)

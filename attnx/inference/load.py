@@ -11,8 +11,7 @@ from typing import Any
 from attnx import registry
 from attnx.data.features import Features
 from attnx.data.splits import Splits
-from attnx.data.tokenizers.frequent_symbols import load_symbols
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import Vocabulary, load_symbols
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError
 from attnx.files.printable import printable

@@ -145,7 +145,7 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
         (["1,2,3", "noon,5,7"], ":3: 'noon' is not a time"),
         (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
         (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
-        (["1,2,3", "2,2"], ":3: 2 columns, but the first row has 3"),
+        (["1,2,3", "2,2"], ":3: 2 columns, but line 1 has 3"),
         ([], ": holds no rows"),
     ],
 )

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnx import registry
-from attnx.data.tokenizers.frequent_symbols import most_frequent
 from attnx.errors import UserError
 
 # In many scripts and with all that may stand around a word.
@@ -158,7 +157,6 @@ def test_words_and_marks_by_hand() -> None:
 
 def test_rare_words_are_left_out() -> None:
     """b thrice, a and c twice: of equals the first in order."""
-    assert most_frequent([("c", "b", "a"), ("b", "a"), ("c", "b", "d")], 2) == ("a", "b")
     word = trained("word", ["c b a", "b a", "c b d"], size=2)
     assert word.symbols == ("a", "b")
     assert word.tokenize("d a") == ("d", "a")

@@ -16,7 +16,8 @@ from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.permutation import temperature_counts
 from attnx.data.ragged import Ragged
-from attnx.data.vocabulary import BOS, Vocabulary
+from attnx.data.special_tokens import BOS
+from attnx.data.vocabulary import Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug
 

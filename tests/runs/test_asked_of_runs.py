@@ -195,7 +195,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no vocabulary": (lambda: shutil.rmtree("one/vocabulary"), "one/vocabulary/source.json: no such file"),
     "no target vocabulary": (lambda: Path("one/vocabulary/target.json").unlink(), "target vocabulary is missing"),
-    "a broken vocabulary": (lambda: Path("one/vocabulary/target.json").write_text("[3]"), "is not a vocabulary"),
+    "a broken vocabulary": (lambda: Path("one/vocabulary/target.json").write_text("[3]"), "is not a list of symbols"),
     "another vocabulary": (
         lambda: Path("one/vocabulary/target.json").write_text('["<pad>", "<bos>", "<eos>", "<unk>", "A"]'),
         "does not fit the run's configuration",

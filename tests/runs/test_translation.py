@@ -282,7 +282,7 @@ MISTAKES = {
     "task.train=a.de.gz": "a.de.gz:1: no tab",
     "task.train=mixed.tsv task.languages=[xa,yb]": "mixed.tsv:2: unknown language 'yc'; choose from xa, yb",
     "task.train=[a.de.gz,b.en] task.languages=[xa] task.test=wrong.tsv": "wrong.tsv:1: no tab",
-    "task.languages=[xa,xa]": "task.languages names 'xa' twice",
+    "task.languages=[xa,xa]": "task.languages=[xa,xa]: name each language once",
     "task.languages=[x.a]": "'x.a' is not a name",
     "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid part has 'yb'",
     "task.tokenizer=bbpe": "unknown tokenizer 'bbpe'; did you mean bpe",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import zlib
@@ -37,6 +38,28 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
     for line_number, raw in raw_lines(path, kind):
         # Decoded line by line: a text stream decodes in blocks and cannot tell the line of a bad byte.
         yield line_number, decode_line(raw, f"{path}:{line_number}", is_first=line_number == 1)
+
+
+def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of each line of a CSV file that is not blank, with its number from 1.
+
+    Raises:
+        UserError: as :func:`read_lines`, or a line is not CSV or has another number of columns than the first.
+    """
+    first: tuple[int, int] | None = None
+    for line_number, line in read_lines(path, "CSV"):
+        if not line.strip():
+            continue
+        try:
+            fields = [field.strip() for field in next(csv.reader([line]))]
+        except csv.Error as error:
+            raise UserError(f"{path}:{line_number}: is not a line of a CSV file: {error}") from error
+        first_line, width = first = first or (line_number, len(fields))
+        if len(fields) != width:
+            raise UserError(
+                f"{path}:{line_number}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}"
+            )
+        yield line_number, fields
 
 
 def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:

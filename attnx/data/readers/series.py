@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.readers.lines import read_lines
+from attnx.data.readers.lines import read_csv_rows
 from attnx.data.readers.parquet_file import read_parquet
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
@@ -130,21 +129,8 @@ def _make_series(
 
 
 def _csv(path: Path, has_header: bool | None) -> Table:
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for line_number, line in read_lines(path, "CSV"):
-        if not line.strip():
-            continue
-        try:
-            fields = [field.strip() for field in next(csv.reader([line]))]
-        except csv.Error as error:
-            raise UserError(f"{path}:{line_number}: is not a line of a CSV file: {error}") from error
-        if rows and len(fields) != len(rows[0]):
-            raise UserError(
-                f"{path}:{line_number}: {len(fields)} columns, but the first row has {len(rows[0])}: {quoted(line)}"
-            )
-        rows.append(fields)
-        lines.append(line_number)
+    numbered = list(read_csv_rows(path))
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if rows and has_header is None:
         _check_header(rows[:2], f"{path}:{lines[0]}")
     if rows and has_header is False:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import SPACE, join_pieces
-from attnx.data.tokenizers.frequent_symbols import load_symbols, most_frequent, save_symbols
+from attnx.data.tokenizers.frequent_symbols import FrequentSymbols
 from attnx.registry import register
 
 
 @register("tokenizer", "character")
-class Character:
+class Character(FrequentSymbols):
     """Every character is a symbol, the space among them.
 
     Formula: ``tokenize("a dog") = a ▁ d o g``
@@ -27,13 +26,6 @@ class Character:
     (('a', 'd', 'o'), ('a', '▁', 'd', 'o', 'g'))
     """
 
-    def __init__(self) -> None:
-        self.symbols: Symbols = ()
-
-    def train(self, texts: Iterable[str], size: int) -> None:
-        """Learn the ``size`` most frequent characters."""
-        self.symbols = most_frequent(map(self.tokenize, texts), size)
-
     def tokenize(self, text: str) -> Symbols:
         """Text to characters."""
         return tuple(text.replace(" ", SPACE))
@@ -41,11 +33,3 @@ class Character:
     def detokenize(self, symbols: Sequence[str]) -> str:
         """Characters to text."""
         return join_pieces(symbols)
-
-    def save(self, path: Path) -> None:
-        """Write the characters."""
-        save_symbols(path, self.symbols)
-
-    def load(self, path: Path) -> None:
-        """Read the characters."""
-        self.symbols = load_symbols(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
 from attnx.registry.optional_deps import require
 
@@ -43,12 +44,9 @@ class HuggingFaceTokenizer:
 
     def load(self, path: Path) -> None:
         """Read the model."""
-        package = self._package()
+        package, model = self._package(), read_bytes(path, MAX_LIST_BYTES)
         try:
-            text = path.read_text(encoding="utf-8")
-            self._set_model(package.Tokenizer.from_str(text))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+            self._set_model(package.Tokenizer.from_buffer(model))
         except Exception as error:  # the package raises nothing more precise
             raise UserError(f"{path}: is not a model of the package tokenizers: {error}") from error
 

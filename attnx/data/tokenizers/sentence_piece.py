@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
 from attnx.registry.optional_deps import require
 
@@ -73,10 +74,9 @@ class SentencePieceTokenizer:
 
     def load(self, path: Path) -> None:
         """Read the model."""
+        model = read_bytes(path, MAX_LIST_BYTES)
         try:
-            self._set_model(path.read_bytes())
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+            self._set_model(model)
         except RuntimeError as error:
             raise UserError(f"{path}: is not a SentencePiece model") from error
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
-from pathlib import Path
 
 from attnx.data.examples import Symbols
-from attnx.data.tokenizers.frequent_symbols import load_symbols, most_frequent, save_symbols
+from attnx.data.tokenizers.frequent_symbols import FrequentSymbols
 from attnx.registry import register
 
 # Stands on the sides of a mark without a space; in a text it is replaced by a lookalike.
@@ -19,7 +18,7 @@ GLUE, LOOKALIKE = "￭", "■"
 
 
 @register("tokenizer", "word")
-class Word:
+class Word(FrequentSymbols):
     """Words and punctuation marks; a mark records on which sides it had no space.
 
     Formula: ``tokenize("l'ami, oui") = l ￭'￭ ami ￭, oui``
@@ -36,13 +35,6 @@ class Word:
     "(l'ami), oui!"
     """
 
-    def __init__(self) -> None:
-        self.symbols: Symbols = ()
-
-    def train(self, texts: Iterable[str], size: int) -> None:
-        """Learn the ``size`` most frequent words and marks."""
-        self.symbols = most_frequent(map(self.tokenize, texts), size)
-
     def tokenize(self, text: str) -> Symbols:
         """Text to words and marks."""
         attached_left, attached_right = _mark_patterns()
@@ -53,14 +45,6 @@ class Word:
     def detokenize(self, symbols: Sequence[str]) -> str:
         """Words and marks to text."""
         return " ".join(symbols).replace(f"{GLUE} ", "").replace(f" {GLUE}", "").replace(GLUE, "")
-
-    def save(self, path: Path) -> None:
-        """Write the words."""
-        save_symbols(path, self.symbols)
-
-    def load(self, path: Path) -> None:
-        """Read the words."""
-        self.symbols = load_symbols(path)
 
 
 @cache

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.features import Features
-from attnx.data.readers.feature_files import READERS
-from attnx.data.readers.feature_matrices import MatrixReader
+from attnx.data.readers.feature_matrices import READERS, MatrixReader
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
