@@ -181,7 +181,7 @@ def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
     from attnx.accel.prebuild import compile_ahead
-    from attnx.data.task_files import check_task_files
+    from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
     from attnx.training.distributed.slurm import find_interrupted_run
 

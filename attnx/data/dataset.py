@@ -49,13 +49,9 @@ class PairDataset(Dataset[Row]):
         reopen: Callable[[], PairDataset] | None = None,
         known_fingerprint: str = "",
     ) -> None:
-        self.sources = sources
-        self.targets = targets
-        self.pair_index = pair_index
+        self.sources, self.targets, self.pair_index = sources, targets, pair_index
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
-        self.tag_rows = tag_rows
-        self.reopen = reopen
-        self.known_fingerprint = known_fingerprint
+        self.tag_rows, self.reopen, self.known_fingerprint = tag_rows, reopen, known_fingerprint
 
     @classmethod
     def from_pairs(
@@ -68,31 +64,25 @@ class PairDataset(Dataset[Row]):
     ) -> PairDataset:
         """Encode pairs: a row for every reference (training), or for the first one only (evaluation).
 
-        Args:
-            pairs: what to encode.
-            source: vocabulary of the sources, or scales of their features.
-            target: vocabulary of the references, or scales of their features.
-            every_reference: see above.
-            tags: every tag, in the order of its index; without any, all rows have tag 0.
+        ``tags`` are all tags in the order of their index; without any, all rows have tag 0.
 
         Raises:
             ValueError: a pair has no reference, or a tag that is not listed.
         """
         sources: list[Any] = []
         targets: list[Any] = []
-        pair_index = []
+        pair_index: list[int] = []
         for index, pair in enumerate(pairs):
             if not pair.references:
                 raise ValueError(f"pair {index} ({pair.source_text!r}) has no reference")
+            references = pair.references if every_reference else pair.references[:1]
             encoded = _scale(source, pair.features) if isinstance(source, Features) else source.encode(pair.source)
-            for reference in pair.references if every_reference else pair.references[:1]:
-                sources.append(encoded)
-                targets.append(
-                    _scale(target, pair.target, np.nan)
-                    if isinstance(target, Features)
-                    else target.encode(reference, end=True)
-                )
-                pair_index.append(index)
+            sources += [encoded] * len(references)
+            if isinstance(target, Features):
+                targets += [_scale(target, pair.target, np.nan)] * len(references)
+            else:
+                targets += [target.encode(reference, end=True) for reference in references]
+            pair_index += [index] * len(references)
         row_tags = tag_indices([pairs[index].tag for index in pair_index], tags) if tags else None
         rows = np.array(pair_index, dtype=np.int64)
         return cls(_concat(sources, source), _concat(targets, target), rows, row_tags)

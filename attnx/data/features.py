@@ -20,10 +20,7 @@ Matrix = npt.NDArray[np.float32]
 class Features:
     """Mean and scale of each column of a feature matrix.
 
-    Args:
-        mean: mean of each column.
-        scale: standard deviation of each column; 1 for constant columns.
-        columns: names of the columns, or empty.
+    Constant columns have scale 1; ``columns`` are the names of the columns, or empty.
 
     Raises:
         ValueError: there are no columns, or not as many scales as means.

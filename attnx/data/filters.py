@@ -25,13 +25,8 @@ def filter_by_length(
 ) -> Iterator[Pair]:
     """Yield pairs without an empty side, a side that is too long, or sides of too different lengths.
 
-    A pair of several references is dropped if any of them is.
-
-    Args:
-        pairs: tokenized pairs.
-        dropped: counts dropped pairs by their first reason.
-        max_length: most symbols of a side; None for any number.
-        max_ratio: most symbols of a side per symbol of the other; None for any number.
+    A pair of several references is dropped if any of them is. ``dropped`` counts dropped pairs by their first reason;
+    ``max_length`` is the most symbols of a side, ``max_ratio`` of a side per symbol of the other.
 
     >>> short, long = Pair(("a",), (("x", "y"),)), Pair(("a", "b", "c"), (("x",) * 7,))
     >>> dropped: Counter[str] = Counter()

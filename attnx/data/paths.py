@@ -1,14 +1,17 @@
-"""Paths as users write them, with ``~`` and environment variables, and the folders of data sets."""
+"""Paths as users write them, with ``~`` and environment variables; the folders of data sets; the files of a task."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from glob import glob
+from collections.abc import Mapping, Sequence
+from glob import glob, has_magic
 from pathlib import Path
+from typing import Any
 
+from attnx import registry
 from attnx.data.downloads.dataset_spec import SPEC_FOLDER, read_dataset_spec
+from attnx.data.near_files import missing_file_message
 from attnx.errors import UserError
 
 DATA_VARIABLE = "ATTNX_DATA"
@@ -38,9 +41,7 @@ def _exists(path: Path) -> bool:
 def expand_path(knob: str, path: str) -> Path:
     """Expand ``~`` and environment variables; ``$ATTNX_DATA`` is the first data folder that has the path.
 
-    Args:
-        knob: the option that holds the path, for messages.
-        path: a file, a folder, or a pattern of files, which need not exist.
+    The path, in the option ``knob``, is a file, a folder, or a pattern of files, which need not exist.
 
     Raises:
         UserError: a variable is not set.
@@ -81,3 +82,20 @@ def _download_hint(path: str) -> str:
     if not spec.is_file() or not any(f"{file.path}/".startswith(f"{path}/") for file in read_dataset_spec(spec).files):
         return ""
     return f"; fetch it with: attnx data get {name}"
+
+
+def check_task_files(task: Mapping[str, Any]) -> None:
+    """Check that the files and folders in a task's options exist; patterns are left to the task.
+
+    A task declares the options that name files as ``data_files``. ``task`` is its name and options.
+
+    Raises:
+        UserError: a file is missing, with similar names.
+    """
+    for knob in registry.describe("task", task["name"]).properties.get("data_files", ()):
+        value = task.get(knob)
+        for name in value if isinstance(value, list) else [value]:
+            if isinstance(name, str):
+                path = resolve_data_path(f"task.{knob}", name)
+                if not path.exists() and not has_magic(path.name):
+                    raise UserError(f"task.{knob}: {missing_file_message(path)}")

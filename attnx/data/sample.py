@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from attnx.data.examples import Pair, digest
-from attnx.data.features import Matrix
 from attnx.data.permutation import Integers
 from attnx.data.special_tokens import tag_symbol
 from attnx.data.splits import fold_text, hash_fraction
@@ -75,16 +74,11 @@ def _hash_fractions(pairs: Sequence[Pair]) -> list[float]:
 
 
 def _identity(pair: Pair) -> str:
-    return pair.name or fold_text("\t".join(sorted(pair.texts))) or _matrix_hash(pair.features) or _source_text(pair)
-
-
-def _source_text(pair: Pair) -> str:
-    """Return the text of the source, without the symbol of its tag."""
+    if text := pair.name or fold_text("\t".join(sorted(pair.texts))):
+        return text
+    if pair.features is not None:
+        return hashlib.sha256(repr(pair.features.shape).encode() + pair.features.tobytes()).hexdigest()
     return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
-
-
-def _matrix_hash(matrix: Matrix | None) -> str:
-    return "" if matrix is None else hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
 
 
 def _content_digest(pair: Pair) -> bytes:

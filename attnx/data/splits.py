@@ -53,14 +53,8 @@ def split_by_hash(
     """Split items by the hash of their source.
 
     The part of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
-    share moves none into or out of valid. Sizes meet the shares only on average.
-
-    Args:
-        items: what to split; each part keeps their order.
-        key: item -> its source as text.
-        valid: share of the sources for valid.
-        test: share of the sources for test.
-        sort_held_out: order valid and test by hash instead.
+    share moves none into or out of valid. Sizes meet the shares only on average. Parts keep the order of the items,
+    or with ``sort_held_out`` valid and test are ordered by hash. ``key`` maps an item to its source as text.
 
     Raises:
         UserError: a share is negative, or the shares leave nothing to train on.
@@ -87,11 +81,6 @@ def overlap_notes(train: Container[T], parts: Mapping[str, Collection[T]]) -> li
         for name, overlap in overlaps.items()
         if overlap
     ]
-
-
-def sentence_hash_fraction(source: str) -> float:
-    """Return the hash fraction of a sentence, whatever its case and Unicode form."""
-    return hash_fraction(fold_text(source))
 
 
 class SentenceHoldout:
@@ -122,7 +111,7 @@ class SentenceHoldout:
 
     def is_training(self, sentence: Sentence) -> bool:
         """Whether a sentence is in the training part."""
-        return hash_part(sentence_hash_fraction(sentence.source), *self.shares) == "train"
+        return hash_part(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
 
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """Yield the training sentences and store the held-out ones.
@@ -131,7 +120,7 @@ class SentenceHoldout:
             UserError: more than ``max_sentences`` are held out.
         """
         for sentence in sentences:
-            fraction = sentence_hash_fraction(sentence.source)
+            fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
             part = hash_part(fraction, *self.shares)
             if part == "train":
                 yield sentence

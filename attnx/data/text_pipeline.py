@@ -50,10 +50,9 @@ class TextPipeline:
         """
         sources = [sentence.source for sentence in sentences]
         targets = [reference for sentence in sentences for reference in sentence.references]
-        if self.source is self.target:
-            self.source.train(sources + targets, self.vocab_size)
-        else:
-            self.source.train(sources, self.vocab_size)
+        is_shared = self.source is self.target
+        self.source.train(sources + targets if is_shared else sources, self.vocab_size)
+        if not is_shared:
             self.target.train(targets, self.vocab_size)
 
     def tokenize(self, sentence: Sentence) -> Pair:
@@ -88,6 +87,5 @@ class TextPipeline:
             tokenizer.load(folder / name)
 
     def _tokenizers(self) -> dict[str, Tokenizer]:
-        is_shared = self.source is self.target
-        sides = {"source": self.source} if is_shared else {"source": self.source, "target": self.target}
-        return {f"{side}.tokenizer": tokenizer for side, tokenizer in sides.items()}
+        target = {} if self.source is self.target else {"target.tokenizer": self.target}
+        return {"source.tokenizer": self.source, **target}

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx.data.task_files import check_task_files
+from attnx.data.paths import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping

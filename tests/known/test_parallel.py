@@ -16,7 +16,7 @@ import pytest
 from attnx.data.readers.hugging_face import read_dataset
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence, read_parallel
-from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, sentence_hash_fraction, split_sentences
+from attnx.data.splits import SentenceHoldout, Splits, fold_text, overlap_notes, split_sentences
 from attnx.errors import UserError
 
 
@@ -178,8 +178,8 @@ def test_only_the_sentence_decides() -> None:
     whole, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
     for all_of_it, some in zip(whole, half, strict=True):
         assert set(some) == set(all_of_it) & set(LINES[:1001])
-    assert sentence_hash_fraction("Straße Á") == sentence_hash_fraction("STRASSE a\u0301")
-    assert sentence_hash_fraction("Straße") != sentence_hash_fraction("Strasse.")
+    assert fold_text("Straße Á") == fold_text("STRASSE a\u0301")
+    assert fold_text("Straße") != fold_text("Strasse.")
 
 
 def test_what_is_given_stays() -> None:

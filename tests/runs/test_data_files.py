@@ -16,11 +16,11 @@ import pytest
 from attnx import registry
 from attnx.data.examples import read_pairs
 from attnx.data.near_files import missing_file_message
+from attnx.data.paths import check_task_files
 from attnx.data.readers import lines
 from attnx.data.readers.lines import MAX_LINE_BYTES, read_lines
 from attnx.data.readers.parallel_corpus import read_parallel
 from attnx.data.readers.tsv import PairReader
-from attnx.data.task_files import check_task_files
 from attnx.errors import UserError
 
 Command = Callable[..., Any]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
-from attnx.data.task_files import check_task_files
+from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import atomic_folder, write_json

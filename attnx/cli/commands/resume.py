@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if run.is_finished:
         print(NOTHING_LEFT.format(folder))
         return 0
-    from attnx.data.task_files import check_task_files
+    from attnx.data.paths import check_task_files
 
     check_task_files(run.config["task"])
     from attnx.training.fit import resume as resume_run

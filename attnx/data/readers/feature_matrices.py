@@ -114,9 +114,10 @@ class MatrixReader:
         sources = {f"those of {first_path} are": first.columns, "this run was trained on": self.trained_columns}
         for what, columns in sources.items():
             if matrix.columns and columns and matrix.columns != columns:
+                columns_found, columns_expected = ", ".join(matrix.columns), ", ".join(columns)
                 raise UserError(
-                    f"{path}: its columns are {', '.join(matrix.columns)}, but {what} {', '.join(columns)}; give the same "
-                    "ones, in the same order"
+                    f"{path}: its columns are {columns_found}, but {what} {columns_expected}; give the same ones, "
+                    "in the same order"
                 )
         self.first = first_path, first
         return matrix

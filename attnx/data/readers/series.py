@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,8 @@ from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 
 Numbers = npt.NDArray[np.float64]
-Rows = Sequence[Sequence[Any]]
-Table = tuple[list[str], Rows, Sequence[int]]
+Row: TypeAlias = tuple[str, Sequence[Any]]
+"""``file:line`` and the fields."""
 # Texts of missing values.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
 # Not names of columns: a number with a fraction or an exponent, or a date.
@@ -78,25 +79,17 @@ def read_series(
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
             file cannot be read, or lacks a column.
     """
-    header, rows, lines = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
+    header, rows = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
     key_columns = [name for name in (time, group) if name is not None]
     _check_columns(path, header, key_columns, columns)
     if not rows:
         raise UserError(f"{path}: holds no rows")
     value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
-    groups: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        groups.setdefault("" if group is None else str(row[header.index(group)]).strip(), []).append(index)
-    return [
-        _make_series(
-            name,
-            [dict(zip(header, rows[index], strict=True)) for index in indices],
-            [f"{path}:{lines[index]}" for index in indices],
-            time,
-            value_columns,
-        )
-        for name, indices in groups.items()
-    ]
+    groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for location, fields in rows:
+        row = dict(zip(header, fields, strict=True))
+        groups["" if group is None else str(row[group]).strip()].append((location, row))
+    return [_make_series(name, members, time, value_columns) for name, members in groups.items()]
 
 
 def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], columns: Sequence[str]) -> None:
@@ -112,41 +105,35 @@ def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], co
 
 
 def _make_series(
-    name: str, rows: Sequence[dict[str, Any]], locations: Sequence[str], time: str | None, columns: tuple[str, ...]
+    name: str, rows: Sequence[tuple[str, dict[str, Any]]], time: str | None, columns: tuple[str, ...]
 ) -> Series:
-    numbers = np.array(
-        [
-            [_parse_value(row[column], column, location) for column in columns]
-            for row, location in zip(rows, locations, strict=True)
-        ]
-    )
+    numbers = np.array([[_parse_value(row[column], column, location) for column in columns] for location, row in rows])
     if time is None:
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
-    labels = tuple(str(row[time]).strip() for row in rows)
+    labels = tuple(str(row[time]).strip() for _, row in rows)
+    locations = [location for location, _ in rows]
     times = np.array([parse_time(label, location) for label, location in zip(labels, locations, strict=True)])
     _check_order(times, labels, locations)
     return Series(name, numbers, columns, times, labels)
 
 
-def _csv(path: Path, has_header: bool | None) -> Table:
-    numbered = list(read_csv_rows(path))
-    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
-    if rows and has_header is None:
-        _check_header(rows[:2], f"{path}:{lines[0]}")
-    if rows and has_header is False:
-        return [str(column_number) for column_number in range(1, len(rows[0]) + 1)], rows, lines
-    return (rows[0] if rows else []), rows[1:], lines[1:]
+def _csv(path: Path, has_header: bool | None) -> tuple[list[str], list[Row]]:
+    rows: list[Row] = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
+    if not rows:
+        return [], []
+    location, first = rows[0]
+    if has_header is None:
+        _check_header([fields for _, fields in rows[:2]], location)
+    if has_header is False:
+        return [str(column_number) for column_number in range(1, len(first) + 1)], rows
+    return list(first), rows[1:]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
     """Raise a UserError if the first row may be data, which would be lost.
 
     A number with a fraction and a date are not names. An integer may be a name if another column has a text in the
-    first row and a number in the second.
-
-    Args:
-        rows: the first two rows, or the only one.
-        location: file and line of the first.
+    first row and a number in the second. ``rows`` are the first two rows, or the only one.
     """
     first, *second = rows
     pairs = [pair for row in second for pair in zip(first, row, strict=True)]
@@ -162,14 +149,13 @@ def _is_data(cell: str) -> bool:
     return is_number(cell) or DATA_CELL.fullmatch(cell) is not None
 
 
-def _parquet(path: Path, has_header: bool | None) -> Table:
+def _parquet(path: Path, has_header: bool | None) -> tuple[list[str], list[Row]]:
     """Read a table; the line number of a row is its index from 1."""
     if has_header is not None:
         raise UserError(f"{path}: a .parquet file names its columns; leave task.header={str(has_header).lower()} out")
     table = read_parquet(path)
-    columns = [table[name].to_pylist() for name in table.column_names]
-    rows = list(zip(*columns, strict=True))
-    return list(table.column_names), rows, range(1, len(rows) + 1)
+    rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    return list(table.column_names), [(f"{path}:{index}", fields) for index, fields in enumerate(rows, 1)]
 
 
 def _parse_value(field: Any, column: str, location: str) -> float:
