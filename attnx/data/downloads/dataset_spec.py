@@ -16,7 +16,6 @@ from attnx.files.bounded_files import read_yaml
 SPEC_FOLDER = Path(__file__).parent
 SECURE_URL = re.compile(r"(https://|http://127\.0\.0\.1[:/])\S+")  # unencrypted only on this machine
 SHA256 = "[0-9a-f]{64}"
-TEXT_KEYS = ("what", "license", "origin", "notes")
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,8 @@ class DatasetFile:
 
     Attributes:
         path: path in the data folder; starts with the set's name.
-        url: the address.
         bytes: size of the download.
-        sha256: SHA-256 of the download.
+        sha256: of the download.
         member: the file to extract if the download is a zip archive; packed again if ``path`` ends in ``.gz``.
         unpacked: SHA-256 of that member's unpacked content.
     """
@@ -90,17 +88,16 @@ def read_dataset_spec(path: Path) -> DatasetSpec:
         UserError: ``file: what is wrong with it``.
     """
     content = read_yaml(path)
-    patterns = dict.fromkeys(TEXT_KEYS, r"(?s).+")
-    files = content.pop("files", None) if isinstance(content, dict) else None
-    texts = _check_mapping(content, patterns, {"notes"}, str(path))
-    if not isinstance(files, list) or not files:
-        raise UserError(f"{path}: files should be a list of at least one")
-    dataset_files = tuple(
-        _parse_file(entry, path.stem, f"{path}: file {file_number}") for file_number, entry in enumerate(files, 1)
+    entries = content.pop("files", None) if isinstance(content, dict) else None
+    texts = _check_mapping(
+        content, dict.fromkeys(("what", "license", "origin", "notes"), r"(?s).+"), {"notes"}, str(path)
     )
-    if len({file.path for file in dataset_files}) < len(dataset_files):
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"{path}: files should be a list of at least one")
+    files = tuple(_parse_file(entry, path.stem, f"{path}: file {index}") for index, entry in enumerate(entries, 1))
+    if len({file.path for file in files}) < len(files):
         raise UserError(f"{path}: two files have the same path")
-    return DatasetSpec(path.stem, **{"notes": "", **texts}, files=dataset_files)
+    return DatasetSpec(path.stem, **{"notes": "", **texts}, files=files)
 
 
 def _parse_file(entry: Any, name: str, where: str) -> DatasetFile:
@@ -109,9 +106,10 @@ def _parse_file(entry: Any, name: str, where: str) -> DatasetFile:
         "url": SECURE_URL.pattern,
         "bytes": r"[1-9]\d*",
         "sha256": SHA256,
+        "member": r".+",
+        "unpacked": SHA256,
     }
-    archive = {"member": r".+", "unpacked": SHA256}
-    texts = _check_mapping(entry, patterns | archive, set(archive), where)
+    texts = _check_mapping(entry, patterns, {"member", "unpacked"}, where)
     if ("member" in texts) != ("unpacked" in texts):
         raise UserError(f"{where}: member and unpacked need each other")
     return DatasetFile(**{**texts, "bytes": int(texts["bytes"])})
@@ -121,13 +119,14 @@ def _check_mapping(entry: Any, patterns: dict[str, str], optional: set[str], whe
     """Return a mapping's values as texts if its keys are complete and known, and each value matches its pattern."""
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected {', '.join(patterns)}")
+    texts = {key: str(value) if isinstance(value, str | int) else "" for key, value in entry.items()}
     errors = [f"{key} is missing" for key in patterns if key not in entry and key not in optional]
     errors += [f"{key} is unknown" for key in entry if key not in patterns]
     errors += [
         f"{key} is {entry[key]!r}, expected {pattern}"
         for key, pattern in patterns.items()
-        if key in entry and not (isinstance(entry[key], str | int) and re.fullmatch(pattern, str(entry[key])))
+        if key in texts and not re.fullmatch(pattern, texts[key])
     ]
     if errors:
         raise UserError(f"{where}: {'; '.join(errors)}")
-    return {key: str(value) for key, value in entry.items()}
+    return texts

@@ -37,12 +37,8 @@ class _SecureRedirects(HTTPRedirectHandler):
 def download(file: DatasetFile, folder: Path, show_bytes: Callable[[int], object]) -> None:
     """Download a file into a folder.
 
-    Received data are in ``PATH.partial`` until the download is complete; the next call resumes it.
-
-    Args:
-        file: what to download; its path must not exist.
-        folder: the data folder.
-        show_bytes: called with the number of bytes received.
+    Received data are in ``PATH.partial`` until the download is complete; the next call resumes it. ``show_bytes`` is
+    called with the number of bytes received.
 
     Raises:
         Unreachable: the server cannot be reached, refuses, or stops sending.

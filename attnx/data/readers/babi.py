@@ -25,20 +25,12 @@ class BabiLine(NamedTuple):
     columns: list[str]
     location: str
 
-    @property
-    def is_question(self) -> bool:
-        """Whether it is a question."""
-        return len(self.columns) > 1
-
 
 @dataclass(frozen=True)
 class Babi:
     """Tasks in a folder of bAbI files such as ``qa5_three-arg-relations_train.txt``.
 
-    Args:
-        folder: as the user wrote it.
-        tasks: numbers of the tasks.
-        sentences: most sentences before a question, the last ones; by default as in the paper.
+    ``sentences`` is the most sentences before a question, the last ones; by default as in the paper.
     """
 
     folder: str
@@ -100,7 +92,7 @@ def read_babi(path: Path) -> list[StoryQuestion]:
             words = split_words(line.columns[0])
             if not words:
                 raise UserError(f"{line.location}: holds no words")
-            if not line.is_question:
+            if len(line.columns) == 1:
                 sentences[line.line_number] = words
                 continue
             stories.append(StoryQuestion(tuple(sentences.values()), words, _check_answer(line, sentences), full_text))
@@ -115,7 +107,11 @@ def _read_blocks(path: Path) -> Iterator[list[BabiLine]]:
     for file_line, text in read_lines(path, "bAbI"):
         if not text.strip():
             continue
-        line = _parse_line(text, f"{path}:{file_line}")
+        location = f"{path}:{file_line}"
+        match = re.match(r"(\d+) (.*)", text, re.ASCII)
+        if match is None:
+            raise UserError(f"{location}: expected a number, a space and a sentence, found {quoted(text)}")
+        line = BabiLine(int(match[1]), match[2].split("\t"), location)
         if line.line_number == 1 and block:
             yield block
             block = []
@@ -125,13 +121,6 @@ def _read_blocks(path: Path) -> Iterator[list[BabiLine]]:
         block.append(line)
     if block:
         yield block
-
-
-def _parse_line(text: str, location: str) -> BabiLine:
-    match = re.match(r"(\d+) (.*)", text, re.ASCII)
-    if match is None:
-        raise UserError(f"{location}: expected a number, a space and a sentence, found {quoted(text)}")
-    return BabiLine(int(match[1]), match[2].split("\t"), location)
 
 
 def _check_answer(line: BabiLine, sentences: dict[int, tuple[str, ...]]) -> str:

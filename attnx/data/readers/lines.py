@@ -15,9 +15,6 @@ from attnx.errors import UserError
 from attnx.files.printable import quoted
 
 MAX_LINE_BYTES: Final = 2**20
-# Bytes of a longer line that are counted.
-MAX_COUNTED_BYTES: Final = 2**30
-NEWLINE: Final = b"\n"
 _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
@@ -87,22 +84,13 @@ def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple
     Raises:
         UserError: a line is longer than ``MAX_LINE_BYTES``.
     """
-    lines = iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b"")
-    for line_number, raw in enumerate(lines, 1):
+    for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
         if len(raw) > MAX_LINE_BYTES:
-            length = _line_length(raw, lines)
             raise UserError(
-                f"{name}:{line_number}: a line of {length} bytes; {_EXPECTED_TEXT}: {_first_characters(raw)}"
+                f"{name}:{line_number}: a line of more than {MAX_LINE_BYTES:,} bytes; {_EXPECTED_TEXT}: "
+                f"{_first_characters(raw)}"
             )
         yield line_number, raw
-
-
-def _line_length(raw: bytes, following: Iterator[bytes]) -> str:
-    """Return the length of the line that starts with ``raw``, at most ``MAX_COUNTED_BYTES``."""
-    length = len(raw)
-    while not raw.endswith(NEWLINE) and length < MAX_COUNTED_BYTES and (raw := next(following, b"")):
-        length += len(raw)
-    return f"at least {length:,}" if length >= MAX_COUNTED_BYTES else f"{length - raw.endswith(NEWLINE):,}"
 
 
 def _first_characters(raw: bytes) -> str:
@@ -110,12 +98,7 @@ def _first_characters(raw: bytes) -> str:
 
 
 def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
-    """Decode a line, without its end.
-
-    Args:
-        raw: the bytes.
-        location: file and line, for messages.
-        is_first: whether the line may start with a byte order mark.
+    """Decode a line, without its end; the first one may start with a byte order mark.
 
     Raises:
         UserError: the line is not UTF-8, or contains a NUL byte, as binary and UTF-16 files do.

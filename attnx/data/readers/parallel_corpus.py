@@ -13,13 +13,7 @@ from attnx.files.printable import quoted
 
 
 class Sentence(NamedTuple):
-    """A sentence and its translations into one language.
-
-    Attributes:
-        source: the source text.
-        references: its translations, one or more.
-        tag: their language, "" if there is only one.
-    """
+    """A sentence and its translations into one language, the tag; "" if there is only one."""
 
     source: str
     references: tuple[str, ...]
@@ -55,17 +49,12 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_bl
     elif len(paths) == 1:
         yield from _read_table(paths[0], "", names, allow_blank)
     else:
-        raise UserError(_wrong_number_message(paths, names))
-
-
-def _wrong_number_message(paths: Sequence[Path], names: Sequence[str]) -> str:
-    listed = ", ".join(map(str, paths))
-    if len(names) == 1:
-        return f"[{listed}]: {len(paths)} files; expected a TSV file, or the source's and the translations' text files"
-    return (
-        f"[{listed}]: {len(paths)} files for {len(names)} languages; expected a TSV file for each, or the source's "
-        "text file and one for each, or a single TSV file with the language in its third column"
-    )
+        which, expected = "", "a TSV file, or the source's and the translations' text files"
+        if len(names) > 1:
+            which = f" for {len(names)} languages"
+            expected = "a TSV file for each, or the source's text file and one for each, or a single TSV file with the "
+            expected += "language in its third column"
+        raise UserError(f"[{', '.join(map(str, paths))}]: {len(paths)} files{which}; expected {expected}")
 
 
 def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
@@ -76,18 +65,17 @@ def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool
             counts = [
                 line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
             ]
-            raise UserError(_unequal_lengths_message(paths, counts))
+            path, count = next(pair for pair in zip(paths, counts, strict=True) if pair[1] != counts[0])
+            raise UserError(
+                f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; aligned files have the same number of "
+                "lines"
+            )
         blank = [path for path, line in zip(paths, lines, strict=True) if not line.strip()]
         if blank and not allow_blank:
             raise UserError(f"{blank[0]}:{line_number}: the line is blank; remove it from all files, or fill it in")
         source, *translations = lines
         for name, translation in zip(names, translations, strict=True):
             yield Sentence(source, (translation,), name)
-
-
-def _unequal_lengths_message(paths: Sequence[Path], counts: Sequence[int]) -> str:
-    path, count = next((path, count) for path, count in zip(paths, counts, strict=True) if count != counts[0])
-    return f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; aligned files have the same number of lines"
 
 
 def _read_table(path: Path, name: str, languages: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
