@@ -40,7 +40,7 @@ class BucketBatches(Sampler[list[int]]):
         seed: 0 or more.
         shuffle: another order each epoch (training), or the same (evaluation).
         pool: batches sorted together, about; more means less padding and less randomness.
-        temperature: of sampling by tag in training; 1 takes every row once.
+        temperature: of sampling by tag; 1 takes every row once.
 
     Raises:
         UserError: a number is out of its range, or not exactly one of ``size`` and ``tokens`` is given.
@@ -69,8 +69,7 @@ class BucketBatches(Sampler[list[int]]):
         self.has_fixed_pools = shuffle and tokens is not None and temperature == 1
         self.pool_rows = pool * (size or self._typical_size(limit))
         self.num_pools = -(-len(rows) // self.pool_rows)
-        self.epoch = 0
-        self.start = 0
+        self.epoch, self.start = 0, 0
         self._length: int | None = None
         self._last_counts: tuple[int, Integers] | None = None
 

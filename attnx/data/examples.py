@@ -22,8 +22,6 @@ class Pair(NamedTuple):
     """A source and its distinct references, in the order of the file.
 
     Attributes:
-        source: input symbols.
-        references: correct outputs.
         tag: the language, or another tag; "" if there is only one.
         texts: the references as text, for metrics on text; empty if there are only symbols.
         features: (s, f) float32, a source that is a matrix; ``source`` then names its steps.
@@ -65,11 +63,8 @@ def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``: a word, then one pronunciation per column.
 
     A word is split into characters (code points), a pronunciation at spaces. Lines with the same word become one pair.
-    Blank lines, a byte order mark and CRLF line ends are allowed.
-
-    Args:
-        path: the file.
-        compose: whether to normalize words to Unicode NFC, so that differently encoded accents are equal.
+    Blank lines, a byte order mark and CRLF line ends are allowed. ``compose`` normalizes words to Unicode NFC, so that
+    differently encoded accents are equal.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file.

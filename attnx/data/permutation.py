@@ -73,9 +73,7 @@ class TemperatureSampler:
     """
 
     def __init__(self, rows: npt.NDArray[np.integer], starts: Integers, temperature: float, seed: int) -> None:
-        self.rows = rows
-        self.starts = starts
-        self.counts = np.diff(starts)
+        self.rows, self.starts, self.counts = rows, starts, np.diff(starts)
         self.ends = np.cumsum(temperature_counts(self.counts, temperature))
         self.orders = [Permutation(int(count), (seed, tag)) for tag, count in enumerate(self.counts)]
 

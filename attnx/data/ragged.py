@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,12 +44,9 @@ class Ragged(NamedTuple):
     @classmethod
     def of(cls, sequences: Iterable[Sequence[int]]) -> Ragged:
         """Concatenate sequences of ids."""
-        flat: list[int] = []
-        offsets = [0]
-        for sequence in sequences:
-            flat += sequence
-            offsets.append(len(flat))
-        return cls(np.array(flat, dtype=np.int32), np.array(offsets, dtype=np.int64))
+        rows = list(sequences)
+        flat = np.array(list(chain.from_iterable(rows)), dtype=np.int32)
+        return cls(flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     @classmethod
     def from_matrices(cls, matrices: Sequence[Matrix]) -> Ragged:

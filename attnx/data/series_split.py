@@ -21,12 +21,9 @@ SECONDS_PER_DAY: Final = 24 * 60 * 60
 
 
 class SeriesSplit(NamedTuple):
-    """Shares or numbers of rows of train, valid and test; if both are None, the months of ETT.
+    """Shares (with sum 1) or numbers of rows of train, valid and test; if both are None, the months of ETT.
 
-    Attributes:
-        text: the option's value, for messages.
-        shares: shares of the parts, with sum 1.
-        rows: numbers of rows of the parts.
+    ``text`` is the option's value, for messages.
     """
 
     text: str
@@ -120,10 +117,7 @@ def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dic
 def split_note(split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]]], has_test: bool) -> str:
     """Return a note on the rows of each part, counted from 1 without the header; of several series their number.
 
-    Args:
-        split: the split.
-        parts: the series and their parts.
-        has_test: whether the test part is used, and no other test file.
+    Without ``has_test`` another file replaces the test part.
     """
     names = PARTS if has_test else PARTS[:2]
     if len(parts) > 1:

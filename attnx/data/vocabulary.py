@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from attnx.data.special_tokens import BOS, EOS, PAD, UNK
@@ -18,10 +19,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A two-way table of symbols and ids.
-
-    Args:
-        symbols: every symbol in the order of its id; the specials ``<pad> <bos> <eos> <unk>`` come first.
+    """A two-way table of symbols and ids: ``symbols`` in the order of their ids, ``<pad> <bos> <eos> <unk>`` first.
 
     Raises:
         UserError: the specials do not come first, or a symbol is listed twice (a special's name included).
@@ -73,13 +71,7 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the symbols of ``ids`` up to the first ``EOS``, without ``PAD`` and ``BOS``."""
-        symbols = []
-        for i in ids:
-            if i == EOS:
-                break
-            if i not in (PAD, BOS):
-                symbols.append(self.symbols[i])
-        return symbols
+        return [self.symbols[i] for i in takewhile(lambda i: i != EOS, ids) if i not in (PAD, BOS)]
 
     def ids_in(self, vocabulary: Vocabulary) -> list[int]:
         """Return each symbol's id in another vocabulary; ``PAD`` for specials and missing symbols.

@@ -23,13 +23,9 @@ class Span(NamedTuple):
 
 
 class WindowSpec(NamedTuple):
-    """Sizes and columns of windows.
+    """Sizes and columns of windows: ``lookback`` steps to read, then ``horizon`` steps to forecast.
 
-    Attributes:
-        lookback: steps to read.
-        horizon: steps to forecast after them.
-        targets: columns to forecast; they are read first.
-        known_columns: columns known in advance (calendar or static), read for the forecast steps too.
+    ``targets`` are forecast and read first; ``known_columns`` (calendar or static) are read for the forecast steps too.
     """
 
     lookback: int
@@ -55,8 +51,7 @@ class WindowSpec(NamedTuple):
         is_measured = ~np.isnan(series.measured_values(self.targets, 0, len(series.numbers)))
         first = int(is_measured.argmax(0).max()) if is_measured.any(0).all() else len(is_measured)
         counts = np.append(0, np.cumsum(is_measured.any(1)))
-        valid: npt.NDArray[np.int64] = starts[(counts[starts + self.horizon] > counts[starts]) & (starts > first)]
-        return valid
+        return starts[(counts[starts + self.horizon] > counts[starts]) & (starts > first)]
 
     def source(self, series: Series, start: int) -> Matrix:
         """(lookback, f) source in the data's units; with known columns (lookback + horizon, f), future targets NaN."""
@@ -67,8 +62,7 @@ class WindowSpec(NamedTuple):
 
     def target(self, series: Series, start: int) -> Matrix:
         """(horizon, targets) reference in the data's units; missing values are NaN."""
-        reference: Matrix = series.measured_values(self.targets, start, start + self.horizon).astype(np.float32)
-        return reference
+        return series.measured_values(self.targets, start, start + self.horizon).astype(np.float32)
 
     def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
         """Yield the windows of a span in order, without those whose targets are all missing."""
@@ -134,13 +128,8 @@ def training_windows(
 ) -> PairDataset:
     """Return every ``stride``-th window of the spans as training rows, without copying windows.
 
-    Sources contain filled values, targets NaN for missing ones.
-
-    Args:
-        windows: sizes and columns.
-        parts: series and their forecast steps.
-        scales: scales of the source columns and of the target columns.
-        stride: counted over the windows of all series together.
+    Sources contain filled values, targets NaN for missing ones. The stride is counted over the windows of all series
+    together; ``scales`` are those of the source columns and of the target columns.
     """
     window_starts, offset = [], 0
     for series, span in parts:
@@ -148,18 +137,16 @@ def training_windows(
         offset += len(series.numbers)
     starts = np.concatenate(window_starts)[::stride]
     source, target = scales
-    ranges = [(series, 0, len(series.numbers)) for series, _ in parts]
-    sides = [
-        np.concatenate([source.encode(series.values(source.columns, *bounds)) for series, *bounds in ranges]),
-        np.concatenate(
-            [target.encode(series.measured_values(target.columns, *bounds), np.nan) for series, *bounds in ranges]
-        ),
-    ]
+    sources, targets = [], []
+    for series, _ in parts:
+        bounds = 0, len(series.numbers)
+        sources.append(source.encode(series.values(source.columns, *bounds)))
+        targets.append(target.encode(series.measured_values(target.columns, *bounds), np.nan))
     lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known_columns else 0)
     offsets = np.append(starts, offset)  # one more than there are windows
     return PairDataset(
-        WindowDataset(sides[0], offsets - lookback, steps, lookback, len(windows.targets)),
-        WindowDataset(sides[1], offsets, windows.horizon, windows.horizon),
+        WindowDataset(np.concatenate(sources), offsets - lookback, steps, lookback, len(windows.targets)),
+        WindowDataset(np.concatenate(targets), offsets, windows.horizon, windows.horizon),
         np.arange(len(starts)),
     )
 

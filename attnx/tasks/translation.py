@@ -16,7 +16,7 @@ from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
 from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusStore
 from attnx.data.corpus_cache.memmap import read_corpus
 from attnx.data.corpus_cache.reading_progress import show_progress, unpacked_size
-from attnx.data.corpus_cache.unfinished_folder import CorpusScan, UnfinishedStore, open_unfinished
+from attnx.data.corpus_cache.unfinished_folder import CorpusMetadata, UnfinishedStore, open_unfinished
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import expand_path, resolve_data_path
@@ -171,28 +171,27 @@ class Translation(TextTask):
         with open_unfinished(store.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
-            scan = unfinished.read_scan()
-            if scan is None:
-                scan = self._scan(unfinished, holdout)
+            metadata = unfinished.read_metadata()
+            if metadata is None:
+                metadata = self._scan(unfinished, holdout)
             else:
                 self.restore(unfinished.path)
-            self._evaluation_splits(scan.tags, scan.parts)
+            self._evaluation_splits(metadata.tags, {**holdout.existing, **metadata.held_out})
 
             def make_pairs(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
                 return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
 
-            write_store(store, unfinished, self._read_files("train"), make_pairs, scan, holdout, self.texts)
+            write_store(store, unfinished, self._read_files("train"), make_pairs, metadata, self.texts)
 
-    def _scan(self, unfinished: UnfinishedStore, holdout: SentenceHoldout) -> CorpusScan:
+    def _scan(self, unfinished: UnfinishedStore, holdout: SentenceHoldout) -> CorpusMetadata:
         """Read the training files once and train the tokenizers."""
         total = unpacked_size(self._paths("train"))
         sentences = show_progress("reading", self._read_files("train"), total, in_bytes=True)
-        scan = scan_corpus(drop_blank(sentences, Counter()), holdout)
-        self._train_tokenizers(scan.sample)
-        scan.sample.clear()  # it may be large
+        sample, metadata = scan_corpus(drop_blank(sentences, Counter()), holdout)
+        self._train_tokenizers(sample)
         self.texts.save(unfinished.path)
-        unfinished.write_scan(scan)
-        return scan
+        unfinished.write_metadata(metadata)
+        return metadata
 
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]

@@ -39,9 +39,9 @@ def test_all_are_drawn_in_their_order() -> None:
 
 
 def test_a_survey_of_what_fits_is_the_training_part() -> None:
-    found = scan_corpus(iter(LINES), held := SentenceHoldout(None, None, 0.1))
+    sample, found = scan_corpus(iter(LINES), held := SentenceHoldout(None, None, 0.1))
     parts = split_sentences(LINES, None, None, 0.1)
-    assert found.sample == parts.train
+    assert sample == parts.train
     assert found.tags == ["de", "fr"]
     assert (held.part("valid"), held.part("test")) == (parts.valid, parts.test)
 
@@ -50,10 +50,10 @@ def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that a given part has too."""
     monkeypatch.setattr(build, "MAX_SAMPLE", 7)
     given = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
-    found = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(given, [], 0.1))
-    assert len(found.sample) == 7
+    sample, found = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(given, [], 0.1))
+    assert len(sample) == 7
     assert found.tags == ["de", "fr", "xx"]
-    assert found.overlap == {"sentence 3"}
+    assert found.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:

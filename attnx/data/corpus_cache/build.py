@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from attnx.data.corpus_cache import memmap
-from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusMetadata, CorpusStore
+from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusStore
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.corpus_cache.reading_progress import show_progress
-from attnx.data.corpus_cache.unfinished_folder import CorpusScan, EncodingProgress, UnfinishedStore
+from attnx.data.corpus_cache.unfinished_folder import CorpusMetadata, EncodingProgress, UnfinishedStore
 from attnx.data.examples import Pair
 from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
@@ -27,8 +27,11 @@ MAX_HELD_OUT: Final = 100_000
 T = TypeVar("T")
 
 
-def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> CorpusScan:
-    """Read the training files once: sample, count, and collect the held-out parts in ``holdout``."""
+def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> tuple[list[Sentence], CorpusMetadata]:
+    """Read the training files once: collect the held-out parts in ``holdout``, and return a sample of the others.
+
+    The sample is drawn at random; it is in the order of the data if it is all of them.
+    """
     evaluation_sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
     tags: set[str] = set()
     overlap: set[str] = set()
@@ -43,7 +46,9 @@ def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> Corp
 
     sample = reservoir_sample(training(), MAX_SAMPLE)
     parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
-    return CorpusScan(sample, sorted(tags), overlap, stream.count, parts)
+    notes = overlap_notes(overlap, {part: [sentence.source for sentence in items] for part, items in parts.items()})
+    held_out = {part: items for part, items in parts.items() if holdout.existing[part] is None}
+    return sample, CorpusMetadata(sorted(tags), stream.count, notes, held_out, [])
 
 
 def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
@@ -69,8 +74,7 @@ def write_store(
     unfinished: UnfinishedStore,
     sentences: Iterable[Sentence],
     make_pairs: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
-    scan: CorpusScan,
-    holdout: SentenceHoldout,
+    metadata: CorpusMetadata,
     texts: TextPipeline,
 ) -> None:
     """Encode the training part into a store, or continue an interrupted encoding.
@@ -80,8 +84,7 @@ def write_store(
         unfinished: its unfinished folder, with the progress of an earlier process.
         sentences: all training files, read again from the beginning.
         make_pairs: tokenizes and filters sentences, a few in memory at a time; counts the dropped ones by reason.
-        scan: result of the first pass.
-        holdout: the evaluation parts.
+        metadata: result of the first pass.
         texts: as learned from the sample.
 
     Raises:
@@ -89,21 +92,18 @@ def write_store(
     """
     progress = unfinished.read_progress()
     stream = _CountedStream(islice(sentences, progress.sentences, None), progress.sentences)
-    pairs = make_pairs(show_progress("encoding", stream, scan.sentences, progress.sentences), progress.dropped)
+    pairs = make_pairs(show_progress("encoding", stream, metadata.sentences, progress.sentences), progress.dropped)
 
     def save_counts(counts: dict[str, int]) -> None:
         unfinished.write_progress(progress._replace(sentences=stream.count, counts=counts))
 
     rows = unfinished.path / ROWS
     rows.mkdir(exist_ok=True)
-    chunks = _entry_chunks(pairs, progress, scan.tags)
-    tags = [] if scan.tags == [""] else scan.tags
+    chunks = _entry_chunks(pairs, progress, metadata.tags)
+    tags = [] if metadata.tags == [""] else metadata.tags
     memmap.extend_corpus(rows, chunks, *texts.vocabularies(), tags, progress.counts, save_counts)
     note = _dropped_note(progress)
-    held_out = {part: sentences for part, sentences in scan.parts.items() if holdout.existing[part] is None}
-    sources = {part: [sentence.source for sentence in sentences] for part, sentences in scan.parts.items()}
-    overlap = overlap_notes(scan.overlap, sources)
-    store.finish(unfinished, CorpusMetadata(scan.tags, [note] if note else [], overlap, held_out))
+    store.finish(unfinished, metadata._replace(notes=[note] if note else []))
 
 
 def _entry_chunks(pairs: Iterator[Pair], progress: EncodingProgress, tags: list[str]) -> Iterator[list[Entry]]:

@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from attnx.data.corpus_cache.unfinished_folder import UnfinishedStore, parse_sentences
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.corpus_cache.unfinished_folder import CorpusMetadata, UnfinishedStore
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
@@ -18,15 +17,6 @@ FORMAT: Final = 3
 ORIGIN, ROWS = "origin.json", "rows"
 EVALUATION_PARTS: Final = ("valid", "test")
 USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
-
-
-class CorpusMetadata(NamedTuple):
-    """What a store holds besides its rows: all tags, notes on dropped pairs, on overlaps, and the held-out parts."""
-
-    tags: list[str]
-    notes: list[str]
-    overlap_notes: list[str]
-    held_out: dict[str, list[Sentence]]
 
 
 class CorpusStore:
@@ -73,11 +63,11 @@ class CorpusStore:
             raise UserError(
                 f"{self.folder}: was written from other files or settings: {', '.join(changes)}; {USE_ANOTHER_FOLDER}"
             )
-        overlap = record["overlap_notes"]
-        if record["evaluation_files"] != self.evaluation_files:
-            overlap = [f"{self.folder} was written with other valid or test files; the overlap with these is unknown"]
-        held_out = {part: parse_sentences(listed) for part, listed in record["held_out"].items()}
-        return CorpusMetadata(record["tags"], record["notes"], overlap, held_out)
+        metadata = CorpusMetadata.parse(record)
+        if record["evaluation_files"] == self.evaluation_files:
+            return metadata
+        unknown = f"{self.folder} was written with other valid or test files; the overlap with these is unknown"
+        return metadata._replace(overlap_notes=[unknown])
 
     def _changes(self, written: dict[str, Any]) -> list[str]:
         """Describe each difference from what the store was written from."""

@@ -22,22 +22,31 @@ SUFFIX = ".unfinished"
 SCAN, PROGRESS = "scan.json", "encoding.json"
 
 
-class CorpusScan(NamedTuple):
-    """Result of the first pass.
+class CorpusMetadata(NamedTuple):
+    """What a store holds besides its rows.
 
     Attributes:
-        sample: training sentences drawn at random; empty once the tokenizers have learned from them.
         tags: every tag of the training sentences, sorted.
-        overlap: training sources that are also in an evaluation part with files of its own.
         sentences: number of sentences in the training files, without blank ones.
-        parts: the evaluation parts by name.
+        overlap_notes: notes on training sources that are also in an evaluation part.
+        held_out: the held-out parts by name.
+        notes: notes on dropped pairs.
     """
 
-    sample: list[Sentence]
     tags: list[str]
-    overlap: set[str]
     sentences: int
-    parts: dict[str, list[Sentence]]
+    overlap_notes: list[str]
+    held_out: dict[str, list[Sentence]]
+    notes: list[str]
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any]) -> CorpusMetadata:
+        """Read the metadata among the keys of a JSON mapping."""
+        held_out = {
+            part: [Sentence(source, tuple(references), tag) for source, references, tag in items]
+            for part, items in content["held_out"].items()
+        }
+        return cls(content["tags"], content["sentences"], content["overlap_notes"], held_out, content["notes"])
 
 
 class EncodingProgress(NamedTuple):
@@ -55,21 +64,19 @@ class UnfinishedStore:
     def __init__(self, path: Path, origin: Mapping[str, Any]) -> None:
         self.path, self.origin = path, dict(origin)
 
-    def read_scan(self) -> CorpusScan | None:
+    def read_metadata(self) -> CorpusMetadata | None:
         """Read the result of the first pass; delete everything if it is incomplete or of another origin."""
         with suppress(UserError, KeyError, TypeError, ValueError):
             content = read_json(self.path / SCAN, MAX_LIST_BYTES)
             if content["origin"] == self.origin:
-                parts = {part: parse_sentences(listed) for part, listed in content["parts"].items()}
-                return CorpusScan([], content["tags"], set(content["overlap"]), content["sentences"], parts)
+                return CorpusMetadata.parse(content)
         for file in self.path.iterdir():
             shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
         return None
 
-    def write_scan(self, scan: CorpusScan) -> None:
+    def write_metadata(self, metadata: CorpusMetadata) -> None:
         """Write the result of the first pass; the tokenizers must be saved already."""
-        content = {"tags": scan.tags, "overlap": sorted(scan.overlap), "sentences": scan.sentences, "parts": scan.parts}
-        write_json(self.path / SCAN, {"origin": self.origin, **content})
+        write_json(self.path / SCAN, {"origin": self.origin, **metadata._asdict()})
 
     def read_progress(self) -> EncodingProgress:
         """Read the progress of the second pass; its start if there is none."""
@@ -89,11 +96,6 @@ class UnfinishedStore:
         for name in (SCAN, PROGRESS):
             (self.path / name).unlink(missing_ok=True)
         self.path.rename(folder)
-
-
-def parse_sentences(items: list[Any]) -> list[Sentence]:
-    """Make sentences of JSON lists."""
-    return [Sentence(source, tuple(references), tag) for source, references, tag in items]
 
 
 @contextmanager

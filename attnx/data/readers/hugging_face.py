@@ -24,8 +24,7 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     Args:
         name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
             on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
-        columns: the source's, then one for each target language; they may be keys of a column of mappings, such as
-            ``translation``.
+        columns: the source's, then one for each target language; they may be keys of a column of mappings.
         languages: names of the target languages; empty for one without a name.
 
     Raises:

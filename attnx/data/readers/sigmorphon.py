@@ -27,12 +27,8 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
     ``_dev``, ``_valid``, ``_test`` and the like. If a pattern starts with a star, the star matches the language:
     ``fre`` of ``fre_gold.tsv`` in ``*_gold.tsv``.
 
-    A word of two languages is a pair in each. Pairs of the languages alternate.
-
-    Args:
-        path: a folder of ``.tsv`` or ``.tsv.gz`` files, or a pattern of such files: ``folder/*_train.tsv``.
-        languages: the languages to read; None for all.
-        compose: as in :func:`attnx.data.examples.read_pairs`, which reads the files.
+    A word of two languages is a pair in each. Pairs of the languages alternate. ``path`` is a folder of ``.tsv`` or
+    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all.
 
     Raises:
         UserError: there are no files, two of one language, none of a language in ``languages``, or a malformed one.

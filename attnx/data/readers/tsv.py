@@ -18,12 +18,10 @@ DESCRIPTIONS = {"characters": "a text", "words": "a text", "ids": "whole numbers
 
 
 def split_text(text: str, unit: TextUnit) -> Symbols:
-    """Split a text into symbols.
+    """Split a field of a table, or a user's input, into symbols.
 
-    Args:
-        text: a field of a table, or a user's input.
-        unit: ``characters`` are code points, spaces included; ``words`` are separated by spaces; ``ids`` are words that
-            are non-negative integers, 7 and 007 being equal.
+    ``characters`` are code points, spaces included; ``words`` are separated by spaces; ``ids`` are words that are
+    non-negative integers, 7 and 007 being equal.
 
     Raises:
         UserError: an id is not an integer.
@@ -47,12 +45,12 @@ def join_symbols(symbols: Symbols, unit: ColumnKind) -> str:
 
 
 class PairReader:
-    """Reads pairs from TSV files: a source, a tab, its target, and if ``tagged`` a tab and a tag.
+    """Reads pairs from TSV files: a source, a tab, its target, and if ``tagged`` a tab and a tag (a language, say).
 
     Args:
         source: kind of the first column; ``features`` are names of files in the table's folder.
         target: kind of the second column, likewise.
-        tagged: whether there is a third column, the tag (a language, say).
+        tagged: whether there is a third column.
         step_names: of the sources' files, as in :func:`attnx.data.readers.feature_matrices.read_matrix`.
         target_step_names: of the targets' files.
         trained_columns: columns of the source and target files that a run was trained on; empty without names.

@@ -36,14 +36,9 @@ class PointingExample(NamedTuple):
 def draw_problems(
     problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int], max_exact_points: int
 ) -> Iterator[PointingExample]:
-    """Draw examples with the sizes in turn.
+    """Draw ``count`` examples with the sizes (numbers of points) in turn.
 
-    Args:
-        problem: the problem.
-        sizes: numbers of points.
-        count: how many examples.
-        seed: integers that decide what is drawn.
-        max_exact_points: most points for which tours are the shortest; longer ones come from a local search.
+    Tours of more than ``max_exact_points`` points come from a local search.
 
     Raises:
         UserError: a size is too small for the problem.

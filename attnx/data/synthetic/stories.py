@@ -17,8 +17,6 @@ class StoryQuestion(NamedTuple):
     """A story, a question about it, and the answer.
 
     Attributes:
-        sentences: words of each sentence.
-        question: words of the question.
         answer: one symbol, also of several words: ``apple,milk``.
         full_text: the complete story, which all its questions share; decides on its part of the data.
     """

@@ -35,8 +35,7 @@ class Agent:
     @property
     def free_steps(self) -> int:
         """The number of steps to the edge of the grid."""
-        dx, dy = DIRECTIONS[self.direction]
-        return _steps_to_edge(self.x, dx) + _steps_to_edge(self.y, dy)
+        return {"n": GRID_SIZE - self.y, "e": GRID_SIZE - self.x, "s": self.y - 1, "w": self.x - 1}[self.direction]
 
     def move(self, steps: int) -> None:
         """Move in the agent's direction."""
@@ -44,21 +43,13 @@ class Agent:
         self.x, self.y = self.x + steps * dx, self.y + steps * dy
 
 
-def _steps_to_edge(coordinate: int, step: int) -> int:
-    return {1: GRID_SIZE - coordinate, -1: coordinate - 1, 0: 0}[step]
-
-
 @dataclass(frozen=True)
 class World:
     """Stories from a seed; Henaff et al. 2017, section 5.1, https://arxiv.org/abs/1612.03969.
 
     First come the position and direction of each agent. Then a random agent turns or moves some steps. The paper does
-    not say how far: here at most five steps, and an agent at the edge turns.
-
-    Args:
-        statements: sentences in a story, 5 or more.
-        stories: number of training stories.
-        seed: the same seed makes the same stories.
+    not say how far: here at most five steps, and an agent at the edge turns. A story has 5 ``statements`` or more; the
+    same seed makes the same stories.
     """
 
     statements: int
