@@ -29,7 +29,7 @@ class Loss(NamedTuple):
     """A loss as a sum and the number of target steps it sums over, so that means stay exact across batches.
 
     Attributes:
-        total: sum over steps: cross-entropy of symbols; for numbers, squared error and cross-entropy of the end.
+        total: cross-entropy of symbols; for numbers, squared error and cross-entropy of the end.
         tokens: number of steps.
         penalty: sum of what a scorer adds in training; 0 for most scorers.
     """
@@ -197,13 +197,8 @@ def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, s
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
-    A step with missing numbers counts as the share of its measured numbers.
-
-    Args:
-        model: called with source, source mask and the target shifted right by one.
-        batch: a padded batch.
-        smoothing: label smoothing.
-        sampling: probability of scheduled sampling.
+    A step with missing numbers counts as the share of its measured numbers. ``smoothing`` is label smoothing,
+    ``sampling`` the probability of scheduled sampling.
     """
     source, last = subtract_last_value(model.target, batch.source)
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]

@@ -43,14 +43,14 @@ def update_forecast_metrics(
     references: Sequence[Matrix],
     baselines: Mapping[str, Sequence[Matrix]],
 ) -> None:
-    """Update the metrics with a batch.
+    """Update the metrics with a batch of windows, each (horizon, f).
 
     Args:
         metrics: those of :func:`forecast_metrics`.
-        scales: scales of the target columns.
-        outputs: (horizon, f) of each window in the data's units, or several quantiles side by side, the median first.
-        references: (horizon, f) of each window in the data's units; missing values are NaN.
-        baselines: (horizon, f) forecasts of each baseline for the windows, scaled.
+        scales: of the target columns.
+        outputs: in the data's units, maybe several quantiles side by side, the median first.
+        references: in the data's units; missing values are NaN.
+        baselines: scaled forecasts of each baseline.
     """
     medians = [matrix[:, : scales.width] for matrix in outputs]
     scaled_references = [scales.encode(matrix, np.nan) for matrix in references]

@@ -89,8 +89,7 @@ class Forecasting(SequenceTask):
         from_last: bool = False,
         season: Positive = 24,
     ) -> None:
-        self.file, self.files = file, {"test": test}
-        self.header = header
+        self.file, self.test, self.header = file, test, header
         self.time, self.group = (None if name is None else str(name) for name in (time, group))
         self.targets, self.known_columns = list(map(str, targets or [])), list(map(str, known_columns or []))
         self.lookback, self.horizon, self.stride, self.season = lookback, horizon, stride, season
@@ -126,8 +125,8 @@ class Forecasting(SequenceTask):
         windows = self._window_spec(series[0])
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
-        notes = [split_note(self.split, parts, not self.files["test"]), *self.notes]
-        self.test_part = self._read_test(windows) if self.files["test"] else test
+        notes = [split_note(self.split, parts, not self.test), *self.notes]
+        self.test_part = self._read_test(windows) if self.test else test
         self.notes = [*notes, *(note for note in self.notes if note not in notes)]
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
@@ -143,8 +142,8 @@ class Forecasting(SequenceTask):
 
     def _read_test(self, windows: WindowSpec | None = None) -> list[tuple[Series, Span]]:
         """Read the file ``test``, which must have the columns of the windows."""
-        location = f"task.test={self.files['test']}"
-        test = self._read_series(resolve_data_path("task.test", str(self.files["test"])))
+        location = f"task.test={self.test}"
+        test = self._read_series(resolve_data_path("task.test", str(self.test)))
         windows = windows or self._window_spec(test[0])
         if missing := [name for name in windows.columns if name not in test[0].columns]:
             raise UserError(f"{location}: has no column {missing[0]!r}")

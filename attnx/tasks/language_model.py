@@ -19,7 +19,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.contract import Output, SequenceData, TextTask, check_parts
+from attnx.tasks.contract import SequenceData, TextTask, check_parts
 
 
 @register("task", "language_model")
@@ -115,6 +115,3 @@ class LanguageModel(TextTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """No metrics besides loss and perplexity: a continuation has no reference."""
         return {}
-
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
-        """Nothing to update."""

@@ -32,11 +32,6 @@ from attnx.registry.optional_deps import require
 from attnx.tasks.contract import Output, SequenceData, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
-# Options that decide on the rows of a stored corpus, besides its files and the held-out shares.
-STORE_OPTIONS = (
-    *("languages", "tokenizer", "vocab_size", "shared_vocabulary"),
-    *("lower", "unicode_form", "max_length", "max_length_ratio"),
-)
 Tags = tuple[str, ...]
 
 
@@ -91,16 +86,18 @@ class Translation(TextTask):
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
         self.dataset, self.columns, self.store = dataset, columns, store
-        self.tokenizer, self.vocab_size, self.shared_vocabulary = tokenizer, vocab_size, shared_vocabulary
-        self.lower, self.unicode_form = lower, unicode_form
-        self.max_length, self.max_length_ratio = max_length, max_length_ratio
+        self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.smoothing = holdout, smoothing
         self._check()
         self.notes: list[str] = []
         self.monitor = f"valid_bleu_{MACRO}" if len(self.languages) > 1 else "valid_bleu"
-        self.source: Tokenizer = registry.build("tokenizer", tokenizer)
-        self.target: Tokenizer = self.source if shared_vocabulary else registry.build("tokenizer", tokenizer)
-        self.texts = TextPipeline(self.source, self.target, vocab_size, lower, unicode_form)
+        source: Tokenizer = registry.build("tokenizer", tokenizer)
+        target = source if shared_vocabulary else registry.build("tokenizer", tokenizer)
+        self.texts = TextPipeline(source, target, vocab_size, lower, unicode_form)
+        # What decides on the rows of a stored corpus, besides its files and the held-out shares.
+        self.store_options = {"languages": self.languages, "tokenizer": tokenizer, "vocab_size": vocab_size}
+        self.store_options |= {"shared_vocabulary": shared_vocabulary, "lower": lower, "unicode_form": unicode_form}
+        self.store_options |= {"max_length": max_length, "max_length_ratio": max_length_ratio}
 
     def _check(self) -> None:
         if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
@@ -146,9 +143,8 @@ class Translation(TextTask):
     def _load_stored(self, folder: Path) -> SequenceData:
         """Load as :meth:`load`, with the training part in a folder, which is written if it is missing."""
         self._check_train()
-        options = {name: getattr(self, name) for name in STORE_OPTIONS}
         has_all_parts = all(self.files[part] for part in EVALUATION_PARTS)
-        options["holdout"] = None if has_all_parts else self.holdout
+        options = {**self.store_options, "holdout": None if has_all_parts else self.holdout}
         store = CorpusStore(folder, {part: self._paths(part) for part in self.files if self.files[part]}, options)
         metadata = store.find()
         existing = {part: list(self._read_files(part)) if self.files[part] else None for part in EVALUATION_PARTS}
