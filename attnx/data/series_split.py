@@ -37,22 +37,17 @@ class SeriesSplit(NamedTuple):
         Raises:
             UserError: it is none of these.
         """
-        if not isinstance(split, str):
-            if len(split) != len(PARTS):
-                raise UserError(
-                    f"task.split={list(split)}: expected rows of train, valid and test, such as [8640,2880,2880]"
-                )
-            return cls(str(list(split)).replace(" ", ""), rows=tuple(split))
         if split == ETT:
             return cls(split)
-        texts = split.split(":")
+        text = split if isinstance(split, str) else str(list(split)).replace(" ", "")
+        texts = split.split(":") if isinstance(split, str) else list(map(str, split))
         parts = [float(text) for text in texts] if all(map(is_number, texts)) else []
         if len(parts) != len(PARTS) or not all(0 < part < float("inf") for part in parts):
-            raise UserError(
-                f"task.split={split}: expected {ETT}, a ratio of train, valid and test such as 7:1:2, or their rows, "
-                "such as [8640,2880,2880]"
-            )
-        return cls(split, shares=tuple(part / sum(parts) for part in parts))
+            expected = "a ratio of train, valid and test such as 7:1:2, or their rows, such as [8640,2880,2880]"
+            raise UserError(f"task.split={text}: expected {ETT}, {expected}")
+        if not isinstance(split, str):
+            return cls(text, rows=tuple(split))
+        return cls(text, shares=tuple(part / sum(parts) for part in parts))
 
     def spans(self, series: Series) -> dict[str, Span]:
         """Return the rows of train, valid and test, which follow each other from the first row on.
@@ -75,9 +70,8 @@ class SeriesSplit(NamedTuple):
             month = DAYS_PER_MONTH * self._steps_per_day(series)
             sizes = [months * month for months in ETT_MONTHS]
         if sum(sizes) > count:
-            raise UserError(
-                f"task.split={self.text} takes {sum(sizes):,} rows, but the series{name_suffix(series)} has {count:,}"
-            )
+            series_name = f"the series{name_suffix(series)}"
+            raise UserError(f"task.split={self.text} takes {sum(sizes):,} rows, but {series_name} has {count:,}")
         ends = np.cumsum(sizes).tolist()
         return {part: Span(start, end) for part, start, end in zip(PARTS, [0, *ends], ends, strict=False)}
 
@@ -107,10 +101,8 @@ def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dic
                 f"task.horizon={windows.horizon}; shorten it or task.lookback={windows.lookback}, or give more data"
             )
         if not len(windows.valid_starts(series, span)):
-            raise UserError(
-                f"the {name} part{name_suffix(series)} has no value of {', '.join(windows.targets)}; set another "
-                "task.split"
-            )
+            targets = ", ".join(windows.targets)
+            raise UserError(f"the {name} part{name_suffix(series)} has no value of {targets}; set another task.split")
     return spans
 
 

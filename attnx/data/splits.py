@@ -60,10 +60,8 @@ def split_by_hash(
         UserError: a share is negative, or the shares leave nothing to train on.
     """
     if not (valid >= 0 and test >= 0 and valid + test < 1):
-        raise UserError(
-            f"the held-out shares valid={valid} and test={test} must be 0 or more and sum to less than 1; "
-            "lower task.holdout"
-        )
+        shares = f"valid={valid} and test={test}"
+        raise UserError(f"the held-out shares {shares} must be 0 or more and sum to less than 1; lower task.holdout")
     splits = Splits[T]([], [], [])
     for item in items:
         getattr(splits, hash_part(hash_fraction(key(item)), valid, test)).append(item)

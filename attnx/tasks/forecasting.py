@@ -109,9 +109,7 @@ class Forecasting(SequenceTask):
         for knob, columns in (("targets", self.targets), ("known_columns", self.known_columns)):
             reject_duplicates(f"task.{knob}", columns, "column")
         if both := sorted(set(self.targets) & set(self.known_columns)):
-            raise UserError(
-                f"task.known_columns: {both[0]!r} is also in task.targets; columns to forecast are not known in advance"
-            )
+            raise UserError(f"task.known_columns: {both[0]!r} is also in task.targets, which are not known in advance")
 
     def load(self) -> SequenceData:
         """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps.

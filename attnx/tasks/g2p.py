@@ -107,7 +107,7 @@ class G2p(SequenceTask):
             return read_languages(path, self.languages, compose)
         if self.languages:
             raise UserError(
-                f"{knob}={name} is one file, but task.languages selects among those of a folder; remove one of the two"
+                f"{knob}={name} is one file, but task.languages selects those of a folder; remove one of the two"
             )
         return read_pairs(path, compose)
 

@@ -76,15 +76,13 @@ class Pointing(SequenceTask):
         self.sizes = _parse_sizes("sizes", sizes)
         self.test_sizes = self.sizes if test is None else _parse_sizes("test", test)
         self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
-        self.max_exact_points = max_exact_points
+        self.max_exact_points, knob = max_exact_points, f"task.max_exact_points={max_exact_points}"
         if max_exact_points != DEFAULT_EXACT_POINTS and problem != "tsp":
-            raise UserError(
-                f"task.max_exact_points={max_exact_points} is for task.problem=tsp, not {problem}; remove it"
-            )
+            raise UserError(f"{knob} is for task.problem=tsp, not {problem}; remove it")
         if max_exact_points > MAX_POINTS_FOR_EXACT_TOUR:
             raise UserError(
-                f"task.max_exact_points={max_exact_points}: the time and memory of a shortest tour double with each "
-                f"point; use at most {MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
+                f"{knob}: the time and memory of a shortest tour double with each point; use at most "
+                f"{MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
             )
         self.monitor, self.maximize = f"valid_{MONITORS[problem]}", MONITORS[problem] != "loss"
         self.notes: list[str] = []

@@ -116,9 +116,8 @@ class AnySequence(SequenceTask):
         if self.shared_vocabulary and "features" in (self.source, self.target):
             raise UserError("task.shared_vocabulary=true is for symbols, not for features; remove it")
         if self.smoothing and self.target == "features":
-            raise UserError(
-                f"task.smoothing={self.smoothing:g} is for symbols, not for task.target=features; remove it"
-            )
+            smoothing = f"task.smoothing={self.smoothing:g}"
+            raise UserError(f"{smoothing} is for symbols, not for task.target=features; remove it")
 
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""

@@ -104,9 +104,8 @@ class Translation(TextTask):
             raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
         reject_duplicates("task.languages", self.languages, "language")
         if self.max_length_ratio is not None and self.max_length_ratio < 1:
-            raise UserError(
-                f"task.max_length_ratio={self.max_length_ratio:g}: the longer side over the shorter one is 1 or more"
-            )
+            ratio = f"task.max_length_ratio={self.max_length_ratio:g}"
+            raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
         if self.columns and self.dataset is None:
             raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.store is not None and self.dataset is not None:

@@ -134,7 +134,7 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
     with pytest.raises(UserError) as caught:
         PairReader("words", "features").read(path)
-    said = "a second target of 'a b', but a source has only one if targets are features; remove one"
+    said = "a second target of 'a b'; a source has only one if targets are features; remove one"
     assert str(caught.value) == rf"{path}:3: {said}; the line is 'a  b\tout.csv'"
 
 

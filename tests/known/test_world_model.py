@@ -81,9 +81,7 @@ def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
 
 def test_other_lengths_are_tested() -> None:
     assert {len(story.sentences) for story in World(5, 7, 1).custom_test("17")} == {17}
-    with pytest.raises(
-        UserError, match=r"task\.test=far: with task.data=world_model, expected the number of sentences"
-    ):
+    with pytest.raises(UserError, match=r"task\.test=far: expected the number of sentences"):
         World(5, 7, 1).custom_test("far")
 
 

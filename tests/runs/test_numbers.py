@@ -216,7 +216,7 @@ def test_the_folder_explains_itself(one: Any) -> None:
 # What is asked, beside a table of sixty pairs, and what is said.
 MISTAKES = {
     "task.train=twice.tsv": (
-        "twice.tsv:3: a second target of 'in1.csv', but a source has only one if targets are features"
+        "twice.tsv:3: a second target of 'in1.csv'; a source has only one if targets are features"
     ),
     "task.train=wide.tsv": "wide.tsv:2: wide.csv: 3 features per step, but out1.csv has 2",
     "task.train=named.tsv": "named.tsv:2: turned.csv: its columns are pump, valve, but those of named.csv are valve, p",

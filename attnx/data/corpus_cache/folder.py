@@ -56,25 +56,26 @@ class CorpusStore:
         if not record:
             raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}")
         if record.get("format") != FORMAT:
-            raise UserError(
-                f"{self.folder}: has format {record.get('format')}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}"
-            )
+            version = record.get("format")
+            raise UserError(f"{self.folder}: has format {version}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}")
         if changes := self._changes(record["origin"]):
-            raise UserError(
-                f"{self.folder}: was written from other files or settings: {', '.join(changes)}; {USE_ANOTHER_FOLDER}"
-            )
+            raise UserError(f"{self.folder}: was written from other files or settings: {changes}; {USE_ANOTHER_FOLDER}")
         metadata = CorpusMetadata.parse(record)
         if record["evaluation_files"] == self.evaluation_files:
             return metadata
         unknown = f"{self.folder} was written with other valid or test files; the overlap with these is unknown"
         return metadata._replace(overlap_notes=[unknown])
 
-    def _changes(self, written: dict[str, Any]) -> list[str]:
-        """Describe each difference from what the store was written from."""
-        changed = [name for name, value in self.origin.items() if written.get(name) != value]
+    def _changes(self, written: dict[str, Any]) -> str:
+        """Describe the differences from what the store was written from."""
+        changed = {
+            name: (written.get(name), value) for name, value in self.origin.items() if written.get(name) != value
+        }
         if "train" in changed:
-            return ["task.train names other files, or they have changed"]
-        return [f"task.{name} was {_format(written.get(name))} and is {_format(self.origin[name])}" for name in changed]
+            return "task.train names other files, or they have changed"
+        return ", ".join(
+            f"task.{name} was {_format(old)} and is {_format(new)}" for name, (old, new) in changed.items()
+        )
 
     def finish(self, unfinished: UnfinishedStore, metadata: CorpusMetadata) -> None:
         """Write the metadata and rename the unfinished folder.

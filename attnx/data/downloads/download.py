@@ -127,6 +127,4 @@ def _unpack(file: DatasetFile, archive: Path, target: Path) -> None:
         ):
             shutil.copyfileobj(source, sink)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{file.url}: is not a zip archive with {file.member}; correct the data set's YAML file"
-        ) from error
+        raise UserError(f"{file.url}: is not a zip archive with {file.member}; correct the YAML file") from error

@@ -126,9 +126,8 @@ def _read_blocks(path: Path) -> Iterator[list[BabiLine]]:
 def _check_answer(line: BabiLine, sentences: dict[int, tuple[str, ...]]) -> str:
     answer, *supporting = (column.strip() for column in line.columns[1:])
     if not answer or " " in answer:
-        raise UserError(
-            f"{line.location}: the answer is {quoted(answer)}; expected one word, or several separated by commas"
-        )
+        expected = "one word, or several separated by commas"
+        raise UserError(f"{line.location}: the answer is {quoted(answer)}; expected {expected}")
     if len(supporting) > 1:
         raise UserError(f"{line.location}: has {len(line.columns)} columns; a question has an answer and its support")
     for statement in "".join(supporting).split():

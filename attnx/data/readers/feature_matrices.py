@@ -191,9 +191,8 @@ def _read_numpy(path: Path, step_names: str | None) -> FeatureTable:
         raise UserError(f"{path}: its arrays are {', '.join(arrays) or 'none'}; name one of them 'features'")
     numbers = arrays["features"] if "features" in arrays else next(iter(arrays.values()))
     if numbers.dtype.kind not in "biuf" or numbers.ndim != 2:
-        raise UserError(
-            f"{path}: holds {numbers.dtype} of shape {numbers.shape}; expected numbers of shape (steps, features)"
-        )
+        expected = "numbers of shape (steps, features)"
+        raise UserError(f"{path}: holds {numbers.dtype} of shape {numbers.shape}; expected {expected}")
     if steps is not None and steps.shape != numbers.shape[:1]:
         raise UserError(f"{path}: {step_names!r} of shape {steps.shape} does not name {len(numbers)} steps")
     return FeatureTable(numbers, steps=None if steps is None else list(steps))

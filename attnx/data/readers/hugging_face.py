@@ -33,9 +33,7 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     """
     names = list(languages) or [""]
     if len(columns) != len(names) + 1:
-        raise UserError(
-            f"task.columns={list(columns)}: expected {len(names) + 1}, the source's and one for each target"
-        )
+        raise UserError(f"task.columns={list(columns)}: expected {len(names) + 1}, the source's and one per target")
     tables = _load(name)
     parts = {}
     for part, part_names in PART_NAMES.items():

@@ -47,15 +47,14 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     for line_number, line in read_lines(path, "CSV"):
         if not line.strip():
             continue
+        where = f"{path}:{line_number}"
         try:
             fields = [field.strip() for field in next(csv.reader([line]))]
         except csv.Error as error:
-            raise UserError(f"{path}:{line_number}: is not a line of a CSV file: {error}") from error
+            raise UserError(f"{where}: is not a line of a CSV file: {error}") from error
         first_line, width = first = first or (line_number, len(fields))
         if len(fields) != width:
-            raise UserError(
-                f"{path}:{line_number}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}"
-            )
+            raise UserError(f"{where}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}")
         yield line_number, fields
 
 
@@ -86,10 +85,8 @@ def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple
     """
     for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
         if len(raw) > MAX_LINE_BYTES:
-            raise UserError(
-                f"{name}:{line_number}: a line of more than {MAX_LINE_BYTES:,} bytes; {_EXPECTED_TEXT}: "
-                f"{_first_characters(raw)}"
-            )
+            problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+            raise UserError(f"{name}:{line_number}: {problem}; {_EXPECTED_TEXT}: {_first_characters(raw)}")
         yield line_number, raw
 
 

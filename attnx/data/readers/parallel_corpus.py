@@ -66,10 +66,7 @@ def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool
                 line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
             ]
             path, count = next(pair for pair in zip(paths, counts, strict=True) if pair[1] != counts[0])
-            raise UserError(
-                f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; aligned files have the same number of "
-                "lines"
-            )
+            raise UserError(f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line")
         blank = [path for path, line in zip(paths, lines, strict=True) if not line.strip()]
         if blank and not allow_blank:
             raise UserError(f"{blank[0]}:{line_number}: the line is blank; remove it from all files, or fill it in")
@@ -84,18 +81,15 @@ def _read_table(path: Path, name: str, languages: Sequence[str], allow_blank: bo
     for line_number, line in read_lines(path):
         if not line.strip():
             continue
-        fields = line.split("\t")
+        where, fields = f"{path}:{line_number}", line.split("\t")
         if len(fields) < (3 if languages else 2):
-            raise UserError(
-                f"{path}:{line_number}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}"
-            )
+            raise UserError(f"{where}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}")
         if line_number == 1:
-            check_not_header([field.strip() for field in fields], f"{path}:{line_number}")
+            check_not_header([field.strip() for field in fields], where)
         tag = fields[2].strip() if languages else name
         if languages and tag not in languages:
-            hint = suggest(tag, languages)
-            raise UserError(f"{path}:{line_number}: unknown language {tag!r}{hint} in {quoted(line)}")
+            raise UserError(f"{where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(line)}")
         sentence = Sentence(fields[0], (fields[1],), tag)
         if sentence.is_blank and not allow_blank:
-            raise UserError(f"{path}:{line_number}: a side of {quoted(line)} is blank; remove the line, or fill it in")
+            raise UserError(f"{where}: a side of {quoted(line)} is blank; remove the line, or fill it in")
         yield sentence

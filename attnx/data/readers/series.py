@@ -182,9 +182,8 @@ def parse_time(label: str, location: str) -> float:
     try:
         moment = datetime.fromisoformat(label)
     except ValueError:
-        raise UserError(
-            f"{location}: {quoted(label)} is not a time; expected 2016-07-01 00:00:00 (ISO 8601) or a number"
-        ) from None
+        expected = "2016-07-01 00:00:00 (ISO 8601) or a number"
+        raise UserError(f"{location}: {quoted(label)} is not a time; expected {expected}") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

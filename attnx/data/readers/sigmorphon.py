@@ -50,10 +50,7 @@ def _files_by_language(path: Path) -> dict[str, Path]:
             continue
         language = _language(file.name, pattern)
         if not LANGUAGE_CODE.fullmatch(language):
-            raise UserError(
-                f"{file}: its name does not start with a language, like ady_train.tsv or por_latn_bz_train.tsv; "
-                "rename it"
-            )
+            raise UserError(f"{file}: its name does not start with a language, like por_latn_bz_train.tsv; rename it")
         if language in files:
             raise UserError(
                 f"{folder}: {files[language].name} and {file.name} are both of the language {language!r}; "

@@ -100,9 +100,7 @@ class PairReader:
         name = source if self.source == "features" else join_symbols(symbols, self.source)
         earlier = pairs.get((name, tag))
         if earlier and self.target == "features":
-            raise UserError(
-                f"a second target of {name!r}, but a source has only one if targets are features; remove one"
-            )
+            raise UserError(f"a second target of {name!r}; a source has only one if targets are features; remove one")
         pair = earlier or self._read_source(source, symbols, tag, folder)
         if self.target == "features":
             matrix = self.targets.read(folder / target)

@@ -72,17 +72,14 @@ class World:
     def custom_test(self, test: str | int) -> list[StoryQuestion]:
         """The questions of 1,000 stories with ``test`` sentences."""
         if not str(test).isdecimal():
-            raise UserError(
-                f"task.test={test}: with task.data=world_model, expected the number of sentences in a story"
-            )
+            raise UserError(f"task.test={test}: expected the number of sentences in a story of the world model")
         return self._make_stories(int(test), NUM_TEST_STORIES)
 
     def _make_stories(self, statements: int, count: int) -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories."""
         if statements <= NUM_INITIAL_STATEMENTS:
             raise UserError(
-                f"a world of {statements} sentences: the first {NUM_INITIAL_STATEMENTS} say where its agents are; "
-                "use more"
+                f"a world of {statements} sentences: {NUM_INITIAL_STATEMENTS} say where its agents are; use more"
             )
         rng = random.Random(f"{self.seed} {statements}")
         worlds: dict[tuple[Symbols, ...], list[Agent]] = {}

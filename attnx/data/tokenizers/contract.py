@@ -72,5 +72,5 @@ def check_size(name: str, num_characters: int, size: int) -> None:
     """
     if size < num_characters:
         raise UserError(
-            f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more here, one per character"
+            f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more, one per character"
         )
