@@ -106,9 +106,7 @@ class G2p(SequenceTask):
         if has_languages(path):
             return read_languages(path, self.languages, compose)
         if self.languages:
-            raise UserError(
-                f"{knob}={name} is one file, but task.languages selects those of a folder; remove one of the two"
-            )
+            raise UserError(f"{knob}={name} is one file, but task.languages selects files of a folder; remove one")
         return read_pairs(path, compose)
 
     def _tokenize_pair(self, pair: Pair) -> Pair:

@@ -68,14 +68,11 @@ class CorpusStore:
 
     def _changes(self, written: dict[str, Any]) -> str:
         """Describe the differences from what the store was written from."""
-        changed = {
-            name: (written.get(name), value) for name, value in self.origin.items() if written.get(name) != value
-        }
+        pairs = {name: (written.get(name), value) for name, value in self.origin.items()}
+        changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         if "train" in changed:
             return "task.train names other files, or they have changed"
-        return ", ".join(
-            f"task.{name} was {_format(old)} and is {_format(new)}" for name, (old, new) in changed.items()
-        )
+        return ", ".join(f"task.{name} was {_format(a)} and is {_format(b)}" for name, (a, b) in changed.items())
 
     def finish(self, unfinished: UnfinishedStore, metadata: CorpusMetadata) -> None:
         """Write the metadata and rename the unfinished folder.

@@ -78,9 +78,7 @@ class World:
     def _make_stories(self, statements: int, count: int) -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories."""
         if statements <= NUM_INITIAL_STATEMENTS:
-            raise UserError(
-                f"a world of {statements} sentences: {NUM_INITIAL_STATEMENTS} say where its agents are; use more"
-            )
+            raise UserError(f"a world of {statements} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
         rng = random.Random(f"{self.seed} {statements}")
         worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
         while len(worlds) < count:

@@ -71,6 +71,4 @@ def check_size(name: str, num_characters: int, size: int) -> None:
         UserError: ``size`` is below ``num_characters``.
     """
     if size < num_characters:
-        raise UserError(
-            f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more, one per character"
-        )
+        raise UserError(f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more, one a character")
