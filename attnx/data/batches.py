@@ -76,17 +76,12 @@ def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers
     measured_mask = None
     if target.dtype.kind == "f" and bool(np.isnan(target).any()):
         measured_mask = torch.from_numpy(~np.isnan(target))
-        target = _fill_missing(target)
+        # Each missing number becomes the last one before it, or 0 if there is none.
+        steps = np.arange(target.shape[1])[:, None]
+        last = np.maximum.accumulate(np.where(np.isnan(target), 0, steps), axis=1)
+        target = np.nan_to_num(np.take_along_axis(target, last, axis=1))
     batch = Batch(*map(torch.from_numpy, (source, source_mask, target, target_mask, row_index, tag)))
     return batch._replace(measured_mask=measured_mask)
-
-
-def _fill_missing(target: Matrix) -> Matrix:
-    """(b, t, g) with each NaN replaced by the last number before it, or 0 if there is none."""
-    steps = np.arange(target.shape[1])[:, None]
-    last = np.maximum.accumulate(np.where(np.isnan(target), 0, steps), axis=1)
-    filled: Matrix = np.nan_to_num(np.take_along_axis(target, last, axis=1))
-    return filled
 
 
 def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

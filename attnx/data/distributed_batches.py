@@ -22,12 +22,6 @@ class ShardedBatchSampler(Sampler[list[int]]):
     learn from the rows that one process would. An empty shard gets one dummy row (``~row``, loss 0), so that every
     rank takes part in every step.
 
-    Args:
-        batches: what is divided.
-        rank: the index of the process.
-        world_size: how many processes there are.
-        accumulation_steps: shards of a batch per process.
-
     >>> from attnx.data.ragged import Ragged
     >>> side = Ragged.of([[4]] * 7)
     >>> batches = BucketBatches(PairDataset(side, side), size=5, shuffle=False)
@@ -57,13 +51,10 @@ class ShardedBatchSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         """Return the shards of this epoch; a later ``set_epoch`` does not affect them."""
         epoch, skipped = self._resumed
-        shards = (shard for batch in self.batches for shard in self._shards(batch))
-        return itertools.islice(shards, skipped if epoch == self.batches.epoch else 0, None)
-
-    def _shards(self, batch: list[int]) -> Iterator[list[int]]:
         count = self.accumulation_steps * self.world_size
-        for step in range(self.accumulation_steps):
-            yield batch[step * self.world_size + self.rank :: count] or [~batch[0]]
+        starts = range(self.rank, count, self.world_size)
+        shards = (batch[start::count] or [~batch[0]] for batch in self.batches for start in starts)
+        return itertools.islice(shards, skipped if epoch == self.batches.epoch else 0, None)
 
 
 class ShardedDataset(Dataset[Row]):

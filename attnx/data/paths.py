@@ -6,17 +6,23 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from glob import glob, has_magic
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from rapidfuzz import process
+from rapidfuzz.distance import DamerauLevenshtein
 
 from attnx import registry
 from attnx.data.downloads.dataset_spec import SPEC_FOLDER, read_dataset_spec
-from attnx.data.near_files import missing_file_message
 from attnx.errors import UserError
 
 DATA_VARIABLE = "ATTNX_DATA"
 DEFAULT_FOLDER = "data"
 IN_DATA_FOLDER = re.compile(rf"\$(?:{DATA_VARIABLE}|\{{{DATA_VARIABLE}\}})/(.+)")
+# Names of a folder that are compared; a folder may have millions.
+MAX_NAMES: Final = 10_000
+MIN_SIMILARITY: Final = 0.5
 
 
 def data_folders() -> list[Path]:
@@ -99,3 +105,28 @@ def check_task_files(task: Mapping[str, Any]) -> None:
                 path = resolve_data_path(f"task.{knob}", name)
                 if not path.exists() and not has_magic(path.name):
                     raise UserError(f"task.{knob}: {missing_file_message(path)}")
+
+
+def missing_file_message(path: Path) -> str:
+    """Say that a file is missing, with up to three similar names in its folder; or which folder is missing."""
+    folder = path.parent
+    if not folder.is_dir():
+        parent = next(parent for parent in (*folder.parents, Path()) if parent.is_dir())
+        similar = _similar_names(folder.relative_to(parent).parts[0], parent) if folder.is_relative_to(parent) else []
+        return f"{path}: no such file; there is no folder {folder}{_suggestion(similar)}"
+    return f"{path}: no such file{_suggestion(_similar_names(path.name, folder))}"
+
+
+def _similar_names(name: str, folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, MAX_NAMES)]
+    except OSError:  # no permission
+        return []
+    similarity = DamerauLevenshtein.normalized_similarity
+    matches = process.extract(name, sorted(names), scorer=similarity, limit=3, score_cutoff=MIN_SIMILARITY)
+    return [str(folder / match) for match, _, _ in matches]
+
+
+def _suggestion(names: list[str]) -> str:
+    return f"; did you mean {' or '.join(names)}?" if names else ""

@@ -65,12 +65,6 @@ class PerTag(WrapperMetric):
         for metric, inputs in self._split(predictions, references, tags):
             metric.update(*inputs)
 
-    def forward(
-        self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Count a batch and return the metrics of this batch alone."""
-        return self._results([metric(*inputs) for metric, inputs in self._split(predictions, references, tags)])
-
     def compute(self) -> dict[str, Tensor]:
         """Return ``macro`` (if every tag has examples), ``micro`` and the metric of each tag with examples."""
         return self._results([metric.compute() for metric in self._all_metrics()])
@@ -89,13 +83,6 @@ class PerTag(WrapperMetric):
         super().reset()
         for metric in self._all_metrics():
             metric.reset()
-
-    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add the counts of another metric of the same tags."""
-        if not isinstance(incoming_state, PerTag) or incoming_state.tags != self.tags:
-            raise ValueError("only a metric of the same tags can be merged into this one")
-        for metric, incoming in zip(self._all_metrics(), incoming_state._all_metrics(), strict=True):
-            metric.merge_state(incoming)
 
     def _all_metrics(self) -> list[Metric]:
         """The metric of all examples, those of each tag, and the number of examples of each tag."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,6 @@ import numpy as np
 from torch import nn
 
 from attnx.data.baselines import Baseline, Linear, Seasonal
-from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair
 from attnx.data.features import Features
@@ -129,7 +128,9 @@ class Forecasting(SequenceTask):
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
         self.scales = scales[1]
-        self.baselines["linear"] = Linear.fit(self._linear_examples(rows))
+        examples = (rows[index] for index in evenly_spaced_indices(len(rows), MAX_WINDOWS_FOR_LINEAR))
+        width = self.scales.width
+        self.baselines["linear"] = Linear.fit((row.source[: self.lookback, :width], row.target) for row in examples)
         pairs = Splits[Pair]([], _make_pairs(windows, valid), _make_pairs(windows, self.test_part))
         return SequenceData(pairs, scales[0], scales[1], rows=rows)
 
@@ -205,13 +206,6 @@ class Forecasting(SequenceTask):
         if not targets:
             raise UserError("no column is left to forecast; name task.targets, or fewer of task.known_columns")
         return WindowSpec(self.lookback, self.horizon, targets, tuple(self.known_columns))
-
-    def _linear_examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:
-        """Yield past and future of the targets, scaled, of evenly spaced windows."""
-        assert self.scales is not None
-        for index in evenly_spaced_indices(len(rows), MAX_WINDOWS_FOR_LINEAR):
-            row = rows[index]
-            yield row.source[: self.lookback, : self.scales.width], row.target
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build errors of scaled numbers and, as ``own_*``, in the data's units; of the model and of each baseline."""

@@ -13,10 +13,16 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
-from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusStore
+from attnx.data.corpus_cache.folder import (
+    EVALUATION_PARTS,
+    ROWS,
+    CorpusMetadata,
+    CorpusStore,
+    UnfinishedStore,
+    open_unfinished,
+)
 from attnx.data.corpus_cache.memmap import read_corpus
 from attnx.data.corpus_cache.reading_progress import show_progress, unpacked_size
-from attnx.data.corpus_cache.unfinished_folder import CorpusMetadata, UnfinishedStore, open_unfinished
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import expand_path, resolve_data_path

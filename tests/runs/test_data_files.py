@@ -15,8 +15,7 @@ import pytest
 
 from attnx import registry
 from attnx.data.examples import read_pairs
-from attnx.data.near_files import missing_file_message
-from attnx.data.paths import check_task_files
+from attnx.data.paths import check_task_files, missing_file_message
 from attnx.data.readers.lines import MAX_LINE_BYTES, read_lines
 from attnx.data.readers.parallel_corpus import read_parallel
 from attnx.data.readers.tsv import PairReader
@@ -83,7 +82,7 @@ def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
 
 def test_names_of_a_folder_are_looked_at_but_not_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good.tsv").touch()
-    monkeypatch.setattr("attnx.data.near_files.MAX_NAMES", 0)
+    monkeypatch.setattr("attnx.data.paths.MAX_NAMES", 0)
     assert missing_file_message(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
 
 

@@ -20,8 +20,7 @@ import pytest
 
 import attnx
 from attnx.data.corpus_cache import build, memmap, reading_progress
-from attnx.data.corpus_cache.folder import CorpusStore
-from attnx.data.corpus_cache.unfinished_folder import open_unfinished
+from attnx.data.corpus_cache.folder import CorpusStore, open_unfinished
 from attnx.data.examples import Pair
 from attnx.data.readers import parallel_corpus
 from attnx.data.readers.lines import read_lines

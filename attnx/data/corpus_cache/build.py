@@ -9,10 +9,16 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from attnx.data.corpus_cache import memmap
-from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusStore
+from attnx.data.corpus_cache.folder import (
+    EVALUATION_PARTS,
+    ROWS,
+    CorpusMetadata,
+    CorpusStore,
+    EncodingProgress,
+    UnfinishedStore,
+)
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.corpus_cache.reading_progress import show_progress
-from attnx.data.corpus_cache.unfinished_folder import CorpusMetadata, EncodingProgress, UnfinishedStore
 from attnx.data.examples import Pair
 from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence

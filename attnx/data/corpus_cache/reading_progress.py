@@ -22,12 +22,8 @@ def show_progress(
 ) -> Iterator[Sentence]:
     """Yield sentences and show on standard error how many were read, how many per second, and the share of all.
 
-    Args:
-        action: what is done with them.
-        sentences: what to yield.
-        total: number of sentences, or bytes of their files; 0 if unknown.
-        start: sentences read before.
-        in_bytes: whether ``total`` is in bytes.
+    ``total`` is the number of sentences, or with ``in_bytes`` the bytes of their files; 0 if unknown. ``start`` were
+    read before.
     """
     console = Console(stderr=True)
     columns = (TextColumn(action), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from attnx.data.examples import Symbols
 from attnx.data.features import Matrix
 from attnx.data.readers.lines import read_csv_rows
-from attnx.data.readers.parquet_file import read_parquet
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
@@ -205,6 +204,22 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             return {"features": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path}: is not a NumPy file of plain numbers: {str(error).splitlines()[0]}") from error
+
+
+def read_parquet(path: Path) -> Any:
+    """Read a file as a ``pyarrow.Table``.
+
+    Raises:
+        UserError: the file is missing or not a Parquet file, or pyarrow is not installed.
+    """
+    parquet = require("pyarrow.parquet", "parquet", str(path))
+    pyarrow = require("pyarrow", "parquet", str(path))
+    try:
+        # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
+        with parquet.ParquetFile(path) as file:
+            return file.read(use_threads=False)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error
 
 
 def _read_parquet_numbers(path: Path, step_names: str | None) -> FeatureTable:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from attnx.data.near_files import missing_file_message
+from attnx.data.paths import missing_file_message
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from attnx.data.readers.feature_matrices import read_parquet
 from attnx.data.readers.lines import read_csv_rows
-from attnx.data.readers.parquet_file import read_parquet
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted

@@ -1,14 +1,23 @@
-"""What the tokenizers ``word`` and ``character`` share: they learn the most frequent symbols of texts."""
+"""The tokenizers ``word`` and ``character``: their symbols are the most frequent ones of the texts."""
 
 from __future__ import annotations
 
+import re
+import sys
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain, groupby
 from pathlib import Path
 
 from attnx.data.examples import Symbols
+from attnx.data.tokenizers.contract import SPACE, join_pieces
 from attnx.data.vocabulary import load_symbols, save_symbols
+from attnx.registry import register
+
+# Stands on the sides of a mark without a space; in a text it is replaced by a lookalike.
+GLUE, LOOKALIKE = "￭", "■"
 
 
 class FrequentSymbols:
@@ -34,3 +43,78 @@ class FrequentSymbols:
     def load(self, path: Path) -> None:
         """Read the symbols."""
         self.symbols = load_symbols(path)
+
+
+@register("tokenizer", "character")
+class Character(FrequentSymbols):
+    """Every character is a symbol, the space among them.
+
+    Formula: ``tokenize("a dog") = a ▁ d o g``
+    Source: Chung et al. 2016, https://arxiv.org/abs/1603.06147
+
+    Sequences are long; only rare and unseen characters are unknown. A character is a code point:
+    ``task.unicode_form=nfc`` makes a letter and its accent one.
+
+    >>> tokenizer = Character()
+    >>> tokenizer.train(["a dog", "odd"], size=3)
+    >>> tokenizer.symbols, tokenizer.tokenize("a dog")
+    (('a', 'd', 'o'), ('a', '▁', 'd', 'o', 'g'))
+    """
+
+    def tokenize(self, text: str) -> Symbols:
+        """Text to characters."""
+        return tuple(text.replace(" ", SPACE))
+
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Characters to text."""
+        return join_pieces(symbols)
+
+
+@register("tokenizer", "word")
+class Word(FrequentSymbols):
+    """Words and punctuation marks; a mark records on which sides it had no space.
+
+    Formula: ``tokenize("l'ami, oui") = l ￭'￭ ami ￭, oui``
+    Source: the joiners of OpenNMT's Tokenizer, https://github.com/OpenNMT/Tokenizer
+
+    A word is a run of letters, digits, underscores and the marks that combine with them, in any script. Only marks
+    carry joiners, so a word is the same symbol everywhere. Rare words are unknown: the model reads and writes one
+    symbol for all of them.
+
+    >>> tokenizer = Word()
+    >>> tokenizer.tokenize("(l'ami), oui!")
+    ('(￭', 'l', "￭'￭", 'ami', '￭)', '￭,', 'oui', '￭!')
+    >>> tokenizer.detokenize(tokenizer.tokenize("(l'ami), oui!"))
+    "(l'ami), oui!"
+    """
+
+    def tokenize(self, text: str) -> Symbols:
+        """Text to words and marks."""
+        attached_left, attached_right = _mark_patterns()
+        glued = attached_left.sub(rf" {GLUE}\1", text.replace(GLUE, LOOKALIKE))
+        # Interned: a text has far more words than different ones.
+        return tuple(map(sys.intern, attached_right.sub(rf"\1{GLUE} ", glued).split()))
+
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Words and marks to text."""
+        return " ".join(symbols).replace(f"{GLUE} ", "").replace(f" {GLUE}", "").replace(GLUE, "")
+
+
+@cache
+def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    r"""Return patterns of a mark without a space before it, and of one followed by a word.
+
+    A mark is any character that is neither space nor part of a word; ``\w`` does not match combining marks.
+    """
+    word = rf"\w{_combining_ranges()}"
+    return re.compile(rf"(?<=\S)([^\s{word}])"), re.compile(rf"([^\s{word}])(?=[{word}])")
+
+
+def _combining_ranges() -> str:
+    """Return ranges of Unicode's combining characters (M*), and the joiners inside words of some scripts."""
+    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
+    ranges = []
+    for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0]):
+        run_codes = [code for _, code in run]
+        ranges.append(f"{chr(run_codes[0])}-{chr(run_codes[-1])}")
+    return "".join(ranges) + "\u200c\u200d"
