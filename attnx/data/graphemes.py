@@ -11,13 +11,11 @@ Graphemes = Literal["as_is", "nfc", "nfd", "jamo"]
 
 
 def split_graphemes(text: str, graphemes: Graphemes) -> Symbols:
-    r"""Split a text into characters, one code point each.
+    r"""Split a word into characters, one code point each.
 
-    Args:
-        text: a word.
-        graphemes: ``as_is`` keeps the code points. ``nfc`` composes: a letter and its marks are one symbol if Unicode
-            has one. ``nfd`` decomposes: a letter, then each of its marks; a Hangul syllable becomes its jamo. ``jamo``
-            decomposes only Hangul syllables and composes everything else.
+    ``as_is`` keeps the code points. ``nfc`` composes: a letter and its marks are one symbol if Unicode has one. ``nfd``
+    decomposes: a letter, then each of its marks; a Hangul syllable becomes its jamo. ``jamo`` decomposes only Hangul
+    syllables and composes everything else.
 
     Initial and final jamo of the same consonant are two symbols. Source: Unicode Standard Annex 15,
     https://unicode.org/reports/tr15/

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,7 +128,7 @@ class Forecasting(SequenceTask):
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
         self.scales = scales[1]
-        examples = (rows[index] for index in evenly_spaced_indices(len(rows), MAX_WINDOWS_FOR_LINEAR))
+        examples: Iterator[Any] = (rows[index] for index in evenly_spaced_indices(len(rows), MAX_WINDOWS_FOR_LINEAR))
         width = self.scales.width
         self.baselines["linear"] = Linear.fit((row.source[: self.lookback, :width], row.target) for row in examples)
         pairs = Splits[Pair]([], _make_pairs(windows, valid), _make_pairs(windows, self.test_part))
