@@ -38,9 +38,6 @@ class Linear:
     Formula: ``y = x_L + W (x - x_L)``, W fitted to the training windows with a small ridge
     Source: Zeng et al. 2023 (NLinear, trained there by gradient descent), https://arxiv.org/abs/2205.13504
 
-    Args:
-        weights: (horizon, lookback).
-
     >>> past, future = np.array([[1.0], [2.0]]), np.array([[3.0]])
     >>> rising = Linear.fit([(past, future), (2 * past, 2 * future)])
     >>> rising(np.array([[5.0], [8.0]])).round(3).tolist()  # continues the trend
@@ -48,7 +45,7 @@ class Linear:
     """
 
     def __init__(self, weights: npt.NDArray[np.float64]) -> None:
-        self.weights = weights
+        self.weights = weights  # (horizon, lookback)
 
     @classmethod
     def fit(cls, windows: Iterable[tuple[Numbers, Numbers]], ridge: float = 1e-6) -> Linear:

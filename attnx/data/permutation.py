@@ -21,10 +21,6 @@ class Permutation:
 
     Source: Black and Rogaway 2002, sections 4 and 5, https://eprint.iacr.org/2001/012
 
-    Args:
-        count: how many integers.
-        seed: non-negative integers that decide the order.
-
     >>> order = Permutation(7, seed=(3, 5))
     >>> sorted(order(np.arange(7)).tolist())
     [0, 1, 2, 3, 4, 5, 6]
@@ -65,11 +61,7 @@ class TemperatureSampler:
 
     Source: Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019
 
-    Args:
-        rows: all row indices, tag after tag.
-        starts: where each tag's rows start in ``rows``, then their number.
-        temperature: 1 draws in proportion to the data, infinity draws all tags equally.
-        seed: 0 or more.
+    ``rows`` are all row indices, tag after tag; ``starts`` where each tag's rows start, then their number.
     """
 
     def __init__(self, rows: npt.NDArray[np.integer], starts: Integers, temperature: float, seed: int) -> None:

@@ -85,13 +85,8 @@ class SentenceHoldout:
     """Valid and test sentences: as they are given, or held out of a stream of training sentences.
 
     All translations of a sentence, into any language, are in one part. Held-out sentences are ordered by hash; the
-    translations of one into one language are its references.
-
-    Args:
-        valid: the valid part; None to hold out ``holdout`` of the sentences.
-        test: the test part; None to hold out twice as many.
-        holdout: the share.
-        max_sentences: most sentences to hold out, each language counted for itself; None for any number.
+    translations of one into one language are its references. Without ``valid``, ``holdout`` of the sentences are held
+    out, without ``test`` twice as many; at most ``max_sentences``, each language counted for itself.
     """
 
     def __init__(

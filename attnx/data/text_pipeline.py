@@ -17,15 +17,7 @@ UNICODE_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"
 
 
 class TextPipeline:
-    """Normalizes and tokenizes sentences and their translations.
-
-    Args:
-        source: tokenizer of the sources.
-        target: tokenizer of the targets; the same object to share one vocabulary.
-        vocab_size: most symbols that each tokenizer may learn.
-        lower: whether to lower-case texts.
-        unicode_form: Unicode normal form, ``nfc`` or ``nfkc``; ``none`` keeps texts as they are.
-    """
+    """Normalizes and tokenizes sentences and their translations; one tokenizer for both sides shares a vocabulary."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer, vocab_size: int, lower: bool, unicode_form: str) -> None:
         self.source, self.target = source, target

@@ -13,12 +13,7 @@ from torchmetrics import Metric
 
 
 class AdditiveMetric(Metric):
-    """What :meth:`terms` returns for an example is added to ``sums``; sums of integers are exact.
-
-    Args:
-        shape: of the sums.
-        dtype: of the sums.
-    """
+    """What :meth:`terms` returns for an example is added to ``sums``; sums of integers are exact."""
 
     is_differentiable = False
     higher_is_better: bool | None = False

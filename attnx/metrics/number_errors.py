@@ -15,12 +15,7 @@ from attnx.registry import register
 
 
 class MeanError(RatioMetric):
-    """Mean of a function of the errors, over all numbers of the steps that both have; NaN before the first step.
-
-    Args:
-        cost: maps each error to its cost.
-        finish: maps the mean cost to the metric.
-    """
+    """Mean ``cost`` of the errors, over all numbers of the steps that both have; ``finish`` maps it to the metric."""
 
     def __init__(self, cost: np.ufunc, finish: Callable[[Tensor], Tensor] = torch.clone) -> None:
         super().__init__()
@@ -100,10 +95,6 @@ class ScaledError(RatioMetric):
     scores about 1; a perfect prediction scores 0. The shorter of prediction and reference is padded with m. The sum is
     over the longer one, divided by the numbers in the references, so stopping early gains nothing. It is NaN before the
     first step.
-
-    Args:
-        mean: of each column.
-        scale: of each column.
 
     >>> metric = ScaledError(mean=[5.0], scale=[2.0])
     >>> metric.update([np.array([[7.0]])], [np.array([[7.0], [1.0]])])  # (1, 0) against (1, -2)

@@ -35,9 +35,7 @@ MAX_SIZES_SHOWN: Final = 12
 class RatioBySize(AdditiveMetric):
     """Sum over answers divided by another sum, in total and per problem size; NaN if the divisor is zero.
 
-    Args:
-        score: maps an answer and its reference to what they add to the numerator and to the denominator.
-        unit: factor of the ratio.
+    ``score`` maps an answer and its reference to what they add to the numerator and to the denominator.
     """
 
     higher_is_better = None

@@ -57,9 +57,6 @@ class EmpiricalCorrelation(AdditiveMetric):
     Variables whose reference is constant are left out, as in the paper's code; a variable whose prediction is constant
     counts 0. The correlation does not depend on units. It is NaN if no reference varies.
 
-    Args:
-        columns: number of variables.
-
     >>> metric = EmpiricalCorrelation(columns=2)
     >>> right = np.array([[1.0, 7.0], [2.0, 7.0], [4.0, 7.0]])
     >>> metric.update([3 - 2 * right], [right])  # the second is constant

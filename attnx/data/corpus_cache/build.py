@@ -88,8 +88,8 @@ def write_store(
     Args:
         store: the store to write.
         unfinished: its unfinished folder, with the progress of an earlier process.
-        sentences: all training files, read again from the beginning.
-        make_pairs: tokenizes and filters sentences, a few in memory at a time; counts the dropped ones by reason.
+        sentences: all training sentences, from the beginning.
+        make_pairs: tokenizes and filters sentences, and counts the dropped ones by reason.
         metadata: result of the first pass.
         texts: as learned from the sample.
 

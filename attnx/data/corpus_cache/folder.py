@@ -157,10 +157,7 @@ def _lock(path: Path, folder: Path) -> Iterator[bool]:
 class CorpusStore:
     """A folder with an encoded training corpus, which later runs read instead of the training files.
 
-    Args:
-        folder: the store's folder, which need not exist.
-        files: the training files, and those of ``valid`` and ``test`` unless these are held out.
-        settings: every other option that decides on the rows, as JSON values.
+    ``files`` are those of each part that is not held out; ``settings`` every other option that decides on the rows.
 
     Raises:
         UserError: a file is missing, or cannot be read twice.

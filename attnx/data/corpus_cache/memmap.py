@@ -44,12 +44,8 @@ def write_corpus(
 
     If another process finishes it first, its folder stays.
 
-    Args:
-        folder: must not exist, or be empty.
-        entries: what to encode; without ``tags``, theirs are ignored.
-        source: encodes the sources.
-        target: encodes the targets, each ended by ``EOS``.
-        tags: every tag, in the order of its index.
+    ``tags`` are all tags in the order of their index; without them those of the entries are ignored. Targets end with
+    ``EOS``.
 
     Raises:
         UserError: the folder is not empty or cannot be written, or there are no entries.
@@ -75,7 +71,7 @@ def extend_corpus(
 
     Args:
         folder: where the corpus is.
-        chunks: the missing entries, some at a time; see :func:`write_corpus`.
+        chunks: the missing entries, some at a time.
         source: encodes the sources.
         target: encodes the targets.
         tags: every tag.

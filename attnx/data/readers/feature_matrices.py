@@ -57,11 +57,8 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     r"""Read a matrix of features, a row per step.
 
     A CSV file may start with a header, a line without numbers. An .npz file contains the array ``features``, or a
-    single array. The columns of a .parquet file are numbers; pandas' unnamed index is skipped.
-
-    Args:
-        path: the file; its ending is its format.
-        step_names: column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature.
+    single array. The columns of a .parquet file are numbers; pandas' unnamed index is skipped. ``step_names`` is the
+    column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature.
 
     Raises:
         UserError: ``file: problem``, with line or row: missing or unreadable file, text or nothing instead of a number,

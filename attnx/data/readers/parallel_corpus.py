@@ -30,12 +30,8 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_bl
 
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two files
     are aligned by line. With several languages there is a TSV for each, or a source file and an aligned file for each,
-    or one TSV with the language in its third column. Sentences of the languages alternate.
-
-    Args:
-        paths: the files; a line of each is in memory at a time.
-        languages: names of the target languages, in the order of the files; empty for one without a name.
-        allow_blank: whether to yield sentences with a blank side; else they are errors, as in test data.
+    or one TSV with the language in its third column. Sentences of the languages alternate. A line of each file is in
+    memory at a time. Sentences with a blank side are errors, unless ``allow_blank``.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file.

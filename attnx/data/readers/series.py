@@ -72,8 +72,7 @@ def read_series(
         time: column of the times; None if rows are in order without one.
         columns: columns to read; if empty, all but those of time and group.
         group: column with the name of a row's series; None for one series.
-        has_header: whether the first row has the names of the columns, which are else 1, 2 and so on. None to infer it;
-            a first row that may be data is then an error.
+        has_header: whether the first row names the columns; None to infer it, a row that may be data is then an error.
 
     Raises:
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the

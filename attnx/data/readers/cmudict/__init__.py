@@ -23,10 +23,7 @@ def read_cmudict(stress: bool = False) -> list[Pair]:
 
     Of its 135 166 entries, 1 193 are dropped: their words have characters other than the letters a-z and the
     apostrophe (mostly a hyphen). That leaves 124 926 words with 133 667 distinct references (133 971 with
-    stress).
-
-    Args:
-        stress: whether to keep the stress digits of vowels (``AH0``); without them equal references are merged.
+    ``stress``, which keeps the stress digits of vowels, ``AH0``).
 
     Raises:
         UserError: the file is missing, or has changed.
