@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnx.data.readers.babi import Babi, read_babi
-from attnx.data.synthetic.stories import Story, source_vocabulary, tokenize_story
+from attnx.data.synthetic.stories import StoryQuestion, source_vocabulary, tokenize_story
 from attnx.errors import UserError
 from attnx.tasks.qa import Qa
 
@@ -44,7 +44,7 @@ def test_a_question_has_the_statements_before_it(tmp_path: Path) -> None:
 
 
 def test_one_sequence_of_symbols() -> None:
-    story = Story((("mary", "left"), ("john", "came")), ("who", "left"), "mary", "")
+    story = StoryQuestion((("mary", "left"), ("john", "came")), ("who", "left"), "mary", "")
     assert story.symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
 
 

@@ -232,7 +232,8 @@ def test_sources_that_are_known_from_training_are_counted() -> None:
     told = ["1 of 2 sources of the valid part are also in the training part"]
     assert overlap_notes(known, {"valid": [LINES[0].source, LINES[6].source], "test": [LINES[8].source]}) == told
     parts = split_sentences(LINES, None, None, 0.1)
-    assert overlap_notes({sentence.source for sentence in parts.train}, parts.valid, parts.test) == []
+    sources = {part: [sentence.source for sentence in sentences] for part, sentences in parts._asdict().items()}
+    assert overlap_notes(set(sources.pop("train")), sources) == []
 
 
 with_datasets = pytest.mark.skipif(
