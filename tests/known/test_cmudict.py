@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.readers.cmudict import read, read_cmudict
+from attnx.data.readers import cmudict
+from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 
 ENTRIES = b"""\
@@ -33,8 +34,8 @@ def by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a dictionary of twelve entries in the place of the shipped one."""
     path = tmp_path / "cmudict.dict.gz"
     path.write_bytes(gzip.compress(ENTRIES))
-    monkeypatch.setattr(read, "FILE", path)
-    monkeypatch.setattr(read, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setattr(cmudict, "FILE", path)
+    monkeypatch.setattr(cmudict, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
     return path
 
 
@@ -91,7 +92,7 @@ def test_the_shipped_dictionary() -> None:
 
 def test_the_docstring_counts() -> None:
     """The counts in the docstring are those of the file: all entries, the dropped ones, words, references."""
-    lines = gzip.decompress(read.FILE.read_bytes()).decode().splitlines()
+    lines = gzip.decompress(cmudict.FILE.read_bytes()).decode().splitlines()
     written = [line.split()[0].split("(")[0] for line in lines]
     kept = [w for w in written if set(w) <= set("abcdefghijklmnopqrstuvwxyz'") and set(w) != {"'"}]
     bare, stressed = (sum(len(pair.references) for pair in read_cmudict(stress)) for stress in (False, True))
@@ -102,6 +103,6 @@ def test_the_docstring_counts() -> None:
 
 def test_the_file_bears_no_time_stamp_and_its_papers_lie_beside_it() -> None:
     """Bytes 4 to 8 of a gzip header are its time; README and license tell where the file is from."""
-    assert read.FILE.read_bytes()[4:8] == bytes(4)
-    assert read.SHA256 in read.FILE.with_name("README.md").read_text()
-    assert "Carnegie Mellon University" in read.FILE.with_name("LICENSE").read_text()
+    assert cmudict.FILE.read_bytes()[4:8] == bytes(4)
+    assert cmudict.SHA256 in cmudict.FILE.with_name("README.md").read_text()
+    assert "Carnegie Mellon University" in cmudict.FILE.with_name("LICENSE").read_text()
