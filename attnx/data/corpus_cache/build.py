@@ -20,7 +20,6 @@ from attnx.data.corpus_cache.folder import (
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.corpus_cache.reading_progress import show_progress
 from attnx.data.examples import Pair
-from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.splits import SentenceHoldout, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
@@ -41,10 +40,10 @@ def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> tupl
     evaluation_sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
     tags: set[str] = set()
     overlap: set[str] = set()
-    stream = _CountedStream(sentences, 0)
+    progress = EncodingProgress()
 
     def training() -> Iterator[Sentence]:
-        for sentence in holdout.split_off(stream):
+        for sentence in holdout.split_off(progress.count(sentences)):
             tags.add(sentence.tag)
             if sentence.source in evaluation_sources:
                 overlap.add(sentence.source)
@@ -54,7 +53,7 @@ def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> tupl
     parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
     notes = overlap_notes(overlap, {part: [sentence.source for sentence in items] for part, items in parts.items()})
     held_out = {part: items for part, items in parts.items() if holdout.existing[part] is None}
-    return sample, CorpusMetadata(sorted(tags), stream.count, notes, held_out, [])
+    return sample, CorpusMetadata(sorted(tags), progress.sentences, notes, held_out, [])
 
 
 def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
@@ -97,19 +96,19 @@ def write_store(
         UserError: no pairs are left, or none of a tag; the training files have changed; or a file cannot be written.
     """
     progress = unfinished.read_progress()
-    stream = _CountedStream(islice(sentences, progress.sentences, None), progress.sentences)
-    pairs = make_pairs(show_progress("encoding", stream, metadata.sentences, progress.sentences), progress.dropped)
+    missing = progress.count(islice(sentences, progress.sentences, None))
+    pairs = make_pairs(show_progress("encoding", missing, metadata.sentences, progress.sentences), progress.dropped)
 
     def save_counts(counts: dict[str, int]) -> None:
-        unfinished.write_progress(progress._replace(sentences=stream.count, counts=counts))
+        progress.counts = counts
+        unfinished.write_progress(progress)
 
     rows = unfinished.path / ROWS
     rows.mkdir(exist_ok=True)
     chunks = _entry_chunks(pairs, progress, metadata.tags)
     tags = [] if metadata.tags == [""] else metadata.tags
     memmap.extend_corpus(rows, chunks, *texts.vocabularies(), tags, progress.counts, save_counts)
-    note = _dropped_note(progress)
-    store.finish(unfinished, metadata._replace(notes=[note] if note else []))
+    store.finish(unfinished, metadata._replace(notes=list(filter(None, [progress.note()]))))
 
 
 def _entry_chunks(pairs: Iterator[Pair], progress: EncodingProgress, tags: list[str]) -> Iterator[list[Entry]]:
@@ -121,20 +120,4 @@ def _entry_chunks(pairs: Iterator[Pair], progress: EncodingProgress, tags: list[
         yield entries
     if missing := [tag for tag in tags if not progress.pairs[tag]]:
         which = f" of {missing[0]!r}" if progress.pairs else ""
-        raise UserError(f"no training pair{which} is left: {_dropped_note(progress)}")
-
-
-def _dropped_note(progress: EncodingProgress) -> str:
-    return dropped_note(progress.dropped, progress.dropped.total() + progress.pairs.total())
-
-
-class _CountedStream:
-    """Sentences, counted as they are read, from ``count`` on."""
-
-    def __init__(self, sentences: Iterable[Sentence], count: int) -> None:
-        self.sentences, self.count = sentences, count
-
-    def __iter__(self) -> Iterator[Sentence]:
-        for sentence in self.sentences:
-            self.count += 1
-            yield sentence
+        raise UserError(f"no training pair{which} is left: {progress.note()}")

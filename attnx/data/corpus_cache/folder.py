@@ -11,11 +11,13 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
@@ -57,13 +59,24 @@ class CorpusMetadata(NamedTuple):
         return cls(content["tags"], content["sentences"], content["overlap_notes"], held_out, content["notes"])
 
 
-class EncodingProgress(NamedTuple):
+@dataclass
+class EncodingProgress:
     """Progress of the second pass: sentences read, pairs by tag, dropped ones by reason, numbers in each file."""
 
-    sentences: int
-    pairs: Counter[str]
-    dropped: Counter[str]
-    counts: dict[str, int]
+    sentences: int = 0
+    pairs: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        """Yield sentences and count them."""
+        for sentence in sentences:
+            self.sentences += 1
+            yield sentence
+
+    def note(self) -> str:
+        """Return a note on the dropped pairs, if any."""
+        return dropped_note(self.dropped, self.dropped.total() + self.pairs.total())
 
 
 class UnfinishedStore:
@@ -93,11 +106,11 @@ class UnfinishedStore:
             pairs, dropped = Counter(content["pairs"]), Counter(content["dropped"])
             return EncodingProgress(content["sentences"], pairs, dropped, content["counts"])
         except (UserError, KeyError, TypeError):
-            return EncodingProgress(0, Counter(), Counter(), {})
+            return EncodingProgress()
 
     def write_progress(self, progress: EncodingProgress) -> None:
         """Write the progress of the second pass; the rows must be on the disk already."""
-        write_json(self.path / PROGRESS, progress._asdict())
+        write_json(self.path / PROGRESS, vars(progress))
 
     def finish(self, folder: Path) -> None:
         """Delete the progress files and rename the folder."""
@@ -175,11 +188,9 @@ class CorpusStore:
         """Read the metadata of a finished store; None if there is none.
 
         Raises:
-            UserError: the folder holds something else, or was written from other files or settings; or it cannot be
-                written.
+            UserError: the folder holds something else, or was written from other files or settings.
         """
         if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
-            _check_writable(self.folder)
             return None
         try:
             record = read_mapping(self.folder / ORIGIN, MAX_LIST_BYTES)
@@ -228,13 +239,6 @@ def file_states(files: Sequence[Path]) -> list[list[Any]]:
     if missing := next((file for file in files if not file.exists()), None):
         raise UserError(f"{missing}: no such file")
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-
-
-def _check_writable(folder: Path) -> None:
-    """Fail before the files are read, not after."""
-    parent = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise UserError(f"{folder}: cannot be written: {parent} is not a folder that you may write to")
 
 
 def _format(value: Any) -> str:
