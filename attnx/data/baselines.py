@@ -66,8 +66,7 @@ class Linear:
     def __call__(self, past: Numbers) -> Numbers:
         """(lookback, f) -> (horizon, f)."""
         last = past[-1:]
-        forecast: Numbers = last + self.weights @ (past - last)
-        return forecast
+        return last + self.weights @ (past - last)
 
     def save(self, path: Path) -> None:
         """Write the weights."""

@@ -190,8 +190,7 @@ class TextTask(SequenceTask):
 
 def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:
     """Return the exact definition of each metric by name; empty if the task has no signatures."""
-    signatures: dict[str, str] = task.signatures(metrics) if hasattr(task, "signatures") else {}
-    return signatures
+    return task.signatures(metrics) if hasattr(task, "signatures") else {}
 
 
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:

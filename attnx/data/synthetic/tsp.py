@@ -13,10 +13,8 @@ import numpy.typing as npt
 Distances = npt.NDArray[np.float64]
 Tours = npt.NDArray[np.int64]
 
-MAX_TABLE_NUMBERS = 2_000_000
-"""Numbers of a table that are in memory at a time."""
-NUM_STARTS = 8
-"""Initial tours of a local search."""
+MAX_TABLE_NUMBERS = 2_000_000  # in memory at a time
+NUM_STARTS = 8  # initial tours of a local search
 MAX_MOVED_POINTS = 3
 MIN_GAIN = 1e-9
 
