@@ -13,12 +13,12 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.splits import Splits
-from attnx.data.synthetic.geometry import check_distinct_points
 from attnx.data.synthetic.pointing_problems import (
     COLUMNS,
     MAX_POINTS_FOR_EXACT_TOUR,
     PointingExample,
     Problem,
+    check_distinct_points,
     draw_problems,
     encode_examples,
 )

@@ -12,8 +12,7 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, split_by_hash
-from attnx.data.synthetic.stories import StoryQuestion, StorySource, source_vocabulary, tokenize_story
-from attnx.data.synthetic.world_model import World
+from attnx.data.synthetic.stories import StoryQuestion, StorySource, World, source_vocabulary, tokenize_story
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag

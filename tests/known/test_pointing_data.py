@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.data.synthetic.geometry import convex_hull, triangulation
-from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, draw_problems, solve
+from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, convex_hull, draw_problems, solve, triangulation
 from attnx.data.synthetic.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing

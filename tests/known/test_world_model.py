@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnx.data.examples import Symbols
-from attnx.data.synthetic.world_model import World
+from attnx.data.synthetic.stories import World
 from attnx.errors import UserError
 
 # The example of Henaff et al. 2017, of which the answers were walked on paper: from (2,8) one north; from (9,7) two

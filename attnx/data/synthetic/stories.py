@@ -1,9 +1,14 @@
-"""Stories with a question and its answer, as one sequence of symbols."""
+"""Stories with a question and its answer, as one sequence of symbols; and stories of a simulated world.
+
+In the world two agents move on a grid; the answer is an agent's position.
+"""
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from attnx.data.examples import Symbols
@@ -11,6 +16,12 @@ from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, reject_duplicates, suggest
 
 FULL_STOP, QUESTION_MARK = ".", "?"
+GRID_SIZE = 10
+MAX_STEPS = 5
+DIRECTIONS = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
+AGENTS = ("agent1", "agent2")
+NUM_INITIAL_STATEMENTS = 2 * len(AGENTS)
+NUM_TEST_STORIES = 1000
 
 
 class StoryQuestion(NamedTuple):
@@ -91,3 +102,104 @@ def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) 
     reject_duplicates("task.entities", entities, "word")
     first = (FULL_STOP, *entities)
     return Vocabulary((*SPECIALS, *first, *sorted(symbols - set(first))))
+
+
+@dataclass
+class Agent:
+    """An agent's position, from (1,1) to (10,10), and direction."""
+
+    name: str
+    x: int
+    y: int
+    direction: str
+
+    @property
+    def position(self) -> str:
+        """The position as one symbol."""
+        return f"({self.x},{self.y})"
+
+    @property
+    def free_steps(self) -> int:
+        """The number of steps to the edge of the grid."""
+        return {"n": GRID_SIZE - self.y, "e": GRID_SIZE - self.x, "s": self.y - 1, "w": self.x - 1}[self.direction]
+
+    def move(self, steps: int) -> None:
+        """Move in the agent's direction."""
+        dx, dy = DIRECTIONS[self.direction]
+        self.x, self.y = self.x + steps * dx, self.y + steps * dy
+
+
+@dataclass(frozen=True)
+class World:
+    """Stories from a seed; Henaff et al. 2017, section 5.1, https://arxiv.org/abs/1612.03969.
+
+    First come the position and direction of each agent. Then a random agent turns or moves some steps. The paper does
+    not say how far: here at most five steps, and an agent at the edge turns. A story has 5 ``statements`` or more; the
+    same seed makes the same stories.
+    """
+
+    statements: int
+    stories: int
+    seed: int
+
+    @property
+    def tags(self) -> list[str]:
+        """The only task."""
+        return ["world"]
+
+    def train(self, _tag: str, /) -> list[StoryQuestion]:
+        """A question about either agent for each story; no story is in the test part."""
+        return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
+
+    def test(self, _tag: str, /) -> list[StoryQuestion]:
+        """The questions of 1,000 stories."""
+        return self._make_stories(self.statements, NUM_TEST_STORIES)
+
+    def custom_test(self, test: str | int) -> list[StoryQuestion]:
+        """The questions of 1,000 stories with ``test`` sentences."""
+        if not str(test).isdecimal():
+            raise UserError(f"task.test={test}: expected the number of sentences in a story of the world model")
+        return self._make_stories(int(test), NUM_TEST_STORIES)
+
+    def _make_stories(self, statements: int, count: int) -> list[StoryQuestion]:
+        """Return the questions of the first ``count`` distinct stories."""
+        if statements <= NUM_INITIAL_STATEMENTS:
+            raise UserError(f"a world of {statements} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
+        rng = random.Random(f"{self.seed} {statements}")
+        worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
+        while len(worlds) < count:
+            agents = [
+                Agent(name, _draw(rng, GRID_SIZE), _draw(rng, GRID_SIZE), _draw_direction(rng)) for name in AGENTS
+            ]
+            sentences = tuple(_draw_sentences(agents, statements, rng))
+            worlds.setdefault(sentences, agents)
+        return [
+            StoryQuestion(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))
+            for sentences, agents in worlds.items()
+            for agent in agents
+        ]
+
+
+def _draw_sentences(agents: list[Agent], statements: int, rng: random.Random) -> Iterator[Symbols]:
+    for agent in agents:
+        yield (agent.name, "is", "at", agent.position)
+        yield (agent.name, f"faces-{agent.direction}")
+    for _ in range(statements - NUM_INITIAL_STATEMENTS):
+        agent = agents[_draw(rng, len(agents)) - 1]
+        if agent.free_steps and rng.random() < 0.5:
+            steps = _draw(rng, min(agent.free_steps, MAX_STEPS))
+            agent.move(steps)
+            yield (agent.name, f"moves-{steps}")
+        else:
+            agent.direction = _draw_direction(rng, agent.direction)
+            yield (agent.name, f"faces-{agent.direction}")
+
+
+def _draw(rng: random.Random, maximum: int) -> int:
+    """Draw an integer from 1 to ``maximum``."""
+    return 1 + int(rng.random() * maximum)
+
+
+def _draw_direction(rng: random.Random, current: str = "") -> str:
+    directions = [direction for direction in DIRECTIONS if direction != current]
+    return directions[_draw(rng, len(directions)) - 1]
