@@ -16,12 +16,7 @@ from torch import Tensor
 
 from attnx.data.dataset import Ids, PairDataset, Row
 from attnx.data.features import Matrix
-from attnx.data.permutation import Integers
-from attnx.data.ragged import Ragged, Sequences
 from attnx.data.special_tokens import PAD
-
-Flat = tuple[npt.NDArray[Any], Integers]
-"""Sequences end to end, and their lengths."""
 
 
 class Batch(NamedTuple):
@@ -50,29 +45,8 @@ class Batch(NamedTuple):
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     row_index, tag = np.array([(row.row_index, row.tag) for row in rows], dtype=np.int64).T.copy()
-    return _make_batch(_concat([row.source for row in rows]), _concat([row.target for row in rows]), row_index, tag)
-
-
-def as_batch(rows: PairDataset) -> Batch:
-    """Return all rows of a dataset as one batch, equal to :func:`collate` of its rows."""
-    indices = np.arange(len(rows))
-    return _make_batch(_all_rows(rows.sources), _all_rows(rows.targets), indices, rows.tags.astype(np.int64))
-
-
-def _all_rows(side: Sequences) -> Flat:
-    count = len(side.offsets) - 1
-    if isinstance(side, Ragged):
-        return side.flat, side.lengths(np.arange(count))
-    return _concat([side.row(index) for index in range(count)])
-
-
-def _concat(rows: Sequence[Ids | Matrix]) -> Flat:
-    return np.concatenate(rows), np.array(list(map(len, rows)))
-
-
-def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers) -> Batch:
-    source, source_mask = _pad(*sources)
-    target, target_mask = _pad(*targets)
+    source, source_mask = _pad([row.source for row in rows])
+    target, target_mask = _pad([row.target for row in rows])
     measured_mask = None
     if target.dtype.kind == "f" and bool(np.isnan(target).any()):
         measured_mask = torch.from_numpy(~np.isnan(target))
@@ -84,8 +58,14 @@ def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers
     return batch._replace(measured_mask=measured_mask)
 
 
-def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def as_batch(rows: PairDataset) -> Batch:
+    """Return all rows of a dataset as one batch."""
+    return collate([rows[index] for index in range(len(rows))])
+
+
+def _pad(sequences: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return sequences padded with PAD (features: 0), and the mask of what is real."""
+    flat, lengths = np.concatenate(sequences), np.array(list(map(len, sequences)))
     mask = np.arange(lengths.max()) < lengths[:, None]
     dtype = np.float32 if flat.dtype.kind == "f" else np.int64
     padded = np.full((*mask.shape, *flat.shape[1:]), PAD, dtype=dtype)

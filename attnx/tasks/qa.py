@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, split_by_hash
-from attnx.data.synthetic.stories import StoryQuestion, StorySource, World, source_vocabulary, tokenize_story
+from attnx.data.synthetic.stories import StoryQuestion, World, source_vocabulary, tokenize_story
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
@@ -58,7 +58,7 @@ class Qa(SequenceTask):
         entities: list[str] | None = None,
         smoothing: Probability = 0.0,
     ) -> None:
-        self.stories: StorySource
+        self.stories: Babi | World
         if data == "babi":
             _check_unset("world_model", statements=statements, stories=stories, world_seed=world_seed)
             self.stories = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -42,27 +42,6 @@ class StoryQuestion(NamedTuple):
         """One sequence: each sentence and a full stop, the question and its mark."""
         statements = (word for sentence in self.sentences for word in (*sentence, FULL_STOP))
         return (*statements, *self.question, QUESTION_MARK)
-
-
-class StorySource(Protocol):
-    """Stories of one or several tasks."""
-
-    @property
-    def tags(self) -> list[str]:
-        """Names of the tasks."""
-        ...
-
-    def train(self, tag: str, /) -> list[StoryQuestion]:
-        """Stories of a task for training and validation."""
-        ...
-
-    def test(self, tag: str, /) -> list[StoryQuestion]:
-        """Stories of a task for testing."""
-        ...
-
-    def custom_test(self, test: str | int) -> list[StoryQuestion]:
-        """Stories for testing as the option ``task.test`` says, of the first task."""
-        ...
 
 
 def split_words(text: str) -> Symbols:
