@@ -27,11 +27,6 @@ def filter_by_length(
 
     A pair of several references is dropped if any of them is. ``dropped`` counts dropped pairs by their first reason;
     ``max_length`` is the most symbols of a side, ``max_ratio`` of a side per symbol of the other.
-
-    >>> short, long = Pair(("a",), (("x", "y"),)), Pair(("a", "b", "c"), (("x",) * 7,))
-    >>> dropped: Counter[str] = Counter()
-    >>> len(list(filter_by_length([short, long, short], dropped, max_length=5))), dropped
-    (2, Counter({'longer than 5 symbols': 1}))
     """
     for pair in pairs:
         reasons = (_reason(len(pair.source), len(reference), max_length, max_ratio) for reference in pair.references)

@@ -51,9 +51,6 @@ def expand_path(knob: str, path: str) -> Path:
 
     Raises:
         UserError: a variable is not set.
-
-    >>> expand_path("task.store", "corpora/store").name
-    'store'
     """
     if in_data := IN_DATA_FOLDER.fullmatch(path):
         return find_in_folders(in_data[1], data_folders())
@@ -69,9 +66,6 @@ def resolve_data_path(knob: str, path: str) -> Path:
 
     Raises:
         UserError: a variable is not set, or no data folder has the path; says how to download a public data set.
-
-    >>> resolve_data_path("task.train", "words.tsv").name
-    'words.tsv'
     """
     expanded = expand_path(knob, path)
     if (in_data := IN_DATA_FOLDER.fullmatch(path)) and not _exists(expanded):

@@ -55,11 +55,7 @@ def triangle_set(order: Order) -> frozenset[Triangle]:
 
 
 def polygon_area(points: Points, order: Order) -> float:
-    """Area of a polygon.
-
-    >>> polygon_area(np.array([[0, 0], [3, 0], [3, 2], [0, 2]]), [0, 1, 2, 3])
-    6.0
-    """
+    """Area of a polygon."""
     x, y = points[list(open_path(order))].astype(np.float64).T
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
 
@@ -101,10 +97,6 @@ def is_round_trip(points: Points, order: Order) -> bool:
 
 
 def path_length(points: Points, order: Order) -> float:
-    """Length of a closed path.
-
-    >>> path_length(np.array([[0, 0], [3, 0], [3, 4]]), [0, 1, 2])
-    12.0
-    """
+    """Length of a closed path."""
     stops = points[list(open_path(order))].astype(np.float64)
     return float(np.linalg.norm(stops - np.roll(stops, -1, 0), axis=-1).sum())

@@ -63,14 +63,6 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     Raises:
         UserError: ``file: problem``, with line or row: missing or unreadable file, text or nothing instead of a number,
             NaN or infinity, rows of different lengths, no rows, or no such column.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "walk.csv"
-    ...     _ = path.write_text("time,x,y\n9:00,1,2\n9:05,3,5\n")
-    ...     read_matrix(path, step_names="time")
-    FeatureMatrix(features=array([[1., 2.],
-           [3., 5.]], dtype=float32), steps=('9:00', '9:05'), columns=('x', 'y'))
     """
     reader = READERS.get(path.suffix)
     if reader is None:

@@ -121,11 +121,7 @@ def triangulation(points: Points) -> list[int]:
 
 
 def incenters(corners: Points) -> Points:
-    """Return the incenters (t, 2) of triangles (t, 3, 2): corners weighted by the length of the opposite side.
-
-    >>> incenters(np.array([[[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]])).tolist()
-    [[1.0, 1.0]]
-    """
+    """Return the incenters (t, 2) of triangles (t, 3, 2): corners weighted by the length of the opposite side."""
     sides = np.linalg.norm(np.roll(corners, -1, 1) - np.roll(corners, 1, 1), axis=-1)[..., None]
     centers: Points = (sides * corners).sum(1) / sides.sum(1)
     return centers

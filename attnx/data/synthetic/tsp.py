@@ -27,12 +27,7 @@ def distances(points: npt.NDArray[np.floating]) -> Distances:
 
 
 def tour_lengths(matrix: Distances, tours: Tours) -> npt.NDArray[np.float64]:
-    """Return the length of each tour (b, n), including the way back.
-
-    >>> square = distances(np.array([[[0, 0], [0, 1], [1, 1], [1, 0]]]))
-    >>> tour_lengths(square, np.array([[0, 1, 2, 3]])).tolist()
-    [4.0]
-    """
+    """Return the length of each tour (b, n), including the way back."""
     rows = np.arange(len(tours))[:, None]
     total: npt.NDArray[np.float64] = matrix[rows, tours, np.roll(tours, -1, 1)].sum(1)
     return total
@@ -43,9 +38,6 @@ def shortest_tours(matrix: Distances) -> Tours:
 
     Held and Karp 1962, https://doi.org/10.1137/0110015: for each set of points and each last point in it, the shortest
     path from point 0.
-
-    >>> shortest_tours(distances(np.array([[[0, 0], [1, 1], [0, 1], [1, 0]]]))).tolist()
-    [[0, 2, 1, 3]]
     """
     size = matrix.shape[1] - 1
     return _solve_in_chunks(_shortest_tours, matrix, max(1, size) << size)

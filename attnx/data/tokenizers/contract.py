@@ -29,7 +29,7 @@ class Tokenizer(Protocol):
         """Learn at most ``size`` symbols; the same texts give the same symbols.
 
         Raises:
-            UserError: the package it needs is not installed, or ``size`` is too small for the texts.
+            UserError: a package is missing, or ``size`` is too small for the texts.
         """
         ...
 

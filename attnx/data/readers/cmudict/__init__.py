@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnx.data.examples import Pair, Symbols, merge_references
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_bytes
 
 FILE = Path(__file__).with_name("cmudict.dict.gz")
 SHA256 = "7ac658b1abf9b255b3ec49362b179333684f21630721f4ed2db1177f1f02119a"
@@ -28,10 +29,7 @@ def read_cmudict(stress: bool = False) -> list[Pair]:
     Raises:
         UserError: the file is missing, or has changed.
     """
-    try:
-        packed = FILE.read_bytes()
-    except OSError as error:
-        raise UserError(f"{FILE}: cannot be read: {error.strerror}; install attnx again") from error
+    packed = read_bytes(FILE)
     if (sha256 := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise UserError(f"{FILE}: has SHA-256 {sha256}, expected {SHA256}; install attnx again")
     return merge_references(_entries(gzip.decompress(packed).decode("ascii"), stress))
