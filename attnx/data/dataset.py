@@ -133,11 +133,7 @@ def _concat(sequences: list[Any], side: Vocabulary | Features) -> Ragged:
 
 
 def tag_indices(tags: Sequence[str], known_tags: Sequence[str]) -> Integers:
-    """Return the index of each of ``tags`` among ``known_tags``.
-
-    Raises:
-        ValueError: a tag is unknown.
-    """
+    """Return the index of each of ``tags`` among ``known_tags``; a ValueError for an unknown one."""
     indices = {tag: index for index, tag in enumerate(known_tags)}
     if missing := sorted(set(tags) - set(known_tags)):
         raise ValueError(f"the tag {missing[0]!r} is none of {', '.join(known_tags)}")

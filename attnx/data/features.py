@@ -43,11 +43,7 @@ class Features:
 
     @classmethod
     def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> Features:
-        """Compute the scales of matrices (s, f) over all their steps; constant columns get scale 1.
-
-        Raises:
-            ValueError: there are no steps.
-        """
+        """Compute the scales of matrices (s, f) over all steps; a ValueError if there are none."""
         steps, origin, total, squares = 0, np.zeros(()), np.zeros(()), np.zeros(())
         for matrix in matrices:
             if not steps and len(matrix):
@@ -93,11 +89,7 @@ class Features:
 
     @classmethod
     def load(cls, path: str | Path) -> Features:
-        """Read the file that :meth:`save` wrote.
-
-        Raises:
-            UserError: the file cannot be read, or is not a file of scales.
-        """
+        """Read the file that :meth:`save` wrote; any other is a UserError."""
         content = read_json(Path(path))
         try:
             mean, scale = (tuple(map(float, content[name])) for name in ("mean", "scale"))

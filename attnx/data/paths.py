@@ -62,11 +62,7 @@ def expand_path(knob: str, path: str) -> Path:
 
 
 def resolve_data_path(knob: str, path: str) -> Path:
-    """Expand the path of data to read, as :func:`expand_path`.
-
-    Raises:
-        UserError: a variable is not set, or no data folder has the path; says how to download a public data set.
-    """
+    """Expand the path of data to read; a UserError if there is none says how to download a public set."""
     expanded = expand_path(knob, path)
     if (in_data := IN_DATA_FOLDER.fullmatch(path)) and not _exists(expanded):
         folders = " nor in ".join(map(str, data_folders()))

@@ -32,11 +32,7 @@ class SeriesSplit(NamedTuple):
 
     @classmethod
     def parse(cls, split: str | Sequence[int]) -> SeriesSplit:
-        """Parse ``ett``, a ratio such as ``7:1:2``, or three numbers of rows.
-
-        Raises:
-            UserError: it is none of these.
-        """
+        """Parse ``ett``, a ratio such as ``7:1:2``, or three numbers of rows; all else is a UserError."""
         if split == ETT:
             return cls(split)
         text = split if isinstance(split, str) else str(list(split)).replace(" ", "")
@@ -87,11 +83,7 @@ class SeriesSplit(NamedTuple):
 
 
 def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dict[str, Span]:
-    """Split a series into train, valid and test, in order of time.
-
-    Raises:
-        UserError: the series is too short for a window in each part, or all targets of a part are missing.
-    """
+    """Split a series in time; a UserError if a part has no room for a window, or no value of the targets."""
     spans = split.spans(series)
     for name, span in spans.items():
         if not windows.starts(span):

@@ -107,11 +107,7 @@ class SentenceHoldout:
         return hash_part(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
 
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-        """Yield the training sentences and store the held-out ones.
-
-        Raises:
-            UserError: more than ``max_sentences`` are held out.
-        """
+        """Yield the training sentences and store the held-out ones; a UserError if these are too many."""
         for sentence in sentences:
             fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
             part = hash_part(fraction, *self.shares)

@@ -35,11 +35,7 @@ class TextPipeline:
         return " ".join(text.split())
 
     def train(self, sentences: Sequence[Sentence]) -> None:
-        """Train the tokenizers.
-
-        Raises:
-            UserError: a package is missing, or ``vocab_size`` is too small.
-        """
+        """Train the tokenizers; a UserError if a package is missing or ``vocab_size`` is too small."""
         sources = [sentence.source for sentence in sentences]
         targets = [reference for sentence in sentences for reference in sentence.references]
         is_shared = self.source is self.target
@@ -70,11 +66,7 @@ class TextPipeline:
             tokenizer.save(folder / name)
 
     def restore(self, folder: Path) -> None:
-        """Read the tokenizers.
-
-        Raises:
-            UserError: one cannot be read.
-        """
+        """Read the tokenizers; a UserError if one cannot be read."""
         for name, tokenizer in self._tokenizers().items():
             tokenizer.load(folder / name)
 

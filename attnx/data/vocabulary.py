@@ -40,11 +40,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Build the vocabulary of ``sequences``; it depends on the set of their symbols alone.
-
-        Raises:
-            UserError: a symbol has the name of a special.
-        """
+        """Build the vocabulary of the set of symbols in ``sequences``; one named like a special is a UserError."""
         symbols = {symbol for sequence in sequences for symbol in sequence}
         if reserved := sorted(symbols.intersection(SPECIALS)):
             raise UserError(f"the symbol {reserved[0]!r} in the data is reserved; rename it")
@@ -88,11 +84,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read the file that :meth:`save` wrote.
-
-        Raises:
-            UserError: the file cannot be read, or is not a vocabulary.
-        """
+        """Read the file that :meth:`save` wrote; any other is a UserError."""
         symbols = load_symbols(path)
         try:
             return cls(symbols)
@@ -106,11 +98,7 @@ def save_symbols(path: str | Path, symbols: tuple[str, ...]) -> None:
 
 
 def load_symbols(path: str | Path) -> tuple[str, ...]:
-    """Read what :func:`save_symbols` wrote.
-
-    Raises:
-        UserError: the file cannot be read, or is not a list of strings.
-    """
+    """Read what :func:`save_symbols` wrote; a UserError if it is not a list of strings."""
     symbols = read_json(Path(path), MAX_LIST_BYTES)
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise UserError(f"{path}: is not a list of symbols: expected a JSON list of strings")

@@ -30,11 +30,7 @@ class AdditiveMetric(Metric):
         raise NotImplementedError
 
     def update(self, predictions: Sequence[Any], references: Sequence[Any]) -> None:
-        """Add a batch: for each example a prediction and its reference, or its references.
-
-        Raises:
-            ValueError: the two lists differ in length, or an example has no reference; nothing is added then.
-        """
+        """Add a batch; lists of unlike length and an example without a reference are ValueErrors."""
         terms = [np.asarray(self.terms(*pair)) for pair in zip(predictions, references, strict=True)]
         self.sums += torch.as_tensor(np.sum(terms, axis=0), dtype=self.sums.dtype, device=self.sums.device)
 

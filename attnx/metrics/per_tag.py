@@ -57,11 +57,7 @@ class PerTag(WrapperMetric):
         self.examples = _ExampleCount(len(tags))
 
     def update(self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]) -> None:
-        """Count a batch: one prediction, its references and its tag for each example.
-
-        Raises:
-            ValueError: the lists differ in length, an example has no reference, or a tag is unknown.
-        """
+        """Count a batch; lists of unlike length, unknown tags and examples without a reference are ValueErrors."""
         for metric, inputs in self._split(predictions, references, tags):
             metric.update(*inputs)
 

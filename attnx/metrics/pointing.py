@@ -45,11 +45,7 @@ class RatioBySize(AdditiveMetric):
         self.score, self.unit = score, unit
 
     def update(self, predictions: Sequence[Order], references: Sequence[PointingReference]) -> None:
-        """Add a batch of answers (positions from 0), each with its reference.
-
-        Raises:
-            ValueError: the two lists differ in length.
-        """
+        """Add a batch of answers (positions from 0), each with its reference."""
         for answer, reference in zip(predictions, references, strict=True):
             self.sums[:, len(reference.points)] += self.sums.new_tensor([*self.score(answer, reference), 1])
 

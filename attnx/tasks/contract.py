@@ -64,11 +64,7 @@ class SequenceData:
 
     @classmethod
     def of(cls, pairs: Splits[Pair]) -> SequenceData:
-        """Build vocabularies and tags from the training part.
-
-        Raises:
-            UserError: a part is empty, or has a tag that the training part lacks.
-        """
+        """Build vocabularies and tags from the training part; an empty part is a UserError, and so is another tag."""
         check_parts(pairs)
         source = Vocabulary.of(pair.source for pair in pairs.train)
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
@@ -86,11 +82,7 @@ class SequenceData:
 
 
 def check_parts(parts: Splits[Any]) -> None:
-    """Check that no part is empty.
-
-    Raises:
-        UserError: one is.
-    """
+    """Raise a UserError if a part is empty."""
     for name, part in parts._asdict().items():
         if not part:
             remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
@@ -98,11 +90,7 @@ def check_parts(parts: Splits[Any]) -> None:
 
 
 def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
-    """Return the tags of the training part, sorted; empty if no pair has one.
-
-    Raises:
-        UserError: a pair of another part has a tag that the training part lacks.
-    """
+    """Return the sorted tags of the training part; a tag that it lacks in another part is a UserError."""
     tags = sorted({pair.tag for pair in pairs.train})
     for name, part in (("valid", pairs.valid), ("test", pairs.test)):
         for tag in sorted({pair.tag for pair in part} - set(tags)):
@@ -165,11 +153,7 @@ class TextTask(SequenceTask):
     texts: TextPipeline
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Normalize and tokenize a user's text.
-
-        Raises:
-            UserError: it is blank.
-        """
+        """Normalize and tokenize a user's text; a blank one is a UserError."""
         symbols = self.texts.tokenize_input(text)
         if not symbols:
             raise UserError(f"{text!r} is empty; there is nothing to read")

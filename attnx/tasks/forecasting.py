@@ -111,11 +111,7 @@ class Forecasting(SequenceTask):
             raise UserError(f"task.known_columns: {both[0]!r} is also in task.targets, which are not known in advance")
 
     def load(self) -> SequenceData:
-        """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps.
-
-        Raises:
-            UserError: the file is missing or malformed, with file and line, or too short.
-        """
+        """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps."""
         if self.file is None:
             raise UserError("task.file is not set: name a .csv or .parquet file of a time series")
         series = self._read_series(resolve_data_path("task.file", self.file))
@@ -172,11 +168,7 @@ class Forecasting(SequenceTask):
         return Pair(labels, (labels[self.lookback :],), features=source, target=target, name=path.name)
 
     def check_source(self, matrix: Any) -> None:
-        """Check that a matrix is as long as a window.
-
-        Raises:
-            UserError: it is not.
-        """
+        """Raise a UserError if a matrix is not as long as a window."""
         if len(matrix) != self.lookback + (self.horizon if self.known_columns else 0):
             raise UserError(f"a matrix of {len(matrix)} steps, but {self._source_steps()} are needed")
 

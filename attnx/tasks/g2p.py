@@ -66,11 +66,7 @@ class G2p(SequenceTask):
         self.stress, self.holdout, self.smoothing = stress, holdout, smoothing
 
     def load(self) -> SequenceData:
-        """Read and split the data.
-
-        Raises:
-            UserError: a file is missing or malformed, with file and line; parts share words; or an unknown language.
-        """
+        """Read and split the data; parts that share words are a UserError."""
         splits = self._split()
         if self.tag_token and not all(pair.tag for pair in splits.train):
             raise UserError("task.tag_token=true needs languages: set task.train to a folder with a file for each")
@@ -117,11 +113,7 @@ class G2p(SequenceTask):
         return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Split a word into letters; with ``tag_token``, its language comes first.
-
-        Raises:
-            UserError: the language is needed and missing.
-        """
+        """Split a word into letters, with ``tag_token`` after its language; a UserError if that is missing."""
         letters = split_graphemes(text, self.graphemes)
         if self.tag_token and not tag:
             raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")

@@ -67,11 +67,7 @@ class LanguageModel(TextTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read, split and tokenize the texts; ``notes`` then says how many of them are in two parts.
-
-        Raises:
-            UserError: a file is missing or malformed, with file and line, or a part is empty.
-        """
+        """Read, split and tokenize the texts; ``notes`` then says how many of them are in two parts."""
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
         parts = self._split({part: list(self._read(part)) for part, file in self.files.items() if file})

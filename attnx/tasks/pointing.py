@@ -88,11 +88,7 @@ class Pointing(SequenceTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Draw the data; ``notes`` then says which tours may not be the shortest.
-
-        Raises:
-            UserError: too few points for the problem.
-        """
+        """Draw the data; ``notes`` then says which tours may not be the shortest. Too few points are a UserError."""
         self.notes = []
         inexact = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.max_exact_points)
         if self.problem == "tsp" and inexact:
@@ -140,11 +136,7 @@ class Pointing(SequenceTask):
         update_all(metrics, [_read_positions(output) for output in outputs], references, [])
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
-        """Check a user's points.
-
-        Raises:
-            UserError: there are too few or too many, or two are equal and the problem then has no answer.
-        """
+        """Raise a UserError for a user's points if they are too many, or two are equal and there is no answer."""
         if len(matrix) > MAX_POINTS:
             raise UserError(f"{len(matrix)} points are more than {MAX_POINTS}, the most that this task points to")
         if self.problem != "sorting":
@@ -152,11 +144,7 @@ class Pointing(SequenceTask):
 
 
 def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:
-    """Return the numbers of points.
-
-    Raises:
-        UserError: the value is not a number, a list or a range, or is too large.
-    """
+    """Return the numbers of points; a UserError if it is not a number, a list or a range, or one is too large."""
     if isinstance(value, str):
         match = re.fullmatch(r"(\d+)-(\d+)", value)
         sizes = list(range(int(match[1]), int(match[2]) + 1)) if match else []

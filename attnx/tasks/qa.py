@@ -73,11 +73,7 @@ class Qa(SequenceTask):
         self.entities = [word.lower() for word in entities or []]
 
     def load(self) -> SequenceData:
-        """Read or make the stories, and split them.
-
-        Raises:
-            UserError: a file is missing or malformed, with file and line; a part is empty; or an unknown entity.
-        """
+        """Read or make the stories, and split them."""
         pairs: Splits[Pair] = Splits([], [], [])
         for tag in self.stories.tags:
             for part, task_part in zip(pairs, self._split(tag), strict=True):
@@ -111,11 +107,7 @@ class Qa(SequenceTask):
         return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Tokenize a story and its question on one line, ``Mary went home. Where is Mary?``.
-
-        Raises:
-            UserError: there is no question at the end.
-        """
+        """Tokenize a story and its question on one line; a UserError if there is no question at the end."""
         return tokenize_story(text)
 
 

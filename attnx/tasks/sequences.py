@@ -81,12 +81,7 @@ class AnySequence(SequenceTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read and split the data; ``notes`` then says how many sources are in two parts.
-
-        Raises:
-            UserError: a file is missing or malformed, with file and line; a package is missing; a part is empty; or a
-                tag is not in the training part.
-        """
+        """Read and split the data; ``notes`` then says how many sources are in two parts."""
         self._check()
         reader = self._pair_reader()
         pairs = self._split(reader)
@@ -164,11 +159,7 @@ class AnySequence(SequenceTask):
         update_all(metrics, outputs, references, [pair.tag for pair in pairs])
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Split a user's text like the first column of the data.
-
-        Raises:
-            UserError: it is blank, an id is invalid, or this task reads features.
-        """
+        """Split a user's text like the first column of the data; a blank one or an invalid id is a UserError."""
         if self.source == "features":
             return super().tokenize(text, tag)
         if not text.strip():

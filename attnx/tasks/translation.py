@@ -118,12 +118,7 @@ class Translation(TextTask):
             raise UserError("task.store is for text files, but task.dataset is set; remove one of the two")
 
     def load(self) -> SequenceData:
-        """Read, split and tokenize the data; ``notes`` then says which pairs were dropped.
-
-        Raises:
-            UserError: a file is missing or malformed, with file and line; a package is missing; a language is unknown;
-                or nothing is left to train, validate or test on.
-        """
+        """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require("sacrebleu", "translation", "task=translation")  # fail before the work
         if self.store is not None:
             return self._load_stored(expand_path("task.store", self.store))
@@ -260,11 +255,7 @@ class Translation(TextTask):
         return {name: str(metric.signature) for name, metric in plain.items()}
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Normalize and tokenize a user's sentence.
-
-        Raises:
-            UserError: it is blank, or its language is unknown, or missing where there are several.
-        """
+        """Normalize and tokenize a user's sentence; blank ones and unknown languages are UserErrors."""
         if tag and tag not in self.languages:
             hint = suggest(tag, self.languages) or "; this run has one language without a name: remove it"
             raise UserError(f"unknown language {tag!r}{hint}")

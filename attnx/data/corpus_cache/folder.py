@@ -185,11 +185,7 @@ class CorpusStore:
         self.origin = {"train": file_states(self.train), **settings, **parts}
 
     def find(self) -> CorpusMetadata | None:
-        """Read the metadata of a finished store; None if there is none.
-
-        Raises:
-            UserError: the folder holds something else, or was written from other files or settings.
-        """
+        """Read the metadata of a finished store, or None; a folder of something else is a UserError."""
         if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
             return None
         try:
@@ -218,11 +214,7 @@ class CorpusStore:
         return ", ".join(f"task.{name} was {_format(a)} and is {_format(b)}" for name, (a, b) in changed.items())
 
     def finish(self, unfinished: UnfinishedStore, metadata: CorpusMetadata) -> None:
-        """Write the metadata and rename the unfinished folder.
-
-        Raises:
-            UserError: the training files have changed since the store was begun.
-        """
+        """Write the metadata and rename the folder; a UserError if the training files have changed since the start."""
         if file_states(self.train) != self.origin["train"]:
             raise UserError("task.train: a file has changed while it was read; start again")
         record = {"format": FORMAT, "origin": self.origin, "evaluation_files": self.evaluation_files}
@@ -231,11 +223,7 @@ class CorpusStore:
 
 
 def file_states(files: Sequence[Path]) -> list[list[Any]]:
-    """Return name, size and modification time of each file, which stand for its content.
-
-    Raises:
-        UserError: one is missing.
-    """
+    """Return name, size and modification time of each file, or raise a UserError for one that is missing."""
     if missing := next((file for file in files if not file.exists()), None):
         raise UserError(f"{missing}: no such file")
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]

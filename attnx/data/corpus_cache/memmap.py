@@ -113,11 +113,7 @@ def extend_corpus(
 
 
 def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()) -> PairDataset:
-    """Map the files that :func:`write_corpus` wrote with these vocabularies and tags.
-
-    Raises:
-        UserError: the folder is missing, incomplete, of another format, or written with other symbols or tags.
-    """
+    """Map what :func:`write_corpus` wrote; a UserError if it is incomplete, or of other symbols or tags."""
     header = _read_header(folder)
     for key, value in _describe_ids(source, target, tags).items():
         if header[key] != value:

@@ -73,20 +73,12 @@ def _hash_error(expected: str, path: Path, is_packed: bool = False) -> str:
 
 
 def read_dataset_specs(folder: Path = SPEC_FOLDER) -> dict[str, DatasetSpec]:
-    """Read and check every specification of a folder; a file's name is the name of its set.
-
-    Raises:
-        UserError: a specification is malformed.
-    """
+    """Read every specification of a folder, by the name of its file; a malformed one is a UserError."""
     return {file.stem: read_dataset_spec(file) for file in sorted(folder.glob("*.yaml"))}
 
 
 def read_dataset_spec(path: Path) -> DatasetSpec:
-    """Read and check one specification.
-
-    Raises:
-        UserError: ``file: what is wrong with it``.
-    """
+    """Read one specification; a malformed one is a UserError."""
     content = read_yaml(path)
     entries = content.pop("files", None) if isinstance(content, dict) else None
     texts = _check_mapping(

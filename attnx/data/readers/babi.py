@@ -59,11 +59,7 @@ class Babi:
         return [story._replace(sentences=story.sentences[-last:]) for story in stories]
 
     def _file(self, tag: str, part: str) -> Path:
-        """Return a task's file.
-
-        Raises:
-            UserError: there is none, or there are several.
-        """
+        """Return a task's file, or raise a UserError if there is none or several."""
         folder = resolve_data_path("task.folder", self.folder)
         if not folder.is_dir():
             raise UserError(f"task.folder={folder}: no such folder; fetch eight tasks with: attnx data get babi")

@@ -89,11 +89,7 @@ class MatrixReader:
         return self.first[1].columns if self.first else ()
 
     def read(self, path: Path) -> FeatureMatrix:
-        """Read a file.
-
-        Raises:
-            UserError: as :func:`read_matrix`, or the columns differ from those of the first file.
-        """
+        """Read a file; a UserError as of :func:`read_matrix`, or if its columns differ from those of the first file."""
         matrix = read_matrix(path, self.step_names)
         first_path, first = self.first or (path, matrix)
         width, expected = matrix.features.shape[1], first.features.shape[1]
@@ -196,11 +192,7 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_parquet(path: Path) -> Any:
-    """Read a file as a ``pyarrow.Table``.
-
-    Raises:
-        UserError: the file is missing or not a Parquet file, or pyarrow is not installed.
-    """
+    """Read a file as a ``pyarrow.Table``; a UserError if it is none, or pyarrow is missing."""
     parquet = require("pyarrow.parquet", "parquet", str(path))
     pyarrow = require("pyarrow", "parquet", str(path))
     try:

@@ -38,11 +38,7 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
 
 
 def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of each line of a CSV file that is not blank, with its number from 1.
-
-    Raises:
-        UserError: as :func:`read_lines`, or a line is not CSV or has another number of columns than the first.
-    """
+    """Yield number and fields of each line of a CSV file; a line of another width is a UserError."""
     first: tuple[int, int] | None = None
     for line_number, line in read_lines(path, "CSV"):
         if not line.strip():
@@ -59,11 +55,7 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
-    """Yield every line as bytes with its number from 1, for callers that continue after an invalid line.
-
-    Raises:
-        UserError: ``file: problem`` for a bad file, ``file:line: problem`` for a line that is too long.
-    """
+    """Yield every line as bytes with its number from 1; a bad file or a line that is too long is a UserError."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield from bounded_lines(stream, str(path))
@@ -78,11 +70,7 @@ def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
 
 
 def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream with their numbers from 1; a line that is too long is not kept in memory.
-
-    Raises:
-        UserError: a line is longer than ``MAX_LINE_BYTES``.
-    """
+    """Yield the lines of a stream with their numbers from 1; one that is too long is a UserError."""
     for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
         if len(raw) > MAX_LINE_BYTES:
             problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
@@ -95,11 +83,7 @@ def _first_characters(raw: bytes) -> str:
 
 
 def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
-    """Decode a line, without its end; the first one may start with a byte order mark.
-
-    Raises:
-        UserError: the line is not UTF-8, or contains a NUL byte, as binary and UTF-16 files do.
-    """
+    """Decode a line, without its end; a UserError if it is not UTF-8, or holds a NUL byte, as binary files do."""
     if (index := raw.find(b"\0")) >= 0:
         raise UserError(f"{location}: byte {index + 1} of the line is NUL; {_EXPECTED_TEXT}: {_first_characters(raw)}")
     try:

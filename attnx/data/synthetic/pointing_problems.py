@@ -128,11 +128,7 @@ def incenters(corners: Points) -> Points:
 
 
 def check_distinct_points(points: Points) -> None:
-    """Check that all points (n, d) are different.
-
-    Raises:
-        UserError: two are equal; they are counted from 1, like symbols.
-    """
+    """Raise a UserError if two points (n, d) are equal; they are counted from 1, like symbols."""
     positions: dict[tuple[float, ...], int] = {}
     for position, point in enumerate(map(tuple, points.tolist()), 1):
         if point in positions:

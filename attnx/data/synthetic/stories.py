@@ -69,11 +69,7 @@ def tokenize_story(text: str) -> Symbols:
 
 
 def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) -> Vocabulary:
-    """Build the vocabulary of stories: specials, full stop, entities in their order, then the other symbols.
-
-    Raises:
-        UserError: an entity is listed twice, or is not a word of the stories.
-    """
+    """Build the vocabulary: specials, full stop, entities, other symbols; an unknown entity is a UserError."""
     symbols = set(Vocabulary.of(sources).symbols[len(SPECIALS) :]) | {FULL_STOP}
     for entity in entities:
         if entity not in symbols:

@@ -26,11 +26,7 @@ class Tokenizer(Protocol):
     symbols: Symbols
 
     def train(self, texts: Iterable[str], size: int) -> None:
-        """Learn at most ``size`` symbols; the same texts give the same symbols.
-
-        Raises:
-            UserError: a package is missing, or ``size`` is too small for the texts.
-        """
+        """Learn at most ``size`` symbols, always the same ones; a UserError if ``size`` is too small for the texts."""
         ...
 
     def tokenize(self, text: str) -> Symbols:
@@ -46,11 +42,7 @@ class Tokenizer(Protocol):
         ...
 
     def load(self, path: Path) -> None:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            UserError: the package it needs is not installed, or the file cannot be read.
-        """
+        """Read what :meth:`save` wrote; a UserError if the file cannot be read, or a package is missing."""
         ...
 
 
@@ -65,10 +57,6 @@ def alphabet(texts: Iterable[str]) -> set[str]:
 
 
 def check_size(name: str, num_characters: int, size: int) -> None:
-    """Check that every character can be a symbol.
-
-    Raises:
-        UserError: ``size`` is below ``num_characters``.
-    """
+    """Raise a UserError if there are more characters than symbols."""
     if size < num_characters:
         raise UserError(f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more, one a character")
