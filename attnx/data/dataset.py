@@ -64,10 +64,8 @@ class PairDataset(Dataset[Row]):
     ) -> PairDataset:
         """Encode pairs: a row for every reference (training), or for the first one only (evaluation).
 
-        ``tags`` are all tags in the order of their index; without any, all rows have tag 0.
-
-        Raises:
-            ValueError: a pair has no reference, or a tag that is not listed.
+        ``tags`` are all tags in the order of their index; without any, all rows have tag 0. A pair without a reference
+        and a tag that is not listed are ValueErrors.
         """
         sources: list[Any] = []
         targets: list[Any] = []

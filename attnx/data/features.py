@@ -20,10 +20,8 @@ Matrix = npt.NDArray[np.float32]
 class Features:
     """Mean and scale of each column of a feature matrix.
 
-    Constant columns have scale 1; ``columns`` are the names of the columns, or empty.
-
-    Raises:
-        ValueError: there are no columns, or not as many scales as means.
+    Constant columns have scale 1; ``columns`` are the names of the columns, or empty. No columns, and other numbers of
+    scales than of means, are a ValueError.
 
     >>> scaled = Features.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
     >>> scaled.encode(np.array([[3.0, 5.0]])).tolist()

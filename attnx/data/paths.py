@@ -47,10 +47,8 @@ def _exists(path: Path) -> bool:
 def expand_path(knob: str, path: str) -> Path:
     """Expand ``~`` and environment variables; ``$ATTNX_DATA`` is the first data folder that has the path.
 
-    The path, in the option ``knob``, is a file, a folder, or a pattern of files, which need not exist.
-
-    Raises:
-        UserError: a variable is not set.
+    The path, in the option ``knob``, is a file, a folder, or a pattern of files, which need not exist. A variable that
+    is not set is a UserError.
     """
     if in_data := IN_DATA_FOLDER.fullmatch(path):
         return find_in_folders(in_data[1], data_folders())
@@ -83,10 +81,7 @@ def _download_hint(path: str) -> str:
 def check_task_files(task: Mapping[str, Any]) -> None:
     """Check that the files and folders in a task's options exist; patterns are left to the task.
 
-    A task declares the options that name files as ``data_files``. ``task`` is its name and options.
-
-    Raises:
-        UserError: a file is missing, with similar names.
+    A task declares the options that name files as ``data_files``. A missing file is a UserError with similar names.
     """
     for knob in registry.describe("task", task["name"]).properties.get("data_files", ()):
         value = task.get(knob)

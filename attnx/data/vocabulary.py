@@ -20,9 +20,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 @dataclass(frozen=True)
 class Vocabulary:
     """A two-way table of symbols and ids: ``symbols`` in the order of their ids, ``<pad> <bos> <eos> <unk>`` first.
-
-    Raises:
-        UserError: the specials do not come first, or a symbol is listed twice (a special's name included).
+    Other beginnings, and a symbol that is listed twice (a special's name included), are UserErrors.
 
     >>> letters = Vocabulary.of(["ba", "ab"])
     >>> letters.encode("abc", end=True), letters.decode([1, 5, 4, 2, 4])

@@ -16,8 +16,6 @@ from attnx.metrics.proportions import Proportion, ProportionMetric
 from attnx.registry import register
 
 MACRO, MICRO = "macro", "micro"
-# A prediction and its references: symbols, texts or matrices, whatever the wrapped metric takes.
-Output = Any
 
 
 @register("metric", "per_tag")
@@ -56,7 +54,7 @@ class PerTag(WrapperMetric):
         self.metrics = nn.ModuleList([make_metric() for _ in (MICRO, *tags)])
         self.examples = _ExampleCount(len(tags))
 
-    def update(self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]) -> None:
+    def update(self, predictions: Sequence[Any], references: Sequence[Any], tags: Sequence[str]) -> None:
         """Count a batch; lists of unlike length, unknown tags and examples without a reference are ValueErrors."""
         for metric, inputs in self._split(predictions, references, tags):
             metric.update(*inputs)
@@ -85,7 +83,7 @@ class PerTag(WrapperMetric):
         return [*self.metrics, self.examples]
 
     def _split(
-        self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
+        self, predictions: Sequence[Any], references: Sequence[Any], tags: Sequence[str]
     ) -> Iterator[tuple[Metric, tuple[list[Any], ...]]]:
         """Each metric with its inputs. That of all examples is first: it rejects a bad batch before any is counted."""
         if unknown := set(tags) - set(self.tags):
@@ -121,9 +119,7 @@ def metrics_per_tag(builders: Mapping[str, Callable[[], Metric]], tags: Sequence
     return {name: PerTag(build, tags) if tags else build() for name, build in builders.items()}
 
 
-def update_all(
-    metrics: nn.ModuleDict, outputs: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
-) -> None:
+def update_all(metrics: nn.ModuleDict, outputs: Sequence[Any], references: Sequence[Any], tags: Sequence[str]) -> None:
     """Update all metrics with a batch; only those per tag are passed the tags."""
     for metric in metrics.values():
         metric.update(outputs, references, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 Order = Sequence[int]
-Triangle = tuple[int, ...]
 Points = npt.NDArray[np.floating]
 
 
@@ -44,7 +43,7 @@ def canonical_polygon(order: Order) -> tuple[int, ...]:
     return min(forwards, (forwards[0], *forwards[:0:-1]))
 
 
-def triangle_set(order: Order) -> frozenset[Triangle]:
+def triangle_set(order: Order) -> frozenset[tuple[int, ...]]:
     """The set of triangles that a sequence of triples names; incomplete and degenerate triples ([7, 7, 5]) are ignored.
 
     >>> sorted(triangle_set([0, 2, 1, 3, 1, 2, 5]))

@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
 
-Output: TypeAlias = list[str] | Matrix
+DecodedOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
 
 
@@ -46,14 +46,10 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class SequenceData:
-    """Pairs, split and encoded.
+    """Pairs, split and encoded by the vocabularies, or scales of features, of the training part.
 
-    Attributes:
-        pairs: train, valid and test; ``train`` may be empty if there are ``rows``.
-        source: the source vocabulary, or the scales of a feature matrix; from the training part alone.
-        target: the target's, likewise.
-        tags: every tag (language) of the training part, in the order of its index; empty without tags.
-        rows: encoded training data; None to encode ``pairs.train``.
+    ``tags`` are all tags (languages) of the training part, in the order of their index. ``rows`` are the training part
+    if it is encoded already; ``pairs.train`` may then be empty.
     """
 
     pairs: Splits[Pair]
@@ -128,7 +124,7 @@ class SequenceTask(Protocol):
         """
         ...
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Output], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch."""
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 

@@ -33,15 +33,7 @@ USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
 
 class CorpusMetadata(NamedTuple):
-    """What a store holds besides its rows.
-
-    Attributes:
-        tags: every tag of the training sentences, sorted.
-        sentences: number of sentences in the training files, without blank ones.
-        overlap_notes: notes on training sources that are also in an evaluation part.
-        held_out: the held-out parts by name.
-        notes: notes on dropped pairs.
-    """
+    """What a store holds besides its rows; blank sentences do not count, and ``notes`` are on dropped pairs."""
 
     tags: list[str]
     sentences: int
@@ -124,10 +116,7 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
     """Lock the unfinished folder of a store; None if another process has finished the store.
 
     One process at a time holds the lock, others wait. The folder stays if the block is interrupted, and is deleted if
-    it fails with a UserError.
-
-    Raises:
-        UserError: the folder cannot be written.
+    it fails with a UserError, as it does if the folder cannot be written.
     """
     path = folder.absolute().with_name(folder.name + SUFFIX)
     new_parents = [parent for parent in path.parents if not parent.exists()]
@@ -170,10 +159,8 @@ def _lock(path: Path, folder: Path) -> Iterator[bool]:
 class CorpusStore:
     """A folder with an encoded training corpus, which later runs read instead of the training files.
 
-    ``files`` are those of each part that is not held out; ``settings`` every other option that decides on the rows.
-
-    Raises:
-        UserError: a file is missing, or cannot be read twice.
+    ``files`` are those of each part that is not held out, ``settings`` every other option that decides on the rows.
+    Files that are missing or cannot be read twice are UserErrors.
     """
 
     def __init__(self, folder: Path, files: dict[str, list[Path]], settings: dict[str, Any]) -> None:

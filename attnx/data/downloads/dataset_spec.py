@@ -20,14 +20,10 @@ SHA256 = "[0-9a-f]{64}"
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """One file of a data set.
+    """One file of a data set: its path in the data folder, and address, size and SHA-256 of the download.
 
-    Attributes:
-        path: path in the data folder; starts with the set's name.
-        bytes: size of the download.
-        sha256: of the download.
-        member: the file to extract if the download is a zip archive; packed again if ``path`` ends in ``.gz``.
-        unpacked: SHA-256 of that member's unpacked content.
+    Of a zip archive ``member`` is extracted, and packed again if ``path`` ends in ``.gz``; ``unpacked`` is the SHA-256
+    of its content.
     """
 
     path: str

@@ -24,13 +24,7 @@ PANDAS_INDEX = "__index_level_"
 
 
 class FeatureMatrix(NamedTuple):
-    """The matrix of a file.
-
-    Attributes:
-        features: (s, f), finite.
-        steps: names of the s steps: 0, 1, ... unless the file names them.
-        columns: names of the f columns, or empty.
-    """
+    """Finite features (s, f), the names of the s steps (their indices unless a file has names), and of the f columns."""
 
     features: Matrix
     steps: Symbols
@@ -38,14 +32,7 @@ class FeatureMatrix(NamedTuple):
 
 
 class FeatureTable(NamedTuple):
-    """The content of a file.
-
-    Attributes:
-        numbers: (s, f) of any numeric type, maybe infinite or NaN.
-        columns: names of the columns, or empty.
-        steps: names of the steps, of any type, or None.
-        lines: line numbers of the rows; None for a binary file.
-    """
+    """The content of a file: numbers (s, f) of any type, maybe infinite or NaN; line numbers only of text."""
 
     numbers: npt.NDArray[Any]
     columns: Sequence[str] = ()

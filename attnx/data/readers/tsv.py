@@ -21,10 +21,7 @@ def split_text(text: str, unit: TextUnit) -> Symbols:
     """Split a field of a table, or a user's input, into symbols.
 
     ``characters`` are code points, spaces included; ``words`` are separated by spaces; ``ids`` are words that are
-    non-negative integers, 7 and 007 being equal.
-
-    Raises:
-        UserError: an id is not an integer.
+    non-negative integers, 7 and 007 being equal; others are UserErrors.
 
     >>> split_text("3 May", "characters"), split_text("x  = 3", "words"), split_text("1041 007", "ids")
     (('3', ' ', 'M', 'a', 'y'), ('x', '=', '3'), ('1041', '7'))

@@ -42,10 +42,7 @@ def draw_problems(
 ) -> Iterator[PointingExample]:
     """Draw ``count`` examples with the sizes (numbers of points) in turn.
 
-    Tours of more than ``max_exact_points`` points come from a local search.
-
-    Raises:
-        UserError: a size is too small for the problem.
+    Tours of more than ``max_exact_points`` points come from a local search. Too small a size is a UserError.
     """
     if min(sizes) < MIN_POINTS[problem]:
         raise UserError(f"problem={problem} needs {MIN_POINTS[problem]} points or more, but a size is {min(sizes)}")

@@ -25,11 +25,9 @@ NUM_TEST_STORIES = 1000
 
 
 class StoryQuestion(NamedTuple):
-    """A story, a question about it, and the answer.
+    """A story, a question about it, and the answer: one symbol, also of several words (``apple,milk``).
 
-    Attributes:
-        answer: one symbol, also of several words: ``apple,milk``.
-        full_text: the complete story, which all its questions share; decides on its part of the data.
+    All questions of a story share its ``full_text``, which decides on their part of the data.
     """
 
     sentences: tuple[Symbols, ...]
