@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from attnx.data.readers.series import Series, name_suffix
+from attnx.data.splits import Splits
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 from attnx.files.parse_number import is_number
 
-PARTS: Final = ("train", "valid", "test")
 ETT: Final = "ett"
 # Informer's protocol.
 ETT_MONTHS: Final = (12, 4, 4)
@@ -38,7 +38,7 @@ class SeriesSplit(NamedTuple):
         text = split if isinstance(split, str) else str(list(split)).replace(" ", "")
         texts = split.split(":") if isinstance(split, str) else list(map(str, split))
         parts = [float(text) for text in texts] if all(map(is_number, texts)) else []
-        if len(parts) != len(PARTS) or not all(0 < part < float("inf") for part in parts):
+        if len(parts) != len(Splits._fields) or not all(0 < part < float("inf") for part in parts):
             expected = "a ratio of train, valid and test such as 7:1:2, or their rows, such as [8640,2880,2880]"
             raise UserError(f"task.split={text}: expected {ETT}, {expected}")
         if not isinstance(split, str):
@@ -69,7 +69,7 @@ class SeriesSplit(NamedTuple):
             series_name = f"the series{name_suffix(series)}"
             raise UserError(f"task.split={self.text} takes {sum(sizes):,} rows, but {series_name} has {count:,}")
         ends = np.cumsum(sizes).tolist()
-        return {part: Span(start, end) for part, start, end in zip(PARTS, [0, *ends], ends, strict=False)}
+        return {part: Span(start, end) for part, start, end in zip(Splits._fields, [0, *ends], ends, strict=False)}
 
     def _steps_per_day(self, series: Series) -> int:
         alternative = "or name rows: task.split=[8640,2880,2880]"
@@ -103,7 +103,7 @@ def split_note(split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]
 
     Without ``has_test`` another file replaces the test part.
     """
-    names = PARTS if has_test else PARTS[:2]
+    names = Splits._fields if has_test else Splits._fields[:2]
     if len(parts) > 1:
         sizes = {name: sum(spans[name].end - spans[name].start for _, spans in parts) for name in names}
         rows = ", ".join(f"{size:,} {name}" for name, size in sizes.items())

@@ -14,8 +14,8 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.splits import Splits
 from attnx.data.synthetic.pointing_problems import (
-    COLUMNS,
     MAX_POINTS_FOR_EXACT_TOUR,
+    POINT_COLUMNS,
     PointingExample,
     Problem,
     check_distinct_points,
@@ -31,7 +31,6 @@ from attnx.registry import Natural, Positive, register
 from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask
 
 DEFAULT_EXACT_POINTS: Final = 12
-PARTS: Final = ("train", "valid", "test")
 # The form of an answer, and the metrics of the paper besides those of the form.
 METRICS: Final[dict[Problem, tuple[Form, tuple[str, ...]]]] = {
     "hull": ("polygon", ("area_coverage",)),
@@ -97,7 +96,7 @@ class Pointing(SequenceTask):
                 f"task.max_exact_points={self.max_exact_points}) come from a local search and may not be the shortest"
             ]
         # Mean and deviation of the uniform distribution on [0, 1), the same for every run.
-        columns = COLUMNS[self.problem]
+        columns = POINT_COLUMNS[self.problem]
         source = Features((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
         target = Vocabulary(SPECIALS + _write_positions(range(MAX_POINTS)))
         train = encode_examples(self._draw("train", self.sizes, self.examples), source)
@@ -109,7 +108,7 @@ class Pointing(SequenceTask):
         return self._make_pairs("test", self.test_sizes)
 
     def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
-        return draw_problems(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
+        return draw_problems(self.problem, sizes, count, (self.seed, Splits._fields.index(part)), self.max_exact_points)
 
     def _make_pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:
         return [

@@ -23,8 +23,8 @@ from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
 from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask, check_parts, training_tags
 
-RATES = ("symbol_error_rate", "sequence_error_rate")
-ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
+ERROR_RATES = ("symbol_error_rate", "sequence_error_rate")
+NUMBER_ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
 SCALED = "scaled_error"
 
 
@@ -89,7 +89,7 @@ class AnySequence(SequenceTask):
         source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
         tags = training_tags(pairs)
         self.scales = target if isinstance(target, Features) else None
-        self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if tags else "")
+        self.monitor = f"valid_{SCALED if self.scales else ERROR_RATES[0]}" + (f"_{MACRO}" if tags else "")
         return SequenceData(pairs, source, target, tags)
 
     def test_pairs(self) -> list[Pair]:
@@ -146,7 +146,7 @@ class AnySequence(SequenceTask):
 
         With tags, for each of them. Errors of numbers need loaded data, or a reopened run.
         """
-        names = RATES if self.target != "features" else ERRORS
+        names = ERROR_RATES if self.target != "features" else NUMBER_ERRORS
         builders = {name: partial(registry.build, "metric", name) for name in names}
         if self.scales is not None:
             scales = {"mean": self.scales.mean, "scale": self.scales.scale}

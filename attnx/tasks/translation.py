@@ -38,7 +38,6 @@ from attnx.registry.optional_deps import require
 from attnx.tasks.contract import DecodedOutput, SequenceData, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
-Tags = tuple[str, ...]
 
 
 @register("task", "translation")
@@ -191,7 +190,7 @@ class Translation(TextTask):
 
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
-    ) -> tuple[Splits[Pair], Tags]:
+    ) -> tuple[Splits[Pair], tuple[str, ...]]:
         """Return valid and test pairs, and the tags, of a stored training part with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_PARTS)
         pairs: Splits[Pair] = Splits([], valid, test)

@@ -81,16 +81,8 @@ def write_store(
 ) -> None:
     """Encode the training part into a store, or continue an interrupted encoding.
 
-    Args:
-        store: the store to write.
-        unfinished: its unfinished folder, with the progress of an earlier process.
-        sentences: all training sentences, from the beginning.
-        make_pairs: tokenizes and filters sentences, and counts the dropped ones by reason.
-        metadata: result of the first pass.
-        texts: as learned from the sample.
-
-    Raises:
-        UserError: no pairs are left, or none of a tag; the training files have changed; or a file cannot be written.
+    ``sentences`` are all training sentences from the beginning; ``make_pairs`` tokenizes and filters them, and counts
+    the dropped ones by reason. It is a UserError if no pair is left, or none of a tag, or the files have changed.
     """
     progress = unfinished.read_progress()
     missing = progress.count(islice(sentences, progress.sentences, None))

@@ -26,7 +26,7 @@ from attnx.files.printable import printable
 
 FORMAT: Final = 3
 ORIGIN, ROWS = "origin.json", "rows"
-SUFFIX: Final = ".unfinished"
+UNFINISHED_SUFFIX: Final = ".unfinished"
 SCAN, PROGRESS = "scan.json", "encoding.json"
 EVALUATION_PARTS: Final = ("valid", "test")
 USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
@@ -118,7 +118,7 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
     One process at a time holds the lock, others wait. The folder stays if the block is interrupted, and is deleted if
     it fails with a UserError, as it does if the folder cannot be written.
     """
-    path = folder.absolute().with_name(folder.name + SUFFIX)
+    path = folder.absolute().with_name(folder.name + UNFINISHED_SUFFIX)
     new_parents = [parent for parent in path.parents if not parent.exists()]
     try:
         with _lock(path, folder) as is_free:
@@ -175,14 +175,12 @@ class CorpusStore:
         """Read the metadata of a finished store, or None; a folder of something else is a UserError."""
         if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
             return None
-        try:
+        record: dict[str, Any] = {}
+        with suppress(UserError):
             record = read_mapping(self.folder / ORIGIN, MAX_LIST_BYTES)
-        except UserError:
-            record = {}
         if not record:
             raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}")
-        if record.get("format") != FORMAT:
-            version = record.get("format")
+        if (version := record.get("format")) != FORMAT:
             raise UserError(f"{self.folder}: has format {version}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}")
         if changes := self._changes(record["origin"]):
             raise UserError(f"{self.folder}: was written from other files or settings: {changes}; {USE_ANOTHER_FOLDER}")

@@ -23,7 +23,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder
 from attnx.files.bounded_files import read_json
 
-FORMAT: Final = 1
+ROWS_FORMAT: Final = 1
 HEADER: Final = "corpus.json"
 SIDES: Final = ("source", "target")
 FILES: Final = {"source.ids", "source.offsets", "target.ids", "target.offsets"}
@@ -67,22 +67,10 @@ def extend_corpus(
     counts: Mapping[str, int] | None = None,
     save_counts: Callable[[dict[str, int]], None] | None = None,
 ) -> int:
-    """Write a corpus into a folder, or continue one; the division into chunks changes no byte.
+    """Write a corpus into a folder, or continue one, and return the number of rows.
 
-    Args:
-        folder: where the corpus is.
-        chunks: the missing entries, some at a time.
-        source: encodes the sources.
-        target: encodes the targets.
-        tags: every tag.
-        counts: numbers in each file at the last saved chunk; files are truncated to them.
-        save_counts: called with the counts once a chunk is on the disk.
-
-    Returns:
-        the number of rows.
-
-    Raises:
-        UserError: a file has fewer numbers than ``counts`` says.
+    The missing entries come in chunks; their division changes no byte. ``save_counts`` is called with the numbers in
+    each file once a chunk is on the disk. Files are truncated to ``counts``; one with fewer numbers is a UserError.
     """
     dtypes = {"source.ids": _narrow_dtype(len(source)), "target.ids": _narrow_dtype(len(target))}
     dtypes |= {f"{side}.offsets": OFFSETS_DTYPE for side in SIDES} | (
@@ -107,7 +95,7 @@ def extend_corpus(
     if tags:
         headers |= _sort_by_tag(folder, dtypes["tags"], len(tags))
     rows = max(0, files["source.offsets"].count - 1)
-    header = {"format": FORMAT, "rows": rows, **_describe_ids(source, target, tags), "files": headers}
+    header = {"format": ROWS_FORMAT, "rows": rows, **_describe_ids(source, target, tags), "files": headers}
     (folder / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     return rows
 
@@ -196,15 +184,15 @@ def _read_header(folder: Path) -> Header:
     try:
         header: Header = read_json(path)
         version = header["format"]
-        files = header["files"] if version == FORMAT else {}
+        files = header["files"] if version == ROWS_FORMAT else {}
         sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in files.items()}
-        if version == FORMAT and not (header.keys() >= {*SIDES, "tags"} and sizes.keys() >= FILES):
+        if version == ROWS_FORMAT and not (header.keys() >= {*SIDES, "tags"} and sizes.keys() >= FILES):
             raise KeyError("what is read later")
     except (UserError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: is not the header of a corpus; {DELETE_FOLDER}") from error
-    if version != FORMAT:
+    if version != ROWS_FORMAT:
         raise UserError(
-            f"{path}: has format {version}, but this attnx reads {FORMAT}; update attnx, or {DELETE_FOLDER}"
+            f"{path}: has format {version}, but this attnx reads {ROWS_FORMAT}; update attnx, or {DELETE_FOLDER}"
         )
     for name, size in sizes.items():
         current = (folder / name).stat().st_size if (folder / name).is_file() else 0

@@ -24,7 +24,7 @@ PANDAS_INDEX = "__index_level_"
 
 
 class FeatureMatrix(NamedTuple):
-    """Finite features (s, f), the names of the s steps (their indices unless a file has names), and of the f columns."""
+    """Finite features (s, f), the names of the s steps (indices unless a file has names), and of the f columns."""
 
     features: Matrix
     steps: Symbols

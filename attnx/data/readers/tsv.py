@@ -14,7 +14,12 @@ from attnx.files.printable import quoted
 
 TextUnit = Literal["characters", "words", "ids"]
 ColumnKind = Literal["characters", "words", "ids", "features"]
-DESCRIPTIONS = {"characters": "a text", "words": "a text", "ids": "whole numbers", "features": "a file of features"}
+COLUMN_TEXTS = {
+    "characters": "a text",
+    "words": "a text",
+    "ids": "whole numbers",
+    "features": "a file of features",
+}
 
 
 def split_text(text: str, unit: TextUnit) -> Symbols:
@@ -65,7 +70,7 @@ class PairReader:
         self.source, self.target = source, target
         self.sources = MatrixReader(step_names, trained_columns[0])
         self.targets = MatrixReader(target_step_names, trained_columns[1])
-        self.columns = [DESCRIPTIONS[source], DESCRIPTIONS[target], *(["a tag"] if tagged else [])]
+        self.columns = [COLUMN_TEXTS[source], COLUMN_TEXTS[target], *(["a tag"] if tagged else [])]
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:
         """Read a UTF-8 file, plain or ``.gz``: a pair for each (source as text, tag), in the order of the file.

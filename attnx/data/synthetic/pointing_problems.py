@@ -23,7 +23,7 @@ from attnx.errors import UserError
 Points = npt.NDArray[np.floating]
 Problem = Literal["hull", "delaunay", "tsp", "sorting"]
 
-COLUMNS: Final = {"hull": ("x", "y"), "delaunay": ("x", "y"), "tsp": ("x", "y"), "sorting": ("value",)}
+POINT_COLUMNS: Final = {"hull": ("x", "y"), "delaunay": ("x", "y"), "tsp": ("x", "y"), "sorting": ("value",)}
 MIN_POINTS: Final = {"hull": 3, "delaunay": 3, "tsp": 2, "sorting": 1}
 MAX_POINTS_FOR_EXACT_TOUR: Final = 16
 """A shortest tour of so many points takes a fraction of a second and less than 20 MB."""
@@ -49,7 +49,7 @@ def draw_problems(
     for chunk, start in enumerate(range(0, count, EXAMPLES_PER_CHUNK)):
         rng = np.random.default_rng([*seed, chunk])
         lengths = [sizes[index % len(sizes)] for index in range(start, start + EXAMPLES_PER_CHUNK)]
-        flat = rng.random((sum(lengths), len(COLUMNS[problem])), dtype=np.float32)
+        flat = rng.random((sum(lengths), len(POINT_COLUMNS[problem])), dtype=np.float32)
         points = np.split(flat, np.cumsum(lengths)[:-1])[: count - start]
         yield from map(PointingExample, points, solve(problem, points, max_exact_points))
 
