@@ -18,7 +18,7 @@ from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.nn.targets.forecast import subtract_last_value
-from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 
 class Prediction(NamedTuple):
@@ -35,7 +35,7 @@ class Prediction(NamedTuple):
     """
 
     pair: Pair
-    output: DecodedOutput
+    output: TaskOutput
     log_probability: float
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
     num_decoder_states: int = 0

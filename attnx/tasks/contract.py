@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
 
-DecodedOutput: TypeAlias = list[str] | Matrix
+TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
 
 
@@ -95,7 +95,7 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
 
 
 class SequenceTask(Protocol):
-    """The contract of a task, and what tasks of symbols share.
+    """The contract of a task, and what tasks of symbols share: ``load``, ``metrics`` and ``tokenize`` are not inherited.
 
     Optional members: ``notes``, lines about the data after :meth:`load`. ``signatures(metrics)``, the exact definition
     of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
@@ -124,7 +124,7 @@ class SequenceTask(Protocol):
         """
         ...
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch."""
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 

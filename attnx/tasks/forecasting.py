@@ -29,7 +29,7 @@ from attnx.nn.targets.forecast import median_first
 from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
 from attnx.runs.saved_series import write_test_series
-from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
 
 # The linear baseline has few weights and needs no more windows.
@@ -202,7 +202,7 @@ class Forecasting(SequenceTask):
         assert self.scales is not None
         return forecast_metrics(self.scales.width, self.baselines, median_first(self.quantiles))
 
-    def update(self, metrics: Any, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: Any, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of forecasts (horizon, f), or quantiles side by side."""
         assert self.scales is not None
         references = [pair.target for pair in pairs if pair.target is not None]

@@ -28,7 +28,7 @@ from attnx.metrics.per_tag import update_all
 from attnx.metrics.pointing import MAX_POINTS, Form
 from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
-from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 DEFAULT_EXACT_POINTS: Final = 12
 # The form of an answer, and the metrics of the paper besides those of the form.
@@ -125,7 +125,7 @@ class Pointing(SequenceTask):
             "well_formed": registry.build("metric", ("well_formed", {"form": form})),
         }
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of output positions."""
         references = [
             PointingReference(pair.features, _read_positions(pair.references[0]))

@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
-from attnx.tasks.contract import DecodedOutput, SequenceData, SequenceTask, check_parts, training_tags
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput, check_parts, training_tags
 
 ERROR_RATES = ("symbol_error_rate", "sequence_error_rate")
 NUMBER_ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
@@ -153,7 +153,7 @@ class AnySequence(SequenceTask):
             builders = {SCALED: partial(registry.build, "metric", SCALED, **scales), **builders}
         return metrics_per_tag(builders, tags)
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of symbols or matrices."""
         references = [pair.references if pair.target is None else pair.target for pair in pairs]
         update_all(metrics, outputs, references, [pair.tag for pair in pairs])

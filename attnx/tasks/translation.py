@@ -35,7 +35,7 @@ from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import require
-from attnx.tasks.contract import DecodedOutput, SequenceData, TextTask, training_tags
+from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
 
@@ -243,7 +243,7 @@ class Translation(TextTask):
         scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[DecodedOutput], pairs: Sequence[Pair]) -> None:
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch, as texts."""
         texts = [self.detokenize(list(symbols)) for symbols in outputs]
         update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
