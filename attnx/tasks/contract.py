@@ -95,7 +95,7 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
 
 
 class SequenceTask(Protocol):
-    """The contract of a task, and what tasks of symbols share: ``load``, ``metrics`` and ``tokenize`` are not inherited.
+    """The contract of a task, and what tasks of symbols inherit: all but ``load``, ``metrics`` and ``tokenize``.
 
     Optional members: ``notes``, lines about the data after :meth:`load`. ``signatures(metrics)``, the exact definition
     of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
