@@ -269,7 +269,7 @@ def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
     [
         ("words", " \t", "is empty; there is nothing to read"),
         ("ids", "12 x", "'x' is not an id"),
-        ("features", "a.csv", "read_matrix"),
+        ("features", "a.csv", "reads matrices of numbers, not text"),
     ],
 )
 def test_what_cannot_be_asked(source: Any, text: str, said: str) -> None:

@@ -174,12 +174,12 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     answers = []
     for row in predicted:
         outputs[row["tag"]].append(reopened.task.detokenize(row["prediction"].split()))
-        (one,) = reopened.predict([reopened.task.target.detokenize(row["source"].split())], tag=row["tag"])
+        (one,) = reopened.predict([reopened.task.texts.target.detokenize(row["source"].split())], tag=row["tag"])
         assert " ".join(one.output) == row["prediction"]
         answers.append(one.log_probability)
     assert len(outputs["xa"]) == len(outputs["yb"]) > 3
     assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
-    sources = [reopened.task.target.detokenize(row["source"].split()) for row in predicted]
+    sources = [reopened.task.texts.target.detokenize(row["source"].split()) for row in predicted]
     for tag, written in outputs.items():
         references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]
         assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
