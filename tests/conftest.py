@@ -26,7 +26,7 @@ Choice = tuple[str, dict[str, Any]]
 Place = tuple[str, int]  # a factor and the number of a choice
 
 # Values worth a law of their own beside each value of a knob that is a choice.
-MORE: dict[tuple[str, str], list[dict[str, Any]]] = {
+EXTRA_KNOBS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "hidden_sizes": [19, 5]}],
     ("scope", "local"): [{"window": 0}],
     ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
@@ -42,8 +42,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for kind in KINDS:
         for argument, listed in ((f"each_{kind}", variants), (f"plain_{kind}", plain)):
             if argument in metafunc.fixturenames:
-                found = listed(kind)
-                metafunc.parametrize(argument, found, ids=[shown(choice) for choice in found])
+                names = listed(kind)
+                metafunc.parametrize(argument, names, ids=[shown(choice) for choice in names])
     if "combination" in metafunc.fixturenames:
         rows = combinations_of(metafunc.module)
         metafunc.parametrize("combination", rows, ids=["-".join(map(shown, row.values())) for row in rows])
@@ -66,12 +66,12 @@ def plain(kind: str) -> list[Choice]:
 
 def variants(kind: str) -> list[Choice]:
     """Every registered part of a kind: as it is, and with each other value of a knob that is a choice."""
-    found: list[Choice] = []
+    specs: list[Choice] = []
     for name in registry.names(kind):
         small = SMALL.get((kind, name), {})
-        others = [dict(one.knobs) for one in of_candidate(Candidate(kind, name))]
-        found += [(name, {**small, **knobs}) for knobs in [*others, *MORE.get((kind, name), [])]]
-    return found
+        alternatives = [dict(candidate.knobs) for candidate in of_candidate(Candidate(kind, name))]
+        specs += [(name, {**small, **knobs}) for knobs in [*alternatives, *EXTRA_KNOBS.get((kind, name), [])]]
+    return specs
 
 
 def shown(choice: Any) -> str:
@@ -90,7 +90,7 @@ def shown(choice: Any) -> str:
 def combinations_of(module: ModuleType) -> list[dict[str, Any]]:
     """The combinations of a module's FACTORS; one that says ``plain`` is every part of the kind it is named for."""
     factors = {name: plain(name) if values == "plain" else values for name, values in module.FACTORS.items()}
-    return pairwise(factors, getattr(module, "possible", lambda chosen: True))
+    return pairwise(factors, getattr(module, "possible", lambda choices: True))
 
 
 def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
@@ -101,25 +101,27 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
         possible: whether choices, of some of the factors or of all, can go together.
     """
 
-    def chosen(row: Sequence[Place]) -> dict[str, Any]:
+    def as_choices(row: Sequence[Place]) -> dict[str, Any]:
         numbers = dict(row)
         return {name: factors[name][numbers[name]] for name in factors if name in numbers}
 
     def completed(row: list[Place]) -> list[Place] | None:
         """The row with a choice of every factor that it lacks, first those that bring most together."""
-        taken = dict(row)
-        lacking = next((name for name in factors if name not in taken), None)
+        completed_row = dict(row)
+        lacking = next((name for name in factors if name not in completed_row), None)
         if lacking is None:
             return row
-        fitting = [place for place in places[lacking] if possible(chosen([*row, place]))]
+        fitting = [place for place in places[lacking] if possible(as_choices([*row, place]))]
         fitting.sort(key=lambda new: (-sum(frozenset((new, old)) in waiting for old in row), used[new]))
         return next(filter(None, (completed([*row, place]) for place in fitting)), None)
 
     places = {name: [(name, number) for number in range(len(values))] for name, values in factors.items()}
-    pairs = [pair for one, two in itertools.combinations(places.values(), 2) for pair in itertools.product(one, two)]
-    waiting = {frozenset(pair): pair for pair in pairs if possible(chosen(pair))}
+    pairs = [
+        pair for first, two in itertools.combinations(places.values(), 2) for pair in itertools.product(first, two)
+    ]
+    waiting = {frozenset(pair): pair for pair in pairs if possible(as_choices(pair))}
     used: Counter[Place] = Counter()
-    found = []
+    rows = []
     while waiting:
         pair = next(iter(waiting))
         row = completed(list(waiting.pop(pair)))
@@ -127,8 +129,8 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
             for met in itertools.combinations(row, 2):
                 waiting.pop(frozenset(met), None)
             used.update(row)
-            found.append(chosen(row))
-    return found
+            rows.append(as_choices(row))
+    return rows
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,8 +48,10 @@ sys.exit(pytest.main(sys.argv[len(names) + 2 :]))
 
 def blocks(page: Path, language: str) -> list[str]:
     """The fenced blocks of a page in a language, also those inside a list."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [text for _, text in found]
+    matches = re.findall(
+        rf"^( *)```{language}\n(.*?)^\1```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return [text for _, text in matches]
 
 
 def commands() -> Iterator[tuple[Path, list[str]]]:
@@ -66,8 +68,8 @@ def commands() -> Iterator[tuple[Path, list[str]]]:
 
 def plugins_of(page: Path) -> dict[str, str]:
     """The example plug-ins of a page, by file name."""
-    named = ((re.match(r"# plugins/(\w+\.py)\n", text), text) for text in blocks(page, "python"))
-    return {name[1]: text for name, text in named if name}
+    headed_blocks = ((re.match(r"# plugins/(\w+\.py)\n", text), text) for text in blocks(page, "python"))
+    return {name[1]: text for name, text in headed_blocks if name}
 
 
 @pytest.fixture
@@ -90,8 +92,8 @@ def test_the_readme_is_short() -> None:
 
 def test_the_readme_lists_the_parts() -> None:
     """Row by row the registry's own parts, with the formulas of their docstrings; plug-ins are not listed."""
-    known = catalog()
-    parts = [known.parts[kind, name] for kind in FOUR for name in known.names(kind)]
+    all_parts = catalog()
+    parts = [all_parts.parts[kind, name] for kind in FOUR for name in all_parts.names(kind)]
     expected = [
         f"| {part.kind} | {part.name} | `{part.doc_line('Formula').replace('|', chr(92) + '|')}` |"
         for part in parts
@@ -155,9 +157,9 @@ def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
 def test_the_example_plug_in_does_what_its_docstring_shows(file: Path, with_plugins: Path) -> None:
     assert catalog() is not None  # puts the folders in force
-    found = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
-    assert found.attempted > 0
-    assert found.failed == 0
+    result = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,9 +170,9 @@ def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     lines = [f"{first}{second}\t{first} {second}" for first, second in product(letters, letters)]
     Path("words.tsv").write_text("\n".join(lines), encoding="utf-8")
     block = next(text for text in blocks(README, "python") if "import attnx" in text)
-    held: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), held)
-    read, run = held["read"], held["run"]
+    namespace: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), namespace)
+    read, run = namespace["read"], namespace["run"]
     assert read.context.shape == (2, 5, 26)  # type: ignore[attr-defined]
     assert read.weights.shape == (2, 5, 7)  # type: ignore[attr-defined]
     assert (run.folder / "results.json").is_file()  # type: ignore[attr-defined]
@@ -216,14 +218,14 @@ def test_constraints_pin_what_the_project_asks_for() -> None:
     """Each direct dependency has one pin within its range, torch first and without a build; Ray's cannot have any."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {name: extra for name, extra in project["optional-dependencies"].items() if name != "ray"}
-    asked = [*project["dependencies"], *(one for extra in extras.values() for one in extra)]
-    found = pins()
-    assert next(iter(found)) == "torch"
-    assert all(re.fullmatch(r"[\w.]+", version) for version in found.values())
-    for requirement in map(Requirement, asked):
+    requirements = [*project["dependencies"], *(item for extra in extras.values() for item in extra)]
+    pinned = pins()
+    assert next(iter(pinned)) == "torch"
+    assert all(re.fullmatch(r"[\w.]+", version) for version in pinned.values())
+    for requirement in map(Requirement, requirements):
         if requirement.name == "attnx":  # an extra that holds another
             continue
-        assert found[canonicalize_name(requirement.name)] in requirement.specifier
+        assert pinned[canonicalize_name(requirement.name)] in requirement.specifier
 
 
 def test_the_pythons_that_are_offered_are_those_that_were_tested() -> None:
@@ -276,16 +278,16 @@ def test_every_experiment_says_where_it_was_measured() -> None:
         page.read_text("utf-8").partition("## Longer experiments")[2],
         re.MULTILINE,
     )
-    told = {name: said for names, said in rows for name in re.findall(r"`(\w+)`", names)}
-    assert sorted(told) == sorted(file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml"))
-    for name, said in told.items():
-        if link := re.search(r"\]\((\w+\.md)#", said):
+    figures = {name: figure for names, figure in rows for name in re.findall(r"`(\w+)`", names)}
+    assert sorted(figures) == sorted(file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml"))
+    for name, figure in figures.items():
+        if link := re.search(r"\]\((\w+\.md)#", figure):
             assert re.search(rf"experiment={name}\b|\| `{name}", (page.parent / link[1]).read_text("utf-8")), name
         else:
-            assert said == "no" or "below" in said
-    for name in (name for name, said in told.items() if said == "no"):
-        for other in (ROOT / "docs").glob("*.md"):
-            assert not re.search(rf"experiment={name}`?,? (seed|ended|is at)", other.read_text("utf-8")), other
+            assert figure == "no" or "below" in figure
+    for name in (name for name, figure in figures.items() if figure == "no"):
+        for document in (ROOT / "docs").glob("*.md"):
+            assert not re.search(rf"experiment={name}`?,? (seed|ended|is at)", document.read_text("utf-8")), document
 
 
 def test_headings_go_down_one_level_at_a_time() -> None:

@@ -30,13 +30,13 @@ every_part = pytest.mark.parametrize("info", PARTS, ids=lambda info: f"{info.kin
 
 def imported(file: Path) -> set[str]:
     """Every module that a file imports at any depth: at its top, in a function, or for type checkers."""
-    here = ["attnx", *file.relative_to(HOUSE).with_suffix("").parts]
+    parts_of_module = ["attnx", *file.relative_to(HOUSE).with_suffix("").parts]
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            parent = [*(here[: -node.level] if node.level else []), *([node.module] if node.module else [])]
+            parent = [*(parts_of_module[: -node.level] if node.level else []), *([node.module] if node.module else [])]
             names |= {".".join([*parent, alias.name]) for alias in node.names}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
             names |= {ast.unparse(node.args[0]).strip("f'\"")}

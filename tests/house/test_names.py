@@ -114,8 +114,8 @@ def test_a_registered_part_reads_its_parameters(file: Path) -> None:
     for name, function in registered:
         body = [node for statement in function.body for node in ast.walk(statement)]
         read = {node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-        unread = [parameter for parameter in parameters(function) if parameter not in read]
-        assert not unread, f"{file.relative_to(ROOT)}: {name} does not read {', '.join(unread)}"
+        unused = [parameter for parameter in parameters(function) if parameter not in read]
+        assert not unused, f"{file.relative_to(ROOT)}: {name} does not read {', '.join(unused)}"
 
 
 @pytest.mark.parametrize(

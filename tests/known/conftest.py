@@ -27,8 +27,12 @@ class _Made(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        given = {_storage(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
-        new = [tensor for tensor in tree_leaves(made) if isinstance(tensor, Tensor) and _storage(tensor) not in given]
+        input_storages = {_storage(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
+        new = [
+            tensor
+            for tensor in tree_leaves(made)
+            if isinstance(tensor, Tensor) and _storage(tensor) not in input_storages
+        ]
         self.sizes += [tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in new]
         return made
 
@@ -51,13 +55,13 @@ def made() -> Callable[[Callable[[], Any]], list[int]]:
 
 def _is_of_triton(name: str) -> bool:
     """Whether a module has to be imported again for Triton to do something else: all but Triton's own C++."""
-    ours = name == "attnx.accel.attention.additive.triton_kernels"
-    return ours or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
+    is_kernel_module = name == "attnx.accel.attention.additive.triton_kernels"
+    return is_kernel_module or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
 
 
 @contextlib.contextmanager
 def _triton(interprets: bool) -> Iterator[ModuleType]:
-    kept = {name: module for name, module in sys.modules.items() if _is_of_triton(name)}
+    triton_modules = {name: module for name, module in sys.modules.items() if _is_of_triton(name)}
 
     def forget() -> None:
         vars(additive).pop("triton_kernels", None)
@@ -71,7 +75,7 @@ def _triton(interprets: bool) -> Iterator[ModuleType]:
             yield importlib.import_module("attnx.accel.attention.additive.triton_kernels")
         finally:
             forget()
-            sys.modules.update(kept)
+            sys.modules.update(triton_modules)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,7 @@ def triton_that() -> Iterator[Callable[[str], ModuleType]]:
     with contextlib.ExitStack() as stack:
 
         @functools.cache
-        def found(what: str) -> ModuleType:
+        def import_triton(what: str) -> ModuleType:
             return stack.enter_context(_triton(interprets=what == "interprets"))
 
-        yield found
+        yield import_triton

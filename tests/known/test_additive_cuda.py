@@ -51,12 +51,12 @@ def test_scores_and_gradients(
     shapes = (rows, queries, width), (rows, positions, width), (width,)
     operands = [scale * torch.randn(shape, device=DEVICE) for shape in shapes]
     grad_scores = torch.randn(rows, queries, positions, device=DEVICE)
-    found = [additive_triton.scores(*operands), *additive_triton.gradients(*operands, grad_scores)]
+    actual = [additive_triton.scores(*operands), *additive_triton.gradients(*operands, grad_scores)]
     leaves = [operand.double().requires_grad_() for operand in operands]
     exact = by_definition(*leaves)
     expected = [exact.detach(), *torch.autograd.grad(exact, leaves, grad_scores.double())]
-    for one, right in zip(found, expected, strict=True):
-        assert (one - right).abs().max() < 3e-6 * right.abs().max()
+    for actual_value, right in zip(actual, expected, strict=True):
+        assert (actual_value - right).abs().max() < 3e-6 * right.abs().max()
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ def test_scores_and_gradients(
 )
 def test_every_number(additive_triton: Any, a: float, b: float, tanh: float) -> None:
     queries, keys = torch.tensor([[[a]]], device=DEVICE), torch.tensor([[[b]]], device=DEVICE)
-    found = additive_triton.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
-    torch.testing.assert_close(found.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
+    result = additive_triton.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
+    torch.testing.assert_close(result.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
 
 
 def test_as_a_part_of_autograd(additive_triton: Any) -> None:
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
-    found, expected = (
+    actual, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
         for scores in (score(additive_triton.BACKEND, *operands), by_definition(*operands))
     )
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for actual_value, expected_value in zip(actual, expected, strict=True):
+        torch.testing.assert_close(actual_value, expected_value, rtol=1e-4, atol=1e-5)
 
 
 def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +98,11 @@ def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     attention.kernels = (kernel,)
     queries, states = torch.randn(2, 3, 5, device=DEVICE), torch.randn(2, 7, 11, device=DEVICE)
     present = torch.arange(7, device=DEVICE) < torch.tensor([[7], [4]], device=DEVICE)
-    found, expected = (
-        torch.autograd.grad(one(queries, one.make_memory(states, present)).context.pow(2).sum(), list(one.parameters()))
-        for one in (attention.to(DEVICE), definition.to(DEVICE))
+    actual, expected = (
+        torch.autograd.grad(
+            item(queries, item.make_memory(states, present)).context.pow(2).sum(), list(item.parameters())
+        )
+        for item in (attention.to(DEVICE), definition.to(DEVICE))
     )
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for actual_value, expected_value in zip(actual, expected, strict=True):
+        torch.testing.assert_close(actual_value, expected_value, rtol=1e-4, atol=1e-5)

@@ -40,19 +40,19 @@ def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ v
 
 
-def outcome(score: Callable[..., Tensor], of_scores: Tensor, *operands: Tensor) -> list[Tensor]:
+def outcome(score: Callable[..., Tensor], grad_scores: Tensor, *operands: Tensor) -> list[Tensor]:
     """Scores and the gradients of queries, keys and v, computed in the operands' type."""
     leaves = [operand.detach().requires_grad_() for operand in operands]
     scores = score(*leaves)
-    return [scores.detach(), *torch.autograd.grad(scores, leaves, of_scores.to(scores.dtype))]
+    return [scores.detach(), *torch.autograd.grad(scores, leaves, grad_scores.to(scores.dtype))]
 
 
 def drawn(rows: int, queries: int, positions: int, width: int, scale: float = 1.0) -> tuple[Tensor, ...]:
     """Of the scores' gradients, queries, keys and v."""
     generator = torch.Generator().manual_seed(0)
     shapes = (rows, queries, positions), (rows, queries, width), (rows, positions, width), (width,)
-    of_scores, a, b, v = (torch.randn(shape, generator=generator) for shape in shapes)
-    return of_scores, scale * a, scale * b, v
+    grad_scores, a, b, v = (torch.randn(shape, generator=generator) for shape in shapes)
+    return grad_scores, scale * a, scale * b, v
 
 
 # ---- numbers ----
@@ -99,46 +99,46 @@ def test_scores(a: float, b: float, tanh: float, count: int) -> None:
 def test_gradients(count: int, far: float) -> None:
     """tanh(ln 2) = 3/5, whose derivative is 16/25; also where it is made of two numbers that nearly cancel."""
     queries, keys = torch.full((1, count, 1), math.log(2) + far), torch.full((1, 7, 1), -far)
-    at = (queries[0, 0, 0] + keys[0, 0, 0]).item()  # ln 2, to the digits that are left of it
-    _, of_queries, of_keys, of_v = outcome(
+    total = (queries[0, 0, 0] + keys[0, 0, 0]).item()  # ln 2, to the digits that are left of it
+    _, grad_queries, grad_keys, grad_v = outcome(
         by_kernel, torch.full((1, count, 7), 0.5), queries, keys, torch.tensor([10.0])
     )
-    slope = 0.5 * 10 * (1 - math.tanh(at) ** 2)
-    torch.testing.assert_close(of_queries, torch.full((1, count, 1), 7 * slope))
-    torch.testing.assert_close(of_keys, torch.full((1, 7, 1), count * slope))
-    torch.testing.assert_close(of_v, torch.tensor([0.5 * 7 * count * math.tanh(at)]))
+    slope = 0.5 * 10 * (1 - math.tanh(total) ** 2)
+    torch.testing.assert_close(grad_queries, torch.full((1, count, 1), 7 * slope))
+    torch.testing.assert_close(grad_keys, torch.full((1, 7, 1), count * slope))
+    torch.testing.assert_close(grad_v, torch.tensor([0.5 * 7 * count * math.tanh(total)]))
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1e4])
 @pytest.mark.parametrize("sizes", [(2, 1, 5, 7), (3, 17, 19, 23), (2, 37, 131, 97), (31, 5, 67, 16)])
 def test_error(sizes: tuple[int, int, int, int], scale: float) -> None:
     """Against float64, some units of float32's last place of the largest number there is, at every scale of inputs."""
-    of_scores, *operands = drawn(*sizes, scale)
-    found = outcome(by_kernel, of_scores, *operands)
-    expected = outcome(by_definition, of_scores, *(operand.double() for operand in operands))
-    for one, exact in zip(found, expected, strict=True):
-        assert (one - exact).abs().max() < 2e-6 * exact.abs().max() + 1e-30
+    grad_scores, *operands = drawn(*sizes, scale)
+    actual = outcome(by_kernel, grad_scores, *operands)
+    expected = outcome(by_definition, grad_scores, *(operand.double() for operand in operands))
+    for actual_value, exact in zip(actual, expected, strict=True):
+        assert (actual_value - exact).abs().max() < 2e-6 * exact.abs().max() + 1e-30
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: float) -> None:
-    of_scores, queries, keys, v = drawn(2, count, 11, 19)
+    grad_scores, queries, keys, v = drawn(2, count, 11, 19)
     queries[1, 0, 5] = keys[0, 3, 7] = bad
-    found, expected = (outcome(score, of_scores, queries, keys, v) for score in (by_kernel, by_definition))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, equal_nan=True, rtol=1e-4, atol=1e-4)
+    actual, expected = (outcome(score, grad_scores, queries, keys, v) for score in (by_kernel, by_definition))
+    for actual_value, expected_value in zip(actual, expected, strict=True):
+        torch.testing.assert_close(actual_value, expected_value, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
 def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
-    of_scores, *operands = drawn(3, 67, 131, 83)
-    first = outcome(by_kernel, of_scores, *operands)
+    grad_scores, *operands = drawn(3, 67, 131, 83)
+    first = outcome(by_kernel, grad_scores, *operands)
     try:
         for threads in (1, 2, 3, 2, 1):
             torch.set_num_threads(threads)
-            again = outcome(by_kernel, of_scores, *operands)
-            assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+            again = outcome(by_kernel, grad_scores, *operands)
+            assert all(torch.equal(before_value, second) for before_value, second in zip(first, again, strict=True))
     finally:
         torch.set_num_threads(1)
 
@@ -161,14 +161,14 @@ def test_rows_wherever_they_lie() -> None:
 
 def test_second_derivatives() -> None:
     """Of a sum of squares of the gradients, as the definition has them."""
-    of_scores, *operands = drawn(2, 5, 7, 11)
-    found = []
+    grad_scores, *operands = drawn(2, 5, 7, 11)
+    result = []
     for score in (by_kernel, by_definition):
         leaves = [operand.detach().requires_grad_() for operand in operands]
-        first = torch.autograd.grad(score(*leaves), leaves, of_scores, create_graph=True)
-        found.append(torch.autograd.grad(sum(one.pow(2).sum() for one in first), leaves))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        first = torch.autograd.grad(score(*leaves), leaves, grad_scores, create_graph=True)
+        result.append(torch.autograd.grad(sum(item.pow(2).sum() for item in first), leaves))
+    for first_item, second in zip(*result, strict=True):
+        torch.testing.assert_close(first_item, second, rtol=1e-4, atol=1e-4)
 
 
 @pytest.fixture
@@ -188,27 +188,27 @@ def test_narrow_types(both: tuple[Any, Any], dtype: torch.dtype) -> None:
     """Scores have the type of their operands; by autocast, its type."""
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     with torch.autocast("cpu", dtype=dtype):
-        found, expected = (read(attention, queries, states) for attention in both)
-    assert found.dtype == expected.dtype == dtype
-    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
-    found, expected = (read(attention.to(dtype), queries.to(dtype), states.to(dtype)) for attention in both)
-    assert found.dtype == expected.dtype == dtype
-    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+        actual, expected = (read(attention, queries, states) for attention in both)
+    assert actual.dtype == expected.dtype == dtype
+    torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.02)
+    actual, expected = (read(attention.to(dtype), queries.to(dtype), states.to(dtype)) for attention in both)
+    assert actual.dtype == expected.dtype == dtype
+    torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.02)
 
 
 def test_vectorized(both: tuple[Any, Any]) -> None:
     queries, states = torch.randn(3, 2, 7, 5), torch.randn(3, 2, 13, 11)
-    found, expected = (
-        torch.func.vmap(lambda *given, attention=attention: read(attention, *given))(queries, states)
+    actual, expected = (
+        torch.func.vmap(lambda *args, attention=attention: read(attention, *args))(queries, states)
         for attention in both
     )
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 def test_copied_and_pickled(both: tuple[Any, Any]) -> None:
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
-    for other in (copy.deepcopy(both[0]), pickle.loads(pickle.dumps(both[0]))):
-        assert torch.equal(read(other, queries, states), read(both[0], queries, states))
+    for copied in (copy.deepcopy(both[0]), pickle.loads(pickle.dumps(both[0]))):
+        assert torch.equal(read(copied, queries, states), read(both[0], queries, states))
 
 
 # ---- blocks ----
@@ -220,19 +220,19 @@ def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkey
     """Its steps, their masks and what is there for them, at the last block's shorter end too."""
     rows, queries, positions = 2, 41, 23
     attention: Any = accel.enable(build(query_size=5, memory_size=11, scope=scope))
-    asked, states = torch.randn(rows, queries, 5), torch.randn(rows, positions, 11)
+    query_states, states = torch.randn(rows, queries, 5), torch.randn(rows, positions, 11)
     pairs = {"not at all": None, "by pair": (rows, queries, positions), "by query": (queries, 1)}
     shape = pairs.get(narrowed, (positions,))
-    given = {
+    inputs = {
         "allowed": None if shape is None else torch.rand(shape) < 0.7,
         "steps": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
         "dropout_mask": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
     }
     memory = hide_future(attention.make_memory(states), torch.arange(queries) % positions)
-    whole = attention(asked, memory, **given).context
+    complete = attention(query_states, memory, **inputs).context
     monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 0)
     monkeypatch.setattr(blocks, "SCORES_PER_BLOCK", 1)
-    torch.testing.assert_close(attention(asked, memory, **given).context, whole)
+    torch.testing.assert_close(attention(query_states, memory, **inputs).context, complete)
 
 
 # ---- memory ----
@@ -252,10 +252,10 @@ def peak(work: Callable[[], Any]) -> int:
 
 def memory_of(attention: Any, queries: int, positions: int) -> int:
     """Of reading forwards and backwards, of 2 rows and 11 numbers a state."""
-    given = [torch.randn(2, size, 11, requires_grad=True) for size in (queries, positions)]
+    inputs = [torch.randn(2, size, 11, requires_grad=True) for size in (queries, positions)]
 
     def work() -> None:
-        read(attention, *given).sum().backward()
+        read(attention, *inputs).sum().backward()
 
     work()  # gradients of the parameters are there from now on
     return peak(work)
@@ -266,9 +266,9 @@ def test_memory_grows_with_the_scores() -> None:
     definition_itself = build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 64}))
     ways = accel.enable(copy.deepcopy(definition_itself)), definition_itself
     scores = 4 * 2 * 251 * 257
-    found, definition = (memory_of(attention, 251, 257) for attention in ways)
+    result, definition = (memory_of(attention, 251, 257) for attention in ways)
     assert definition > 64 * scores
-    assert found < 8 * scores
+    assert result < 8 * scores
 
 
 def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,9 +372,9 @@ def test_source_that_is_wrong(cache: Path, source: Path) -> None:
 def test_other_machines(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_build.os, "name", system[0])
     monkeypatch.setattr(c_build.platform, "machine", lambda: system[1])
-    found = loaded(source)
+    result = loaded(source)
     monkeypatch.undo()
-    assert found is None
+    assert result is None
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
@@ -417,11 +417,11 @@ def test_no_folder(place: str, source: Path, tmp_path: Path, monkeypatch: pytest
 def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(kernel_call, "_failures", {})
-    for found in (c_build.attempt, cpu._library):
-        found.cache_clear()
+    for cached_function in (c_build.attempt, cpu._library):
+        cached_function.cache_clear()
     yield
-    for found in (c_build.attempt, cpu._library):
-        found.cache_clear()
+    for cached_function in (c_build.attempt, cpu._library):
+        cached_function.cache_clear()
 
 
 @pytest.mark.usefixtures("without_compiler")
@@ -452,25 +452,25 @@ def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a run starts, for the parts that need it alone; loading it then compiles nothing."""
 
     def start(**config: Any) -> None:
-        before = set(threading.enumerate())
+        original = set(threading.enumerate())
         compile_ahead({"attention": {"name": "on"}, "scorer": {"name": "additive"}} | config)
-        for thread in set(threading.enumerate()) - before:
+        for thread in set(threading.enumerate()) - original:
             thread.join()
 
-    def found() -> list[str]:
+    def compiled_sources() -> list[str]:
         return sorted(library.name.rpartition("-")[0] for library in cache.iterdir())
 
     start(attention={"name": "none"})
-    assert not found()
+    assert not compiled_sources()
     start(accel="off")
-    assert not found()
+    assert not compiled_sources()
     start(scorer={"name": "dot"})
-    assert found() == ["softmax_cpu"]
+    assert compiled_sources() == ["softmax_cpu"]
     start()
-    assert found() == ["additive", "softmax_cpu"]
+    assert compiled_sources() == ["additive", "softmax_cpu"]
     monkeypatch.setattr(c_build, "_compiled", None)  # calling it would fail
     assert loaded(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
-    assert found() == ["additive", "softmax_cpu"]
+    assert compiled_sources() == ["additive", "softmax_cpu"]
 
 
 @pytest.mark.usefixtures("without_compiler")

@@ -27,8 +27,8 @@ from attnx.runs.layout import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 END = "</s>"
 
 
-def example(weights: Any, read: str, wrote: list[str], **others: Any) -> Alignment:
-    return Alignment(np.array(weights, np.float32), (*read,), (*wrote,), **{"reference": (*wrote,), **others})
+def example(weights: Any, read: str, wrote: list[str], **fields: Any) -> Alignment:
+    return Alignment(np.array(weights, np.float32), (*read,), (*wrote,), **{"reference": (*wrote,), **fields})
 
 
 def test_entropy_is_in_bits() -> None:
@@ -67,19 +67,19 @@ def test_counted_over_examples() -> None:
     """Positions got 1, 0.1, 2.1 of three steps and 1 of one; entropies 0, 0.469, 0, 0."""
     first = example([[1, 0, 0], [0, 0.1, 0.9], [0, 0, 1.2]], "cat", ["K", "AE", END])
     second = example([[1]], "a", ["A"])
-    found = statistics([first, second])
+    summary = statistics([first, second])
     tenth = -(0.1 * math.log2(0.1) + 0.9 * math.log2(0.9))
-    assert (found.examples, found.steps, found.positions) == (2, 4, 4)
-    assert found.entropy == pytest.approx(tenth / 4)
-    assert found.coverage == pytest.approx((1 + 0.1 + 2.1 + 1) / 4)
-    assert (found.hardly_read, found.read_again) == (1, 1)
-    assert (found.alignment_error_rate, found.gold_examples) == (None, 0)
+    assert (summary.examples, summary.steps, summary.positions) == (2, 4, 4)
+    assert summary.entropy == pytest.approx(tenth / 4)
+    assert summary.coverage == pytest.approx((1 + 0.1 + 2.1 + 1) / 4)
+    assert (summary.hardly_read, summary.read_again) == (1, 1)
+    assert (summary.alignment_error_rate, summary.gold_examples) == (None, 0)
 
 
 def test_own_states_count_as_read_but_are_no_source() -> None:
     """Two alike, of which one is a state of the decoder's own: one bit, and half of the only source position."""
-    found = statistics([example([[0.5, 0.5]], "aA", ["A"], num_decoder_states=1)])
-    assert (found.entropy, found.positions, found.coverage, found.hardly_read) == (1, 1, 0.5, 0)
+    summary = statistics([example([[0.5, 0.5]], "aA", ["A"], num_decoder_states=1)])
+    assert (summary.entropy, summary.positions, summary.coverage, summary.hardly_read) == (1, 1, 0.5, 0)
     alone = statistics([example([[1.0]], "A", ["A"], num_decoder_states=1)])
     assert (alone.positions, alone.coverage, alone.diagonality) == (0, None, None)
 
@@ -112,9 +112,9 @@ def test_the_error_rate_is_that_of_och_and_ney() -> None:
 def test_a_symbol_links_to_what_it_read_most() -> None:
     """The second read itself most, the third nothing, and the end is no symbol."""
     weights = [[0.2, 0.5, 0.3, 0, 0, 0], [0, 0.3, 0, 0.7, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
-    one = example(weights, "catKAO", ["K", "A", "O", END], num_decoder_states=3)
-    assert predicted_links(one, one.weights) == {(1, 0)}
-    counted = agreement([(one, one.weights, GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
+    single = example(weights, "catKAO", ["K", "A", "O", END], num_decoder_states=3)
+    assert predicted_links(single, single.weights) == {(1, 0)}
+    counted = agreement([(single, single.weights, GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
     assert counted == Agreement(predicted=1, sure=1, predicted_sure=0, predicted_possible=1)
 
 
@@ -127,8 +127,8 @@ def folder(tmp_path: Path) -> Path:
     lines = ["source\tprediction\treferences\tedits", "a b\tA B\tX | A B\t0", "d e\tD F\tD E\t1", "g\tG\tG\t0"]
     (folder / PREDICTIONS).write_text("\n".join(lines) + "\n")
     cross = np.array([[0, 1], [0.75, 0.25], [0, 1]], np.float32)
-    kept = {"000": ("ab", "AB", "AB"), "001": ("de", "DF", "DE")}
-    for name, (source, output, reference) in kept.items():
+    examples = {"000": ("ab", "AB", "AB"), "001": ("de", "DF", "DE")}
+    for name, (source, output, reference) in examples.items():
         arrays = {"source": [*source], "output": [*output, END], "reference": [*reference]}
         np.savez(folder / ALIGNMENTS / f"{name}.npz", weights=cross, heads=np.stack([cross, cross[::-1]]), **arrays)
     np.savez(folder / ALIGNMENTS / "000-2.npz", weights=np.eye(1, 2), source=["a", "b"], output=["A"], reference=["A"])
@@ -136,22 +136,22 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_counted_by_its_best_hypotheses_and_by_head(folder: Path) -> None:
-    found = run_statistics(folder)
-    assert [(name, one.examples, one.steps) for name, one in found.items()] == [
+    summary = run_statistics(folder)
+    assert [(name, result.examples, result.steps) for name, result in summary.items()] == [
         ("", 2, 6),
         ("head 1", 2, 6),
         ("head 2", 2, 6),
     ]
-    assert found["head 1"].entropy == found["head 2"].entropy == found[""].entropy
+    assert summary["head 1"].entropy == summary["head 2"].entropy == summary[""].entropy
 
 
 def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp_path: Path) -> None:
     """Of the first word the links are 1-0 and 0-1: one sure, none beside; the second word is wrong and not counted."""
     gold = tmp_path / "gold"
     gold.write_text("1-0 1-1\n0-0\n0-0\n")
-    found = run_statistics(folder, gold)[""]
-    assert found.gold_examples == 1
-    assert found.alignment_error_rate == pytest.approx(1 - (1 + 1) / (2 + 2))
+    summary = run_statistics(folder, gold)[""]
+    assert summary.gold_examples == 1
+    assert summary.alignment_error_rate == pytest.approx(1 - (1 + 1) / (2 + 2))
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_a_gold_file_of_another_test_is_refused(gold: str, message: str, folder:
 def test_the_command_shows_and_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "gold").write_text("1-0 1-1\n0-0\n0-0\n")
     assert command(["stats", str(folder), "--gold", str(tmp_path / "gold")]) == 0
-    said = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["alignment", "error", "rate", "0.500", "0.500"] in [line[:5] for line in said]
-    held = json.loads((folder / STATISTICS).read_text())
-    assert (held["examples"], held["positions"], held["gold_examples"]) == (2, 4, 1)
-    assert set(held["heads"]) == {"head 1", "head 2"}
+    output = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["alignment", "error", "rate", "0.500", "0.500"] in [line[:5] for line in output]
+    saved = json.loads((folder / STATISTICS).read_text())
+    assert (saved["examples"], saved["positions"], saved["gold_examples"]) == (2, 4, 1)
+    assert set(saved["heads"]) == {"head 1", "head 2"}
     assert command(["stats", str(folder)]) == 0
     assert "alignment error" not in capsys.readouterr().out
 
@@ -198,8 +198,8 @@ def test_any_number_of_alignments_can_be_counted_from_a_file(
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     assert len(read_lines(path)) == 2
     assert command(["stats", str(path)]) == 0
-    said = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
-    assert (said["examples"], said["entropy"]) == ("2", "1.000")
+    output = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
+    assert (output["examples"], output["entropy"]) == ("2", "1.000")
     assert list(tmp_path.iterdir()) == [path]
 
 

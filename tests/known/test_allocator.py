@@ -26,24 +26,24 @@ BLOCKS, PAGES = 20, 16 * 2**20 // 4096
 
 def faults(**environment: str) -> tuple[str, int]:
     """Whether freed memory is kept, and the page faults of touching twenty blocks one after another."""
-    given = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run(
-        [sys.executable, "-c", FAULTS], env={**given, **environment}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", FAULTS], env={**environ, **environment}, capture_output=True, text=True, check=True
     )
-    kept, count = done.stdout.split()
-    return kept, int(count)
+    retained, count = done.stdout.split()
+    return retained, int(count)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
 def test_pages_are_touched_once() -> None:
-    kept, count = faults()
-    assert kept == "True"
+    retained, count = faults()
+    assert retained == "True"
     assert count < PAGES
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
 def test_who_set_a_threshold_has_chosen() -> None:
     """Blocks that are mapped one by one are cleared one by one."""
-    kept, count = faults(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
-    assert kept == "False"
+    retained, count = faults(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
+    assert retained == "False"
     assert count > BLOCKS

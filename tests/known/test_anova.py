@@ -15,7 +15,7 @@ from attnx.reports.stats.multiple_comparisons import pool_variance
 
 def grid(values: dict[tuple[int, ...], list[float]], *sizes: int) -> Analysis:
     """Analyze runs by the levels of their factors."""
-    runs = [(levels, value) for levels, held in values.items() for value in held]
+    runs = [(levels, value) for levels, group in values.items() for value in group]
     columns = [np.array([levels[factor] for levels, _ in runs]) for factor in range(len(sizes))]
     return analyze(columns, sizes, np.array([value for _, value in runs]), pool_variance(list(values.values())))
 
@@ -26,13 +26,13 @@ def test_a_full_grid_by_hand() -> None:
     Rows differ by 6: eight times 3^2. Columns by 4: eight times 2^2. Cells by (11 - 13 - 15 + 21) / 4 = 1 besides.
     """
     cells = {(0, 0): 11, (0, 1): 13, (1, 0): 15, (1, 1): 21}
-    found = grid({levels: [cell - 1.0, cell + 1.0] for levels, cell in cells.items()}, 2, 2)
-    rows, columns = found.main
+    result = grid({levels: [cell - 1.0, cell + 1.0] for levels, cell in cells.items()}, 2, 2)
+    rows, columns = result.main
     assert rows is not None
     assert columns is not None
     assert (rows.f, rows.degrees, rows.error_degrees) == (pytest.approx(72 / 2), 1, 4)
     assert columns.f == pytest.approx(32 / 2)
-    interaction, largest = found.interactions[0, 1]
+    interaction, largest = result.interactions[0, 1]
     assert interaction.f == pytest.approx(8 / 2)
     # Its root is Student's t of 4 degrees: 2 or more with the chance 1 - sin a (1 + cos^2 a / 2), tan a = 1.
     assert interaction.p == pytest.approx(1 - math.sqrt(1 / 2) * 5 / 4)
@@ -41,7 +41,7 @@ def test_a_full_grid_by_hand() -> None:
     assert largest is not None
     assert abs(largest.mean) == pytest.approx(1)
     assert largest.high - largest.mean == pytest.approx(4.3147 * math.sqrt(2 / 8), rel=1e-4)
-    best, worst = found.levels[0]
+    best, worst = result.levels[0]
     assert best.difference is None
     assert worst.difference is not None
     assert worst.difference.difference == pytest.approx(6)
@@ -52,13 +52,13 @@ def test_one_factor_is_as_scipy_has_it() -> None:
     """Groups of unequal sizes; the distances of levels are Tukey's and Kramer's."""
     random = np.random.default_rng(0)
     groups = [(mean + random.normal(size=size)).tolist() for mean, size in ((0.0, 3), (1.0, 5), (2.5, 2))]
-    found = grid({(level,): group for level, group in enumerate(groups)}, 3)
+    actual = grid({(level,): group for level, group in enumerate(groups)}, 3)
     expected = stats.f_oneway(*groups)
-    assert found.main[0] is not None
-    assert (found.main[0].f, found.main[0].p) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    assert actual.main[0] is not None
+    assert (actual.main[0].f, actual.main[0].p) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
     pairs = stats.tukey_hsd(*groups)
     best = int(np.argmin([np.mean(group) for group in groups]))
-    for level, mean in enumerate(found.levels[0]):
+    for level, mean in enumerate(actual.levels[0]):
         assert mean.mean == pytest.approx(np.mean(groups[level]))
         if level != best:
             assert mean.difference is not None
@@ -69,9 +69,9 @@ def test_one_factor_is_as_scipy_has_it() -> None:
 
 def test_a_cell_that_failed_costs_what_only_it_could_tell() -> None:
     """Three cells of four: nobody knows whether rows and columns depend on each other; each alone is a contrast."""
-    found = grid({(0, 0): [9.0, 11.0], (0, 1): [12.0, 14.0], (1, 0): [19.0, 21.0]}, 2, 2)
-    assert found.interactions == {}
-    rows, columns = found.main
+    result = grid({(0, 0): [9.0, 11.0], (0, 1): [12.0, 14.0], (1, 0): [19.0, 21.0]}, 2, 2)
+    assert result.interactions == {}
+    rows, columns = result.main
     assert rows is not None
     assert columns is not None
     # Cells of two with a variance of 2: a difference of two cells has 2, so F is its square over 2, with 3 degrees.
@@ -83,20 +83,20 @@ def test_with_a_seed_each_the_error_is_what_is_left() -> None:
     """Rows 0 and 4, columns 0, 1 and 5, and ± 1 that fits neither: squares of 6, with 2 degrees of freedom."""
     odd = {(0, 0): 1, (0, 1): -1, (0, 2): 0, (1, 0): -1, (1, 1): 1, (1, 2): 0}
     values = {(a, b): [4.0 * a + (0, 1, 5)[b] + odd[a, b]] for a, b in product(range(2), range(3))}
-    found = grid(values, 2, 3)
-    rows, columns = found.main
+    result = grid(values, 2, 3)
+    rows, columns = result.main
     assert rows is not None
     assert columns is not None
     assert (rows.f, rows.error_degrees) == (pytest.approx(6 * 2**2 / (4 / 2)), 2)
     assert (columns.degrees, columns.error_degrees) == (2, 2)
-    assert found.interactions == {}  # there is nothing left to tell it by
+    assert result.interactions == {}  # there is nothing left to tell it by
 
 
 def test_nothing_is_told_where_nothing_is_left() -> None:
-    found = grid({(0,): [1.0], (1,): [2.0]}, 2)
-    assert found.main == [None]
-    assert [level.mean for level in found.levels[0]] == pytest.approx([1, 2])
-    assert [(level.low, level.difference) for level in found.levels[0]] == [(None, None), (None, None)]
+    result = grid({(0,): [1.0], (1,): [2.0]}, 2)
+    assert result.main == [None]
+    assert [level.mean for level in result.levels[0]] == pytest.approx([1, 2])
+    assert [(level.low, level.difference) for level in result.levels[0]] == [(None, None), (None, None)]
 
 
 def test_five_percent_of_factors_that_do_nothing_are_called_sure() -> None:
@@ -104,7 +104,7 @@ def test_five_percent_of_factors_that_do_nothing_are_called_sure() -> None:
     random, sure = np.random.default_rng(0), np.zeros(3)
     cells = [cell for cell in product(range(2), range(3)) if cell != (1, 2)]
     for _ in range(200):
-        found = grid({cell: random.normal(size=2).tolist() for cell in cells}, 2, 3)
-        tests = [*found.main, found.interactions[0, 1].test]
+        result = grid({cell: random.normal(size=2).tolist() for cell in cells}, 2, 3)
+        tests = [*result.main, result.interactions[0, 1].test]
         sure += [test is not None and test.p < 0.05 for test in tests]
     assert (abs(sure / 200 - 0.05) < 3.5 * math.sqrt(0.05 * 0.95 / 200)).all()

@@ -20,7 +20,7 @@ def attention(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("value", "message"),
     [
         (
             (torch.zeros(7, 26),),
@@ -38,13 +38,13 @@ def attention(request: pytest.FixtureRequest) -> Any:
         ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
     ],
 )
-def test_what_cannot_be_remembered(attention: Any, given: tuple[Any, ...], told: str) -> None:
-    with pytest.raises(UserError, match=f"^make_memory: {told}"):
-        attention.make_memory(*given)
+def test_what_cannot_be_remembered(attention: Any, value: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(UserError, match=f"^make_memory: {message}"):
+        attention.make_memory(*value)
 
 
 @pytest.mark.parametrize(
-    ("queries", "told"),
+    ("queries", "message"),
     [
         (torch.zeros(5, 13), r"the queries are \(5, 13\).*; expected \(b, q, 13\); for one row, write queries\[None\]"),
         # As many as the memory has rows: torch would take each query for a row, and say nothing.
@@ -59,9 +59,9 @@ def test_what_cannot_be_remembered(attention: Any, given: tuple[Any, ...], told:
         ([1.0], r"the queries are a list"),
     ],
 )
-def test_what_cannot_be_asked(attention: Any, queries: Any, told: str) -> None:
+def test_what_cannot_be_asked(attention: Any, queries: Any, message: str) -> None:
     memory = attention.make_memory(STATES)
-    with pytest.raises(UserError, match=f"^attention: {told}"):
+    with pytest.raises(UserError, match=f"^attention: {message}"):
         attention(queries, memory)
 
 
@@ -84,7 +84,7 @@ def test_one_row_may_serve_many(attention: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("options", "message"),
     [
         ({"query_size": 0}, "query_size=0: expected a whole number, 1 or more"),
         ({"memory_size": "3"}, "memory_size='3': expected a whole number"),
@@ -94,6 +94,6 @@ def test_one_row_may_serve_many(attention: Any) -> None:
         ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with knobs"),
     ],
 )
-def test_what_cannot_be_built(asked: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        build(**{"query_size": 3, "memory_size": 3, **asked})
+def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        build(**{"query_size": 3, "memory_size": 3, **options})

@@ -29,13 +29,13 @@ def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
         }
         paths.append(tmp_path / f"{number}.ckpt")
         torch.save({"state_dict": state}, paths[-1])
-    found = average_weights(map(read_weights, paths))
-    assert found.keys() == {"w", "half", "seen"}
-    assert found["w"].tolist() == [[3.0] * 3] * 2
-    assert found["w"].dtype == torch.float32
-    assert found["half"].tolist() == [3.0] * 5
-    assert found["half"].dtype == torch.float16
-    assert found["seen"].item() == 9
+    result = average_weights(map(read_weights, paths))
+    assert result.keys() == {"w", "half", "seen"}
+    assert result["w"].tolist() == [[3.0] * 3] * 2
+    assert result["w"].dtype == torch.float32
+    assert result["half"].tolist() == [3.0] * 5
+    assert result["half"].dtype == torch.float16
+    assert result["seen"].item() == 9
 
 
 def test_the_mean_is_exact_where_float32_would_not_be() -> None:
@@ -55,13 +55,13 @@ def test_unlike_models_are_refused() -> None:
 
 def saved(step: int, path: Path) -> None:
     """As the trainer does: the old file stays what it is where it has another name."""
-    with atomic_write(path) as beside:
-        beside.write_text(str(step), encoding="utf-8")
+    with atomic_write(path) as file:
+        file.write_text(str(step), encoding="utf-8")
 
 
-def validated(keep: CheckpointManager, found: list[float]) -> None:
+def validated(keep: CheckpointManager, losses: list[float]) -> None:
     """Validate with these results; what is saved is the number of the validation."""
-    for step, value in enumerate(found):
+    for step, value in enumerate(losses):
         trainer: Any = SimpleNamespace(
             global_step=step,
             is_global_zero=True,

@@ -73,7 +73,7 @@ def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("Mary moved.", "expected a number, a space and a sentence, found 'Mary moved.'"),
         ("5 Mary moved.", "is numbered 5, expected 4 (or 1, a new story)"),
@@ -87,13 +87,13 @@ def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
         ("4 Where is Mary?\thome\t7", "its support '7' is not an earlier statement"),
     ],
 )
-def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, said: str) -> None:
+def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, message: str) -> None:
     """Line 3 of the story is a question, and no statement."""
     path = written(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
     with pytest.raises(UserError) as refused:
         read_babi(path)
     assert str(refused.value).startswith(f"{path}:4: ")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_byte_that_is_no_text_is_told_with_its_place(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_the_last_sentences_are_read(tmp_path: Path) -> None:
     lines = [f"{number} Number {number}." for number in range(1, 200)]
     for task in (1, 3):
         written(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")
-    told = Babi(str(tmp_path), [1, 3])
-    assert [len(told.train(tag)[0].sentences) for tag in told.tags] == [70, 130]
+    babi = Babi(str(tmp_path), [1, 3])
+    assert [len(babi.train(tag)[0].sentences) for tag in babi.tags] == [70, 130]
     assert Babi(str(tmp_path), [1], 2).train("qa1")[0].sentences == (("number", "198"), ("number", "199"))
 
 
@@ -162,7 +162,7 @@ def test_tasks_together_have_tags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "said"),
+    ("knobs", "message"),
     [
         ({"statements": 7}, "task.statements=7 is for task.data=world_model"),
         ({"stories": 7}, "task.stories=7 is for task.data=world_model"),
@@ -172,8 +172,8 @@ def test_tasks_together_have_tags(tmp_path: Path) -> None:
         ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is one task"),
     ],
 )
-def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         Qa(**knobs)  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ def dataset(every_reference: bool) -> PairDataset:
     return PairDataset.from_pairs(PAIRS, LETTERS, PHONES, every_reference)
 
 
-def of_lengths(lengths: list[tuple[int, int]], tags: list[int] | None = None) -> PairDataset:
+def dataset_with_lengths(lengths: list[tuple[int, int]], tags: list[int] | None = None) -> PairDataset:
     """Rows of these source and target lengths."""
     sources, targets = (Ragged.of([[4] * length for length in side]) for side in zip(*lengths, strict=True))
     return PairDataset(sources, targets, tags=None if tags is None else np.array(tags))
@@ -39,7 +39,7 @@ def of_lengths(lengths: list[tuple[int, int]], tags: list[int] | None = None) ->
 
 def alike(count: int) -> PairDataset:
     """Rows of one symbol on either side."""
-    return of_lengths([(1, 1)] * count)
+    return dataset_with_lengths([(1, 1)] * count)
 
 
 def test_a_row_for_every_reference() -> None:
@@ -140,19 +140,19 @@ def test_sorted_batches() -> None:
 
 def test_a_pool_of_everything_sorts_everything() -> None:
     """With one pool the batches are the sorted ones, in any order; the longer sides are 7, 5, 3, 11, 5."""
-    rows = of_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
+    rows = dataset_with_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
     assert sorted(BucketBatches(rows, size=2, pool=3)) == [[2, 1], [3], [4, 0]]
 
 
 def test_unshuffled_pools_are_sorted_one_by_one() -> None:
     """Two pools of two batches of two; the last of three rows."""
-    rows = of_lengths([(length, 1) for length in (7, 3, 11, 5, 3, 13, 2)])
+    rows = dataset_with_lengths([(length, 1) for length in (7, 3, 11, 5, 3, 13, 2)])
     assert list(BucketBatches(rows, size=2, pool=2, shuffle=False)) == [[1, 3], [0, 2], [6, 4], [5]]
 
 
 def test_chance_decides_both_the_pools_and_the_order_of_batches() -> None:
     """Of 202 rows, sorted already: one pool keeps all neighbors together, small pools do not."""
-    rows = of_lengths([(length, length + 1) for length in range(1, 203)])
+    rows = dataset_with_lengths([(length, length + 1) for length in range(1, 203)])
     neighbors = [[row, row + 1] for row in range(0, 202, 2)]
     one_pool = list(BucketBatches(rows, size=2, pool=101))
     assert one_pool != neighbors
@@ -175,10 +175,10 @@ def test_epochs_and_seeds_differ(limit: dict[str, int]) -> None:
 
 def test_resuming_inside_an_epoch() -> None:
     """In the third of four pools: the rest of the epoch is what it would have been; the next epoch is whole again."""
-    rows = of_lengths([(length, 1) for length in range(1, 24)])
-    whole = BucketBatches(rows, size=3, seed=5, pool=2)
-    whole.set_epoch(2)
-    expected = list(whole)
+    rows = dataset_with_lengths([(length, 1) for length in range(1, 24)])
+    complete = BucketBatches(rows, size=3, seed=5, pool=2)
+    complete.set_epoch(2)
+    expected = list(complete)
     batches = BucketBatches(rows, size=3, seed=5, pool=2)
     batches.resume(epoch=2, start=5)
     batches.set_epoch(2)
@@ -194,11 +194,11 @@ class Watched(PairDataset):
     def __init__(self, count: int) -> None:
         ones = Ragged(np.full(count, 4), np.arange(count + 1))
         super().__init__(ones, ones)
-        self.asked: list[int] = []
+        self.counts: list[int] = []
 
     def lengths(self, rows: np.ndarray | None = None) -> np.ndarray:
         assert rows is not None, "all lengths at once"
-        self.asked.append(len(rows))
+        self.counts.append(len(rows))
         return super().lengths(rows)
 
 
@@ -207,12 +207,12 @@ def test_one_pool_at_a_time(start: int) -> None:
     """Neither an epoch of 10007 rows nor what is left of it looks at more than a pool of 5 batches of 3 at once."""
     rows = Watched(10007)
     batches = BucketBatches(rows, size=3, pool=5)
-    assert sum(map(len, batches)) == sum(rows.asked) == 10007
-    assert max(rows.asked) == 15
-    rows.asked.clear()
+    assert sum(map(len, batches)) == sum(rows.counts) == 10007
+    assert max(rows.counts) == 15
+    rows.counts.clear()
     batches.resume(epoch=1, start=start)
     next(iter(batches))
-    assert rows.asked == [15]
+    assert rows.counts == [15]
 
 
 def test_one_pool_at_a_time_by_tokens() -> None:
@@ -220,7 +220,7 @@ def test_one_pool_at_a_time_by_tokens() -> None:
     rows = Watched(10007)
     batches = BucketBatches(rows, tokens=6, pool=5)
     assert len(batches) == len(list(batches)) == 333 * 5 + 3  # 333 pools of 30 rows, one of 17
-    assert max(rows.asked[1:]) == 30
+    assert max(rows.counts[1:]) == 30
 
 
 @pytest.mark.parametrize("start", [-1, 9])
@@ -244,7 +244,7 @@ def test_a_running_epoch_is_not_disturbed() -> None:
 
 def test_batches_of_tokens() -> None:
     """Nine at most, padding counted: widths 2 3 3 | 3 | 5 | 11, which is too wide and alone."""
-    rows = of_lengths([(2, 3), (5, 1), (3, 3), (1, 2), (7, 11), (3, 2)])
+    rows = dataset_with_lengths([(2, 3), (5, 1), (3, 3), (1, 2), (7, 11), (3, 2)])
     batches = BucketBatches(rows, tokens=9, shuffle=False)
     assert list(batches) == [[3, 0, 2], [5], [1], [4]]
     assert len(batches) == 4
@@ -252,7 +252,7 @@ def test_batches_of_tokens() -> None:
 
 def test_batches_of_tokens_change_from_epoch_to_epoch() -> None:
     """Other rows of the same length meet, in equal numbers: 30 rows of length 1, 20 of length 3, nine tokens."""
-    rows = of_lengths([(1, 1)] * 30 + [(3, 2)] * 20)
+    rows = dataset_with_lengths([(1, 1)] * 30 + [(3, 2)] * 20)
     batches = BucketBatches(rows, tokens=9)
     first = [sorted(batch) for batch in batches]
     batches.set_epoch(1)
@@ -265,7 +265,7 @@ def test_batches_of_tokens_change_from_epoch_to_epoch() -> None:
 @pytest.mark.parametrize("limit", [{"size": 7}, {"tokens": 7}])
 def test_temperature_flattens(limit: dict[str, int]) -> None:
     """Tags of 90 and 10 rows at temperature 2 are drawn 3 to 1, so 75 and 25 times."""
-    rows = of_lengths([(1, 1)] * 100, tags=[0] * 45 + [1] * 10 + [0] * 45)
+    rows = dataset_with_lengths([(1, 1)] * 100, tags=[0] * 45 + [1] * 10 + [0] * 45)
     batches = BucketBatches(rows, **limit, temperature=2.0)
     epochs = []
     for epoch in range(2):
@@ -280,7 +280,7 @@ def test_temperature_flattens(limit: dict[str, int]) -> None:
 
 def test_an_infinite_temperature_makes_all_tags_alike() -> None:
     """Three rows of one tag as often as 97 of another; a tag without rows has no share."""
-    rows = of_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
+    rows = dataset_with_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
     drawn = [row for batch in BucketBatches(rows, size=7, temperature=float("inf")) for row in batch]
     assert sum(row < 3 for row in drawn) == 50
     assert len(drawn) == 100
@@ -288,7 +288,7 @@ def test_an_infinite_temperature_makes_all_tags_alike() -> None:
 
 def test_pools_of_tokens_come_in_another_order() -> None:
     """13 rows of lengths 101 to 113, each too long for a batch with another and, with `pool` 1, a pool of its own."""
-    batches = BucketBatches(of_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
+    batches = BucketBatches(dataset_with_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
     first = list(batches)
     batches.set_epoch(1)
     assert sorted(batches) == sorted(first) == [[row] for row in range(13)]
@@ -297,7 +297,7 @@ def test_pools_of_tokens_come_in_another_order() -> None:
 
 def test_temperature_one_is_every_row_once() -> None:
     """With tags or without them: the same batches."""
-    tagged = of_lengths([(1, 1)] * 101, tags=[0] * 50 + [1] * 51)
+    tagged = dataset_with_lengths([(1, 1)] * 101, tags=[0] * 50 + [1] * 51)
     assert list(BucketBatches(tagged, size=7, temperature=1.0)) == list(BucketBatches(alike(101), size=7))
 
 
@@ -337,7 +337,7 @@ def test_in_a_loader(workers: int) -> None:
     data = dataset(True)
     batches = BucketBatches(data, size=3, shuffle=False)
     loader = DataLoader(data, batch_sampler=batches, collate_fn=collate, num_workers=workers)
-    found = list(loader)
-    assert all(isinstance(batch, Batch) for batch in found)
-    assert [batch.row_index.tolist() for batch in found] == [[2, 3, 0], [1]]
-    assert found[0].target.tolist() == [[5, 5, 2], [4, 3, 2], [4, 2, 0]]
+    result = list(loader)
+    assert all(isinstance(batch, Batch) for batch in result)
+    assert [batch.row_index.tolist() for batch in result] == [[2, 3, 0], [1]]
+    assert result[0].target.tolist() == [[5, 5, 2], [4, 3, 2], [4, 2, 0]]

@@ -34,7 +34,7 @@ class Tree(nn.Module):
     def __init__(self, *rows: Shares, weights: Sequence[float] = (0.5, 0.5)) -> None:
         super().__init__()
         self.rows, self.target, self.read = rows, Symbols(5), weights
-        self.asked: list[int] = []
+        self.num_calls: list[int] = []
 
     def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
         return torch.arange(len(source))[:, None]  # the row, and then what it wrote
@@ -42,11 +42,11 @@ class Tree(nn.Module):
     def decode_step(
         self, inputs: Tensor, state: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor, AttentionOutput]:
-        self.asked.append(len(inputs))
+        self.num_calls.append(len(inputs))
         state = torch.cat([state, inputs[:, None]], 1)
-        told = [(0.0, 0.0, *self.rows[row].get(tuple(written), (1, 0, 0))) for row, _, *written in state.tolist()]
+        log_probs = [(0.0, 0.0, *self.rows[row].get(tuple(written), (1, 0, 0))) for row, _, *written in state.tolist()]
         weights = torch.tensor(self.read).expand(len(state), 1, -1) if need_weights else None
-        return torch.tensor(told).log(), state, AttentionOutput(torch.zeros(len(state), 1, 1), weights)
+        return torch.tensor(log_probs).log(), state, AttentionOutput(torch.zeros(len(state), 1, 1), weights)
 
     def select_rows(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[rows]
@@ -54,9 +54,9 @@ class Tree(nn.Module):
     reorder_beams = select_rows
 
 
-def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **asked: Any) -> Any:
+def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **options: Any) -> Any:
     source = torch.full((rows, length), 7)
-    return searching(model, source, source > 0, **asked)
+    return searching(model, source, source > 0, **options)
 
 
 # Greedy takes A (0.5) and ends with 0.5 * 0.3 = 0.15; B (0.4) ends with 0.4 * 0.9 = 0.36.
@@ -82,16 +82,16 @@ def test_the_coverage_penalty_by_hand() -> None:
 def test_a_beam_finds_what_greedy_misses() -> None:
     """B EOS with 0.36; next are A A EOS, 0.5 * 0.38, A B EOS, 0.5 * 0.32, A EOS, 0.15, and the end at once, 0.1."""
     assert search(Greedy(), Tree(GARDEN)).written.tolist() == [[[A, A, EOS]]]
-    found = search(Beam(5, nbest=3), Tree(GARDEN))
-    assert found.written.tolist() == [[[B, EOS, PAD], [A, A, EOS], [A, B, EOS]]]
-    assert found.lengths.tolist() == [[2, 3, 3]]
-    assert found.log_probability.exp().tolist() == [pytest.approx([0.36, 0.19, 0.16])]
-    assert found.score.tolist() == found.log_probability.tolist()
+    decoded = search(Beam(5, nbest=3), Tree(GARDEN))
+    assert decoded.written.tolist() == [[[B, EOS, PAD], [A, A, EOS], [A, B, EOS]]]
+    assert decoded.lengths.tolist() == [[2, 3, 3]]
+    assert decoded.log_probability.exp().tolist() == [pytest.approx([0.36, 0.19, 0.16])]
+    assert decoded.score.tolist() == decoded.log_probability.tolist()
 
 
 def test_a_score_by_hand() -> None:
     """B EOS: ln 0.36 / (7 / 6)^2, and each position was read 2 * 1/4 and 2 * 3/4 in two steps: 0.3 ln 1/2."""
-    found = search(
+    decoded = search(
         Beam(5, length_penalty="gnmt", length_penalty_alpha=2.0, coverage_penalty=0.3),
         Tree(GARDEN, weights=(0.25, 0.75)),
     )
@@ -100,10 +100,10 @@ def test_a_score_by_hand() -> None:
         (A, A, EOS): math.log(0.19) / (8 / 6) ** 2 + 0.3 * math.log(3 / 4),
         (EOS,): math.log(0.1) + 0.3 * (math.log(1 / 4) + math.log(3 / 4)),
     }
-    best = max(by_hand, key=lambda one: by_hand[one])
-    assert [x for x in found.written[0, 0].tolist() if x] == list(best)
-    assert found.score.item() == pytest.approx(by_hand[best])
-    assert found.weights is None  # nobody asked
+    best = max(by_hand, key=lambda item: by_hand[item])
+    assert [x for x in decoded.written[0, 0].tolist() if x] == list(best)
+    assert decoded.score.item() == pytest.approx(by_hand[best])
+    assert decoded.weights is None  # nobody asked
 
 
 LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, A): (1, 0, 0)}
@@ -120,9 +120,9 @@ LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, 
 def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[int], steps: int) -> None:
     """The limit is 8 steps. It never goes on for nothing, and never stops too early."""
     model = Tree(LONG)
-    found = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
-    assert [x for x in found.written[0, 0].tolist() if x] == best
-    assert len(model.asked) == steps
+    decoded = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
+    assert [x for x in decoded.written[0, 0].tolist() if x] == best
+    assert len(model.num_calls) == steps
 
 
 class Noting(Tree):
@@ -131,9 +131,9 @@ class Noting(Tree):
     def decode_step(
         self, inputs: Tensor, state: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor, AttentionOutput]:
-        found = super().decode_step(inputs, state, need_weights)
-        self.noted = [*getattr(self, "noted", []), {tuple(written) for _, _, *written in found[1].tolist()}]
-        return found
+        result = super().decode_step(inputs, state, need_weights)
+        self.noted = [*getattr(self, "noted", []), {tuple(written) for _, _, *written in result[1].tolist()}]
+        return result
 
 
 def test_what_can_win_no_more_is_given_up() -> None:
@@ -149,12 +149,12 @@ def test_rows_that_are_done_are_not_asked_again() -> None:
     """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
     sure: Shares = {(): (1, 0, 0)}
     model = Tree(LONG, sure)
-    found = search(Beam(3, length_penalty="average"), model, rows=2)
-    assert found.lengths.tolist() == [[4], [1]]
-    assert model.asked == [2, 3, 3, 3]
+    decoded = search(Beam(3, length_penalty="average"), model, rows=2)
+    assert decoded.lengths.tolist() == [[4], [1]]
+    assert model.num_calls == [2, 3, 3, 3]
     model = Tree(LONG, sure, LONG)
     search(Greedy(min_length=1), model, rows=3)
-    assert model.asked == [3, 2, 2, 2]  # where nothing else is possible a row ends, whatever its length
+    assert model.num_calls == [3, 2, 2, 2]  # where nothing else is possible a row ends, whatever its length
 
 
 def test_each_row_has_its_own_limit() -> None:
@@ -165,9 +165,9 @@ def test_each_row_has_its_own_limit() -> None:
         Beam(2, max_length_ratio=1.0, max_length_extra=0, length_penalty="average"),
     ):
         forever: Shares = {(A,) * n: (0, 1, 0) for n in range(5)}
-        found = searching(Tree(forever, forever), source, source > 0)
-        assert found.written[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
-        assert found.lengths[:, 0].tolist() == [2, 3]
+        result = searching(Tree(forever, forever), source, source > 0)
+        assert result.written[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
+        assert result.lengths[:, 0].tolist() == [2, 3]
 
 
 def test_a_limit_by_hand() -> None:
@@ -181,30 +181,30 @@ def test_a_limit_by_hand() -> None:
 
 def test_an_ensemble_by_hand() -> None:
     """(0.6 + 0.2) / 2 for EOS, less than for A, (0.4 + 0.8) / 2; weights are averaged."""
-    one, other = Tree({(): (0.6, 0.4, 0)}, weights=(1, 0)), Tree({(): (0.2, 0.8, 0)}, weights=(0.5, 0.5))
-    found = search(Greedy(), Ensemble([one, other]), need_weights=True)
-    assert found.written.tolist() == [[[A, EOS]]]
-    assert found.log_probability.exp().item() == pytest.approx(0.6)
-    assert found.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
+    first, second = Tree({(): (0.6, 0.4, 0)}, weights=(1, 0)), Tree({(): (0.2, 0.8, 0)}, weights=(0.5, 0.5))
+    decoded = search(Greedy(), Ensemble([first, second]), need_weights=True)
+    assert decoded.written.tolist() == [[[A, EOS]]]
+    assert decoded.log_probability.exp().item() == pytest.approx(0.6)
+    assert decoded.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
 
 def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
     """Heads of two models have no order in common; what each model's read together can be averaged."""
     models = [built(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
     source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
-    asked = {"need_weights": True, "prefix": written}
-    own = [Greedy()(model, source, source > 0, **asked).weights for model in models]
-    found = Greedy()(Ensemble(models), source, source > 0, **asked).weights
-    assert own[0].shape == (1, 1, 2, 3, 3)
-    torch.testing.assert_close(found, torch.stack(own).mean(0).mean(2))
+    options = {"need_weights": True, "prefix": written}
+    own_weights = [Greedy()(model, source, source > 0, **options).weights for model in models]
+    decoded = Greedy()(Ensemble(models), source, source > 0, **options).weights
+    assert own_weights[0].shape == (1, 1, 2, 3, 3)
+    torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
 
 
 def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]) -> None:
     """It writes; but what was read cannot be averaged."""
     models = [built().eval(), built(scope="history").eval(), built(attention=("standard", {"heads": 2})).eval()]
     source = torch.tensor([[3, 5, 7]])
-    for others in (models[:2], models[1:]):
-        assert Greedy()(Ensemble(others), source, source > 0, need_weights=True).weights is None
+    for members in (models[:2], models[1:]):
+        assert Greedy()(Ensemble(members), source, source > 0, need_weights=True).weights is None
     with pytest.raises(UserError, match=r"its models have Symbols.* and Numbers"):
         Ensemble([models[0], built(target_features=2)])
 

@@ -36,7 +36,7 @@ REFERENCES = [
 # The same with a third column of nothing, as sacreBLEU takes unlike numbers of references.
 STREAMS = [[listed[place] if place < len(listed) else None for listed in REFERENCES] for place in range(3)]
 # What it calls them itself; our TER heeds case unless told otherwise, as BLEU and chrF do.
-THEIRS = {
+SACREBLEU = {
     ("bleu", False): sacrebleu.BLEU(),
     ("bleu", True): sacrebleu.BLEU(lowercase=True),
     ("chrf", False): sacrebleu.CHRF(),
@@ -44,7 +44,7 @@ THEIRS = {
     ("ter", False): sacrebleu.TER(case_sensitive=True),
     ("ter", True): sacrebleu.TER(case_sensitive=False),
 }
-each = pytest.mark.parametrize("name", NAMES)
+every_metric = pytest.mark.parametrize("name", NAMES)
 
 
 def counted(name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **knobs: Any) -> Any:
@@ -85,11 +85,11 @@ def test_ter_by_hand() -> None:
 
 
 @pytest.mark.parametrize("lower", [False, True])
-@each
+@every_metric
 def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
     """In one call or segment by segment, with one reference or several, in score and signature."""
-    theirs = THEIRS[name, lower]
-    expected, signature = theirs.corpus_score(OUTPUTS, STREAMS).score, theirs.get_signature().format()
+    reference = SACREBLEU[name, lower]
+    expected, signature = reference.corpus_score(OUTPUTS, STREAMS).score, reference.get_signature().format()
     metric = counted(name, lower=lower)
     assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
     assert metric.signature == signature
@@ -100,13 +100,13 @@ def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
     assert torch.equal(slowly.sums, metric.sums)
 
     firsts = [listed[:1] for listed in REFERENCES]
-    expected = theirs.corpus_score(OUTPUTS, [[one for (one,) in firsts]]).score
+    expected = reference.corpus_score(OUTPUTS, [[first for (first,) in firsts]]).score
     single = counted(name, references=firsts, lower=lower)
     assert single.compute().item() == pytest.approx(expected, rel=1e-6)
-    assert single.signature == theirs.get_signature().format()
+    assert single.signature == reference.get_signature().format()
 
 
-@each
+@every_metric
 def test_case_counts_unless_told_otherwise(name: str) -> None:
     worst = {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}[name]
     best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}[name]
@@ -115,94 +115,94 @@ def test_case_counts_unless_told_otherwise(name: str) -> None:
     assert counted(name, upper, lower, lower=True).compute().item() == pytest.approx(best)
 
 
-@each
+@every_metric
 def test_parts_merged_equal_the_whole(name: str) -> None:
     """As two processes are: unlike shares, with unlike numbers of references."""
-    whole, first, second = counted(name), counted(name, OUTPUTS[:1], REFERENCES[:1]), build("metric", name)
+    complete, first, second = counted(name), counted(name, OUTPUTS[:1], REFERENCES[:1]), build("metric", name)
     second.update(OUTPUTS[1:], REFERENCES[1:])
-    assert copy.deepcopy(first).compute() != whole.compute()  # of a copy: what was computed is kept
+    assert copy.deepcopy(first).compute() != complete.compute()  # of a copy: what was computed is kept
     first.merge_state(second)
-    assert torch.equal(first.compute(), whole.compute())
-    assert first.signature == whole.signature
+    assert torch.equal(first.compute(), complete.compute())
+    assert first.signature == complete.signature
 
 
-@each
+@every_metric
 def test_unlike_numbers_of_references_are_told_after_merging(name: str) -> None:
     """Two in one process, one in the other; each alone has a fixed number."""
-    one, two = counted(name, ["a"], [["a"]]), counted(name, ["a"], [["a", "b"]])
-    for metric, number in ((one, 1), (two, 2)):
+    first, two = counted(name, ["a"], [["a"]]), counted(name, ["a"], [["a", "b"]])
+    for metric, number in ((first, 1), (two, 2)):
         copied = copy.deepcopy(metric)
         copied.compute()
         assert f"nrefs:{number}|" in copied.signature
-    two.merge_state(one)
+    two.merge_state(first)
     two.compute()
     assert "nrefs:var|" in two.signature
 
 
-@each
+@every_metric
 def test_states_are_whole_numbers(name: str) -> None:
     """What one process holds twice counts twice; the fewest and the most references stay."""
-    one = counted(name)
-    before = {state: getattr(one, state).clone() for state in one._defaults}
-    assert all(state.dtype == torch.int64 for state in before.values())
-    one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
-    assert torch.equal(one.sums, 2 * before["sums"])
-    assert (one.min_references.item(), one.max_references.item()) == (1, 3)
+    instance = counted(name)
+    state_before = {state: getattr(instance, state).clone() for state in instance._defaults}
+    assert all(state.dtype == torch.int64 for state in state_before.values())
+    instance._sync_dist(dist_sync_fn=lambda state, group: [state, state])
+    assert torch.equal(instance.sums, 2 * state_before["sums"])
+    assert (instance.min_references.item(), instance.max_references.item()) == (1, 3)
 
 
-@each
+@every_metric
 def test_reset_copy_and_pickle(name: str) -> None:
     """A reset metric has forgotten its sums, and still says what it computed; a copy has both."""
-    one = counted(name)
-    expected, signature = one.compute(), one.signature
-    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
-    one.reset()
-    assert one.signature == signature
-    one.update(OUTPUTS[:1], [OUTPUTS[:1]])
-    assert one.compute().item() == pytest.approx(0.0 if name == "ter" else 100.0)
-    assert "nrefs:1|" in one.signature
-    for other in copies:
-        assert torch.equal(other.compute(), expected)
-        assert other.signature == signature
+    instance = counted(name)
+    expected, signature = instance.compute(), instance.signature
+    copies = [copy.deepcopy(instance), pickle.loads(pickle.dumps(instance))]
+    instance.reset()
+    assert instance.signature == signature
+    instance.update(OUTPUTS[:1], [OUTPUTS[:1]])
+    assert instance.compute().item() == pytest.approx(0.0 if name == "ter" else 100.0)
+    assert "nrefs:1|" in instance.signature
+    for copied in copies:
+        assert torch.equal(copied.compute(), expected)
+        assert copied.signature == signature
 
 
-@each
+@every_metric
 def test_nothing_in_nothing_out(name: str) -> None:
     """A batch without segments is no error, and a score of none is NaN; nor is its number of references known."""
-    one = counted(name, [], [])
-    assert torch.isnan(one.compute())
-    assert "nrefs" not in one.signature
-    assert one.signature.startswith("case:mixed|")
-    assert one.signature.endswith(f"|version:{sacrebleu.__version__}")
+    instance = counted(name, [], [])
+    assert torch.isnan(instance.compute())
+    assert "nrefs" not in instance.signature
+    assert instance.signature.startswith("case:mixed|")
+    assert instance.signature.endswith(f"|version:{sacrebleu.__version__}")
 
 
-@each
+@every_metric
 def test_bad_input_is_refused_and_counts_nothing(name: str) -> None:
-    one = build("metric", name)
+    instance = build("metric", name)
     with pytest.raises(ValueError, match="no reference"):
-        one.update(["a", "b"], [["a"], []])
+        instance.update(["a", "b"], [["a"], []])
     with pytest.raises(ValueError, match="shorter"):
-        one.update(["a", "b"], [["a"]])
-    assert not one.sums.any()
+        instance.update(["a", "b"], [["a"]])
+    assert not instance.sums.any()
 
 
-@each
+@every_metric
 def test_each_language_has_its_own(name: str) -> None:
     """Apart, their mean, and all together, each as if it were measured alone."""
     tags = ["de", "en", "en", "de", "en", "en"]
     metric = build("metric", "per_tag", make_metric=lambda: build("metric", name), tags=["de", "en"])
     assert isinstance(metric, PerTag)
     metric.update(OUTPUTS, REFERENCES, tags)
-    found = {entry: value.item() for entry, value in metric.compute().items()}
+    scores = {entry: value.item() for entry, value in metric.compute().items()}
     for tag in ("de", "en"):
-        chosen = [row for row, one in enumerate(tags) if one == tag]
-        alone = counted(name, [OUTPUTS[row] for row in chosen], [REFERENCES[row] for row in chosen])
-        assert found[tag] == alone.compute().item()
-    assert found["macro"] == pytest.approx((found["de"] + found["en"]) / 2)
-    assert found["micro"] == counted(name).compute().item()
+        selected = [row for row, item in enumerate(tags) if item == tag]
+        alone = counted(name, [OUTPUTS[row] for row in selected], [REFERENCES[row] for row in selected])
+        assert scores[tag] == alone.compute().item()
+    assert scores["macro"] == pytest.approx((scores["de"] + scores["en"]) / 2)
+    assert scores["micro"] == counted(name).compute().item()
 
 
-@each
+@every_metric
 def test_sacrebleu_that_is_missing_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     monkeypatch.setitem(sys.modules, "sacrebleu", None)

@@ -28,12 +28,12 @@ def state(*layers: tuple[float, ...]) -> State:
     return tuple(tuple(torch.tensor([[value]]) for value in layer) for layer in layers)
 
 
-def numbers(found: State) -> list[list[float]]:
-    return [[tensor.item() for tensor in layer] for layer in found]
+def numbers(actual: State) -> list[list[float]]:
+    return [[tensor.item() for tensor in layer] for layer in actual]
 
 
-def close(found: State, expected: list[list[float]]) -> None:
-    assert numbers(found) == [pytest.approx(layer) for layer in expected]
+def close(actual: State, expected: list[list[float]]) -> None:
+    assert numbers(actual) == [pytest.approx(layer) for layer in expected]
 
 
 def test_h_goes_through_a_tanh_and_c_does_not() -> None:
@@ -58,17 +58,17 @@ def test_a_taller_decoder_starts_from_the_top() -> None:
 
 def test_widths_may_differ() -> None:
     bridge = EncoderStateBridge(Recurrent("lstm", 3, 13, 2), encoder_size=5)
-    found = bridge(tuple((torch.randn(2, 5), torch.randn(2, 5)) for _ in range(2)), 2)
-    assert [[tuple(tensor.shape) for tensor in layer] for layer in found] == [[(2, 13)] * 2] * 2
+    result = bridge(tuple((torch.randn(2, 5), torch.randn(2, 5)) for _ in range(2)), 2)
+    assert [[tuple(tensor.shape) for tensor in layer] for layer in result] == [[(2, 13)] * 2] * 2
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
 def test_zeros(cell: Any, tensors: int) -> None:
     """Zeros for every row, whatever the encoder did, and nothing to train or to save."""
     bridge = ZeroBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
-    found = bridge((), 7)
-    assert [len(layer) for layer in found] == [tensors] * 2
-    assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in found for tensor in layer)
+    result = bridge((), 7)
+    assert [len(layer) for layer in result] == [tensors] * 2
+    assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in result for tensor in layer)
     assert not bridge.state_dict()
 
 
@@ -76,12 +76,12 @@ def test_zeros(cell: Any, tensors: int) -> None:
 def test_learned(cell: Any, tensors: int) -> None:
     """One state for every row, each of its tensors trained by all of them: the gradient of a sum counts the rows."""
     bridge = LearnedBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
-    found = bridge((), 7)
-    assert [len(layer) for layer in found] == [tensors] * 2
-    for number, layer in enumerate(found):
+    result = bridge((), 7)
+    assert [len(layer) for layer in result] == [tensors] * 2
+    for number, layer in enumerate(result):
         for which, tensor in enumerate(layer):
             assert torch.equal(tensor, bridge.start[number, which].expand(7, 13))
-    sum(tensor.sum() for layer in found for tensor in layer).backward()
+    sum(tensor.sum() for layer in result for tensor in layer).backward()
     assert (bridge.start.grad == 7).all()
 
 

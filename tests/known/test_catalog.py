@@ -186,15 +186,15 @@ BROKEN = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
 def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) -> None:
     """What Python says of a class is what is read from its source, of every part that there is."""
-    found = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
-    read, told = (
+    descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
+    read, described = (
         (
             [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
             (part.injected_params, part.properties, part.doc, part.symbol, part.module),
         )
-        for part in found
+        for part in descriptions
     )
-    assert told == read
+    assert described == read
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
@@ -202,28 +202,28 @@ def test_a_broken_plug_in_breaks_itself_alone(write: Write, text: str, line: int
     """One line says where and what; the rest of the folder and the core work on."""
     write("sound_b.py", GOOD)
     file = write("broken.py", text)
-    found = catalog()
-    (told,) = found.broken
-    assert told.startswith(f"{file}:{line}: ")
-    assert message in told
-    assert "\n" not in told
-    assert "sound" in found.names("scorer")
-    assert {key for key, info in found.parts.items() if info.origin == "core"} == CORE
+    parts = catalog()
+    (broken_part,) = parts.broken
+    assert broken_part.startswith(f"{file}:{line}: ")
+    assert message in broken_part
+    assert "\n" not in broken_part
+    assert "sound" in parts.names("scorer")
+    assert {key for key, info in parts.parts.items() if info.origin == "core"} == CORE
 
 
 def test_not_text(write: Write) -> None:
     file = write("latin.py", "x = 1\n")
     file.write_bytes("x = 'é'\n".encode("latin-1"))
-    (told,) = catalog().broken
-    assert told.startswith(f"{file}:1: not UTF-8 text")
+    (broken_part,) = catalog().broken
+    assert broken_part.startswith(f"{file}:1: not UTF-8 text")
 
 
 def test_two_plug_ins_of_one_name(write: Write) -> None:
     """The first file stays, in alphabetical order; the line names both."""
     first, second = write("a_first.py", GOOD), write("b_second.py", GOOD)
-    found = catalog()
-    assert found.parts["scorer", "sound"].file == first
-    assert found.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
+    parts = catalog()
+    assert parts.parts["scorer", "sound"].file == first
+    assert parts.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
 
 
 def test_one_name_for_two_kinds_is_no_clash(write: Write) -> None:
@@ -267,8 +267,8 @@ def test_the_same_file_name_in_two_folders(tmp_path: Path, monkeypatch: pytest.M
         (folder / "twin.py").write_text(textwrap.dedent(GOOD).replace("sound", f"sound{number}"))
     monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join(str(tmp_path / f"folder{number}") for number in (1, 2)))
     assert "sound1" in catalog().names("scorer")
-    (told,) = catalog().broken
-    assert told.startswith(str(tmp_path / "folder2" / "twin.py"))
+    (broken_part,) = catalog().broken
+    assert broken_part.startswith(str(tmp_path / "folder2" / "twin.py"))
 
 
 def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,11 +311,11 @@ def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     owner = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
-    for named in ("", "plugins"):
-        monkeypatch.setenv("ATTNX_PLUGINS", named)
+    for folder_name in ("", "plugins"):
+        monkeypatch.setenv("ATTNX_PLUGINS", folder_name)
         assert plugin_files.folders() == []
-        (told,) = catalog().broken
-        assert told.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
+        (broken_part,) = catalog().broken
+        assert broken_part.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
 
 
 @OWNED
@@ -323,9 +323,9 @@ def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
     write("fine.py", GOOD)
     file = write("open.py", GOOD.replace('"sound"', '"loud"'))
     file.chmod(0o646)
-    found = catalog()
-    assert found.names("scorer")[-1] == "sound"
-    assert found.broken == [
+    parts = catalog()
+    assert parts.names("scorer")[-1] == "sound"
+    assert parts.broken == [
         f"{file}: anybody may write to it, and only what is yours alone is run; take that away by chmod o-w"
     ]
     file.chmod(0o644)
@@ -337,18 +337,18 @@ def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
 def test_a_file_of_somebody_else_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder of one's own, too."""
     write("fine.py", GOOD)
-    theirs = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
+    foreign_file = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
     stat = Path.stat
 
-    def seen(path: Path, **how: bool) -> os.stat_result:
-        mode, *rest = stat(path, **how)
-        return os.stat_result((mode, *rest[:3], os.getuid() + (path == theirs), *rest[4:]))
+    def stat_of_another_user(path: Path, **how: bool) -> os.stat_result:
+        mode, *remaining = stat(path, **how)
+        return os.stat_result((mode, *remaining[:3], os.getuid() + (path == foreign_file), *remaining[4:]))
 
-    monkeypatch.setattr(Path, "stat", seen)
-    found = catalog()
-    assert "sound" in found.names("scorer")
-    (told,) = found.broken
-    assert told.startswith(f"{theirs}: it belongs to ")
+    monkeypatch.setattr(Path, "stat", stat_of_another_user)
+    parts = catalog()
+    assert "sound" in parts.names("scorer")
+    (broken_part,) = parts.broken
+    assert broken_part.startswith(f"{foreign_file}: it belongs to ")
 
 
 @OWNED
@@ -362,8 +362,8 @@ def test_what_a_plug_in_imports_is_held_to_the_same_rule(write: Write) -> None:
 
 def test_compiled_code_beside_a_plug_in_is_not_run(write: Write) -> None:
     """It may be older than the source, or somebody else's: here it says that it fits, and holds other code."""
-    file, other = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
-    compiled = Path(py_compile.compile(str(other), importlib.util.cache_from_source(str(file))))
+    file, second_file = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
+    compiled = Path(py_compile.compile(str(second_file), importlib.util.cache_from_source(str(file))))
     data, status = bytearray(compiled.read_bytes()), file.stat()
     data[8:16] = struct.pack("<II", int(status.st_mtime), status.st_size)
     compiled.write_bytes(data)
@@ -401,5 +401,5 @@ def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("_read_anew")
 def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
-    assert found.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]
+    result = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
+    assert result.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]

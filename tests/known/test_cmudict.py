@@ -94,11 +94,11 @@ def test_the_docstring_counts() -> None:
     """The counts in the docstring are those of the file: all entries, the dropped ones, words, references."""
     lines = gzip.decompress(cmudict.FILE.read_bytes()).decode().splitlines()
     written = [line.split()[0].split("(")[0] for line in lines]
-    kept = [w for w in written if set(w) <= set("abcdefghijklmnopqrstuvwxyz'") and set(w) != {"'"}]
+    clean_words = [w for w in written if set(w) <= set("abcdefghijklmnopqrstuvwxyz'") and set(w) != {"'"}]
     bare, stressed = (sum(len(pair.references) for pair in read_cmudict(stress)) for stress in (False, True))
-    told = read_cmudict.__doc__ or ""
-    for count in (len(lines), len(lines) - len(kept), len(set(kept)), bare, stressed):
-        assert f"{count:,}".replace(",", " ") in told
+    docstring = read_cmudict.__doc__ or ""
+    for count in (len(lines), len(lines) - len(clean_words), len(set(clean_words)), bare, stressed):
+        assert f"{count:,}".replace(",", " ") in docstring
 
 
 def test_the_file_bears_no_time_stamp_and_its_papers_lie_beside_it() -> None:

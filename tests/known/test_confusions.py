@@ -57,9 +57,11 @@ def test_errors_of_numbers(tmp_path: Path) -> None:
     """By the reference's length, over the steps that both have; and column by column."""
     right = [np.array([[1.0, 0.0], [2.0, 0.0]]), np.zeros((7, 2))]
     written = [np.array([[1.5, 0.0], [2.0, 1.0], [9.0, 9.0]]), np.full((7, 2), [0.0, 2.0])]
-    pairs = [Pair(("0",), ((),), target=one.astype(np.float32), name=f"{n}.csv") for n, one in enumerate(right)]
-    found = [Prediction(pair, out.astype(np.float32), -1.0, None) for pair, out in zip(pairs, written, strict=True)]
-    save_predictions(tmp_path, found)
+    pairs = [Pair(("0",), ((),), target=item.astype(np.float32), name=f"{n}.csv") for n, item in enumerate(right)]
+    predictions = [
+        Prediction(pair, out.astype(np.float32), -1.0, None) for pair, out in zip(pairs, written, strict=True)
+    ]
+    save_predictions(tmp_path, predictions)
     assert number_errors_by_length(tmp_path) == [
         LengthRow("1-4", 1, pytest.approx(1.5 / 4), 1.0),
         LengthRow("7-8", 1, pytest.approx(1.0), 0.0),
@@ -77,9 +79,9 @@ def copied() -> Callable[..., tuple[list[str], list[list[float]]]]:
     def make(source: str, output: str, read: list[int], end: bool = True) -> tuple[list[str], list[list[float]]]:
         weights = np.eye(len(source), dtype=np.float32)[[*read, *([0] if end else [])]]
         prediction = Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights)
-        found = with_copies(prediction, Vocabulary.of(["a", "b"]))
-        assert found.weights is not None
-        return found.output, found.weights.argmax(-1).tolist()
+        result = with_copies(prediction, Vocabulary.of(["a", "b"]))
+        assert result.weights is not None
+        return result.output, result.weights.argmax(-1).tolist()
 
     return make
 
@@ -111,6 +113,6 @@ def test_a_copy_weighs_as_its_step_did() -> None:
     """With several heads it is their mean that says where; what was put in has a weight of 1 in each."""
     weights = np.array([[[0.2, 0.8, 0.0]], [[0.1, 0.3, 0.6]]], dtype=np.float32)  # mean: 0.15, 0.55, 0.3
     prediction = Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights)
-    found = with_copies(prediction, Vocabulary.of(["a"]))
-    assert found.output == ["q", "r"]
-    assert found.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))
+    result = with_copies(prediction, Vocabulary.of(["a"]))
+    assert result.output == ["q", "r"]
+    assert result.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))

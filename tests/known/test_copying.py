@@ -37,15 +37,15 @@ def copying(context: float = 0.0, state: float = 0.0, token: float = 0.0, bias: 
     return output
 
 
-def seen(symbols: list[int], weights: list[float] = WEIGHTS) -> OutputInputs:
+def output_inputs(symbols: list[int], weights: list[float] = WEIGHTS) -> OutputInputs:
     state, context, token = (torch.tensor([[number]]) for number in (2.0, 3.0, 5.0))
     return OutputInputs(state, context, token, torch.tensor([weights]), torch.tensor([symbols]))
 
 
-def probabilities(output: Copying, given: OutputInputs) -> Tensor:
-    found = output(torch.ones(1, 1), given).exp()
-    torch.testing.assert_close(found.sum(), torch.tensor(1.0))
-    return found[0]
+def probabilities(output: Copying, value: OutputInputs) -> Tensor:
+    result = output(torch.ones(1, 1), value).exp()
+    torch.testing.assert_close(result.sum(), torch.tensor(1.0))
+    return result[0]
 
 
 def test_equations_8_and_9() -> None:
@@ -57,7 +57,7 @@ def test_equations_8_and_9() -> None:
     expected = torch.full((11,), 3 / 44)
     expected[5] += 1 / 4 * 2 / 3
     expected[7] += 1 / 4 * 1 / 3
-    torch.testing.assert_close(probabilities(output, seen([5, 7, 5])), expected)
+    torch.testing.assert_close(probabilities(output, output_inputs([5, 7, 5])), expected)
 
 
 def test_what_cannot_be_copied_is_generated() -> None:
@@ -65,12 +65,12 @@ def test_what_cannot_be_copied_is_generated() -> None:
     expected = torch.full((11,), 19 / 24 / 11)
     expected[5] += 1 / 4 * 1 / 2
     expected[7] += 1 / 4 * 1 / 3
-    torch.testing.assert_close(probabilities(copying(bias=LN3), seen([5, 7, 0])), expected)
+    torch.testing.assert_close(probabilities(copying(bias=LN3), output_inputs([5, 7, 0])), expected)
 
 
-@pytest.mark.parametrize("given", [([0, 0, 0], WEIGHTS), ([5, 7, 5], [0.0, 0.0, 0.0])], ids=["none", "unread"])
-def test_where_nothing_can_be_copied_all_is_generated(given: tuple[list[int], list[float]]) -> None:
-    torch.testing.assert_close(probabilities(copying(bias=-LN3), seen(*given)), torch.full((11,), 1 / 11))
+@pytest.mark.parametrize("value", [([0, 0, 0], WEIGHTS), ([5, 7, 5], [0.0, 0.0, 0.0])], ids=["none", "unread"])
+def test_where_nothing_can_be_copied_all_is_generated(value: tuple[list[int], list[float]]) -> None:
+    torch.testing.assert_close(probabilities(copying(bias=-LN3), output_inputs(*value)), torch.full((11,), 1 / 11))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -78,11 +78,11 @@ def test_where_nothing_can_be_copied_all_is_generated(given: tuple[list[int], li
 def test_a_gate_that_is_shut_loses_no_logarithm(gate: float, dtype: torch.dtype) -> None:
     """Every symbol has a finite log-probability, and every parameter a finite gradient."""
     output = copying(bias=gate).to(dtype)
-    *floats, symbols = seen([5, 7, 5])
-    told = output(torch.ones(1, 1, dtype=dtype), OutputInputs(*(part.to(dtype) for part in floats), symbols))
-    told.sum().backward()
-    assert told.isfinite().all()
-    assert told[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
+    *floats, symbols = output_inputs([5, 7, 5])
+    reported = output(torch.ones(1, 1, dtype=dtype), OutputInputs(*(part.to(dtype) for part in floats), symbols))
+    reported.sum().backward()
+    assert reported.isfinite().all()
+    assert reported[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
     assert all(value.grad.isfinite().all() for value in output.parameters() if value.grad is not None)
 
 
@@ -90,12 +90,12 @@ def test_gradients_are_the_derivative() -> None:
     output = Copying(size=3, width=7, tied=None, state_size=2, context_size=5, token_size=1)
     symbols = torch.tensor([[5, 0, 5, 6], [4, 3, 0, 0]])
 
-    def told(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
+    def log_probs(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
         result: Tensor = output(vectors, OutputInputs(states, contexts, tokens, scores.softmax(-1), symbols))
         return result
 
-    given = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]
-    assert torch.autograd.gradcheck(told, given)
+    inputs = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]
+    assert torch.autograd.gradcheck(log_probs, inputs)
 
 
 @pytest.mark.parametrize("heads", [1, 2])
@@ -116,8 +116,8 @@ def test_in_a_model(built: Built, heads: int) -> None:
     output = model(source, source > 0, inputs, torch.zeros(2, dtype=torch.int64))
     torch.testing.assert_close(output.logits.exp(), expected[:, None].expand(-1, 2, -1))
     assert output.weights is None, "nobody asked for them"
-    found, state, _ = model.decode_step(inputs[:, 0], model.init_state(source, source > 0))
-    torch.testing.assert_close(found.exp(), expected)
+    actual, state, _ = model.decode_step(inputs[:, 0], model.init_state(source, source > 0))
+    torch.testing.assert_close(actual.exp(), expected)
     assert state.copy_ids.tolist() == [[5, 7, 0], [5, 0, 0]]
 
 
@@ -145,7 +145,7 @@ def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("attention=none", "output=copy copies what attention reads, and attention=none reads nothing"),
         ("scope=history", "output=copy copies from the source, but scope.sources=[decoder] does not read it"),
@@ -154,10 +154,10 @@ def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
         ("model=pointer task=pointing", "output=copy has no meaning beside model=pointer"),
     ],
 )
-def test_where_it_means_nothing_it_is_refused(line: str, said: str) -> None:
+def test_where_it_means_nothing_it_is_refused(line: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["output=copy", *line.split()])
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

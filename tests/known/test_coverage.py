@@ -55,10 +55,10 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
-    found = scorer.score(
+    result = scorer.score(
         scorer.project_queries(queries), scorer.project_keys(memory), AttentionHistory(*torch.zeros(2, 2, 13))
     )
-    torch.testing.assert_close(found, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
+    torch.testing.assert_close(result, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])

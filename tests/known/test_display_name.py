@@ -14,9 +14,9 @@ from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 
 
-def named(*asked: str, path: str = "multirun/runs/20260131-120000-abcdef", command: bool = True) -> str:
-    config = attnx.compose(list(asked))
-    info = {"name": config["name"], "overrides": list(asked) if command else []}
+def shown_name(*overrides: str, path: str = "multirun/runs/20260131-120000-abcdef", command: bool = True) -> str:
+    config = attnx.compose(list(overrides))
+    info = {"name": config["name"], "overrides": list(overrides) if command else []}
     run = Run(path)
     run.info, run.config = info, config
     return display_name(run, config)
@@ -26,29 +26,31 @@ def named(*asked: str, path: str = "multirun/runs/20260131-120000-abcdef", comma
 def sweep(tmp_path: Path) -> Any:
     """Write a sweep's record, and name one of its jobs."""
 
-    def name(asked: list[str], *jobs: list[str], number: int = 0) -> str:
-        held = Sweep(tmp_path, "attnx -m", asked, jobs=[SweepJob(place, job) for place, job in enumerate(jobs)])
-        save_sweep(held)
-        return named(*jobs[number], path=str(held.folder(held.jobs[number])))
+    def name(overrides: list[str], *jobs: list[str], number: int = 0) -> str:
+        sweep_record = Sweep(
+            tmp_path, "attnx -m", overrides, jobs=[SweepJob(place, job) for place, job in enumerate(jobs)]
+        )
+        save_sweep(sweep_record)
+        return shown_name(*jobs[number], path=str(sweep_record.folder(sweep_record.jobs[number])))
 
     return name
 
 
 def test_a_job_goes_by_its_setting(sweep: Any) -> None:
-    asked = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden_size=7", "name=four"]
+    overrides = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden_size=7", "name=four"]
     jobs = [
         [f"scorer={scorer}", f"scope={scope}", f"seed={seed}", "encoder.hidden_size=7", "name=four"]
         for scorer in ("dot", "mlp")
         for scope in ("global", "local")
         for seed in (1, 2)
     ]
-    assert sweep(asked, *jobs, number=3) == "scorer=dot scope=local seed=2"
+    assert sweep(overrides, *jobs, number=3) == "scorer=dot scope=local seed=2"
 
 
 def test_the_first_job_of_a_search_has_a_setting_too(sweep: Any) -> None:
-    asked = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
+    overrides = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
     job = ["optimizer.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
-    assert sweep(asked, job) == "optimizer.lr=0.02 scorer=mlp"
+    assert sweep(overrides, job) == "optimizer.lr=0.02 scorer=mlp"
 
 
 def test_the_only_job_of_a_sweep_goes_by_what_was_asked(sweep: Any) -> None:
@@ -56,22 +58,24 @@ def test_the_only_job_of_a_sweep_goes_by_what_was_asked(sweep: Any) -> None:
 
 
 def test_a_single_run_goes_by_its_name_else_by_what_was_asked() -> None:
-    assert named("name=mine", "scorer=dot") == "mine"
-    assert named("recipe=bahdanau", "decoder.cell=gru", "+logger=wandb", "logger.wandb.offline=true", "folder=x") == (
-        "recipe=bahdanau decoder.cell=gru"
-    )
-    assert named() == "20260131-120000-abcdef"
+    assert shown_name("name=mine", "scorer=dot") == "mine"
+    assert shown_name(
+        "recipe=bahdanau", "decoder.cell=gru", "+logger=wandb", "logger.wandb.offline=true", "folder=x"
+    ) == ("recipe=bahdanau decoder.cell=gru")
+    assert shown_name() == "20260131-120000-abcdef"
 
 
 def test_a_run_from_python_goes_by_what_differs_from_the_default_composition() -> None:
-    asked = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
-    found = named(*asked, "+logger=wandb", command=False)
-    assert sorted(found.split()) == sorted(
+    overrides = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
+    result = shown_name(*overrides, "+logger=wandb", command=False)
+    assert sorted(result.split()) == sorted(
         ["encoder.hidden_size=7", "scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "seed=3"]
     )
-    assert named("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
+    assert shown_name("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
 
 
 def test_a_long_name_ends_at_a_word() -> None:
-    name = named(*(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv")
+    name = shown_name(
+        *(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv"
+    )
     assert name == "encoder.hidden_size=100 decoder.hidden_size=100 ..."

@@ -54,8 +54,8 @@ def test_one_row_of_weights_over_both(built: Built, schedule: str) -> None:
 
 def weights(model: Any) -> Tensor:
     """(steps, positions), the source's five first; a growing memory may lack a column for the last state."""
-    found: Tensor = model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
-    return found
+    result: Tensor = model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_which_states_may_be_read(built: Built, query: list[str], include_self: 
 
 
 @pytest.mark.parametrize(
-    ("query", "include_self", "own"),
+    ("query", "include_self", "own_window"),
     [
         # Of n states that are there, those within 1 of min(t, n - 1).
         (["current_state"], False, [[], [0], [0, 1], [1, 2]]),
@@ -91,12 +91,14 @@ def test_which_states_may_be_read(built: Built, query: list[str], include_self: 
         (["previous_state"], False, [[], [], [0], [0, 1]]),
     ],
 )
-def test_a_window_in_each_source(built: Built, query: list[str], include_self: bool, own: list[list[int]]) -> None:
+def test_a_window_in_each_source(
+    built: Built, query: list[str], include_self: bool, own_window: list[list[int]]
+) -> None:
     """``local`` over both: around position t in the source, around the latest among its own states."""
     scope = ("local", {"window": 1, "sources": BOTH, "include_self": include_self})
     read = weights(built(scope=scope, query=query)) > 0
     assert [row.nonzero().flatten().tolist() for row in read[:, :5]] == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
-    assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == own
+    assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == own_window
 
 
 def test_a_predicted_window_in_each_source(built: Built) -> None:
@@ -143,8 +145,8 @@ def test_any_scope_over_any_sources(built: Built, name: str) -> None:
 def test_the_weights_of_what_was_written(built: Built, feed: str) -> None:
     """A search gives those of a pass over what it wrote; asked before its cell ran, a state is not there yet."""
     model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
-    found = Greedy()(model, SOURCE, PRESENT, need_weights=True)
-    steps = found.written.shape[2]
-    inputs = torch.cat([torch.tensor([[BOS]]), found.written[:, 0, :-1]], 1)
-    assert found.weights.shape == (1, 1, steps, 5 + (steps - 1 if feed == "now" else steps))
-    torch.testing.assert_close(found.weights[:, 0], model(SOURCE, PRESENT, inputs, need_weights=True).weights)
+    decoded = Greedy()(model, SOURCE, PRESENT, need_weights=True)
+    steps = decoded.written.shape[2]
+    inputs = torch.cat([torch.tensor([[BOS]]), decoded.written[:, 0, :-1]], 1)
+    assert decoded.weights.shape == (1, 1, steps, 5 + (steps - 1 if feed == "now" else steps))
+    torch.testing.assert_close(decoded.weights[:, 0], model(SOURCE, PRESENT, inputs, need_weights=True).weights)

@@ -90,19 +90,19 @@ def test_the_answer_is_given_and_then_the_end() -> None:
     total = math.log(math.exp(13 - 5 * LN3) + math.exp(-4.5) + 1)
     assert first[0, :4].tolist() == [-math.inf] * 4
     torch.testing.assert_close(first[0, 4:], torch.tensor([13 - 5 * LN3, -4.5, 0]) - total)
-    second, _, after = model.decode_step(first.argmax(-1), state, need_weights=True)
+    second, _, next_state = model.decode_step(first.argmax(-1), state, need_weights=True)
     assert second.exp().tolist() == [[0, 0, 1, 0, 0, 0, 0]]
     assert read.weights.sum() > 0
-    assert after.weights.sum() == 0
+    assert next_state.weights.sum() == 0
 
 
 def test_words_behind_the_last_mask_share_it() -> None:
     """Of "z a a a" only the masks (0, 1), then (0, 1) again: the sum is (0, 33)."""
     model = by_hand()
     source = torch.tensor([[Z, A, A, A, STOP, Q]])
-    told = model.stories(source, source != PAD)
-    torch.testing.assert_close(told.sentences, torch.tensor([[[0.0, 33.0]]]))
-    torch.testing.assert_close(told.question, torch.tensor([[-5 * LN3, 0.0]]))
+    stories = model.stories(source, source != PAD)
+    torch.testing.assert_close(stories.sentences, torch.tensor([[[0.0, 33.0]]]))
+    torch.testing.assert_close(stories.question, torch.tensor([[-5 * LN3, 0.0]]))
 
 
 def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
@@ -116,16 +116,16 @@ def test_keys_can_be_words() -> None:
     model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
     rows = model.stories.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
-    asked = model.stories(source, source != PAD).question[0]
+    question = model.stories(source, source != PAD).question[0]
     weights = model.init_state(source, source != PAD).weights[0, :, 0, 0]
-    torch.testing.assert_close(weights, torch.softmax(rows @ asked, 0))
+    torch.testing.assert_close(weights, torch.softmax(rows @ question, 0))
     model(source, source != PAD, source).logits.sum().backward()
     assert rows.shape == (3, 2)
     assert model.stories.embedding.weight.grad[STOP + 1 : STOP + 4].abs().sum() > 0
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (["task=g2p"], "model=entity answers questions about stories, but task=g2p has none; use task=qa"),
         (["attention=none"], "attention=none"),
@@ -154,7 +154,7 @@ def test_keys_can_be_words() -> None:
         (["readout.hidden_size=3"], "readout.hidden_size=3 has no meaning beside model=entity"),
     ],
 )
-def test_what_means_nothing_is_refused(overrides: list[str], said: str) -> None:
+def test_what_means_nothing_is_refused(overrides: list[str], message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["recipe=entnet", *overrides])
-    assert said in str(refused.value)
+    assert message in str(refused.value)

@@ -47,10 +47,10 @@ def test_weights_have_their_scores(alpha: float) -> None:
     weights = torch.tensor([0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64)
     scores = weights ** (alpha - 1) / (alpha - 1)
     scores[4] = -7.0
-    found = entmax(scores, torch.tensor(True), alpha)
-    torch.testing.assert_close(found, weights)
+    result = entmax(scores, torch.tensor(True), alpha)
+    torch.testing.assert_close(result, weights)
     # The second lies exactly at the threshold, where rounding may decide; below it zeros are exact.
-    assert found[4] == 0
+    assert result[4] == 0
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
@@ -58,8 +58,8 @@ def test_weights_have_their_scores(alpha: float) -> None:
 def test_it_is_the_maximum(alpha: float, spread: float) -> None:
     """Nothing is to be gained from any other weights, for an alpha that is told and for one that is a tensor."""
     scores = spread * randn(11, 7)
-    for given in (alpha, torch.tensor(alpha, dtype=torch.float64)):
-        weights = entmax(scores, torch.tensor(True), given)
+    for inputs in (alpha, torch.tensor(alpha, dtype=torch.float64)):
+        weights = entmax(scores, torch.tensor(True), inputs)
         assert (weights >= 0).all()
         torch.testing.assert_close(weights.sum(-1), torch.ones(11, dtype=torch.float64))
         # Relative to the sizes that cancel in the slope. H is strongly concave (its second derivative is
@@ -103,8 +103,8 @@ def test_where_newton_is_slowest(alpha: float) -> None:
 def test_the_allowed_alone_compete() -> None:
     """0 against -1.3: half the difference is 0.65, and x^2 + (x - 0.65)^2 = 1 has the root (1.3 + sqrt(6.31)) / 4."""
     first = ((1.3 + math.sqrt(1.69 - 8 * (0.4225 - 1))) / 4) ** 2
-    found = Entmax()(SCORES, torch.tensor([False, True, True]))
-    torch.testing.assert_close(found, torch.tensor([0.0, first, 1 - first]))
+    result = Entmax()(SCORES, torch.tensor([False, True, True]))
+    torch.testing.assert_close(result, torch.tensor([0.0, first, 1 - first]))
     assert Entmax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
     assert Entmax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 

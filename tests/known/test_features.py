@@ -19,7 +19,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 
 # Five steps. First column 1, 3, 5, 7, 9: mean 5, squares from it 16, 4, 0, 4, 16, mean 8. The second never changes.
-ONE = np.array([[1, -2], [3, -2]], dtype=np.float32)
+FIRST_MATRIX = np.array([[1, -2], [3, -2]], dtype=np.float32)
 TWO = np.array([[5, -2], [7, -2], [9, -2]], dtype=np.float32)
 MOVES = Vocabulary.of([["up", "down"]])  # down 4, up 5
 
@@ -30,14 +30,14 @@ def steps(count: int) -> tuple[str, ...]:
 
 
 PAIRS = [
-    Pair(steps(2), (("up",), ("down", "up")), features=ONE),
+    Pair(steps(2), (("up",), ("down", "up")), features=FIRST_MATRIX),
     Pair(steps(3), (("down",),), features=TWO),
 ]
 
 
 def test_scales_by_hand() -> None:
     """Steps count alike, however many each matrix has; a column that never changes keeps its scale."""
-    scaled = Features.of([ONE, TWO])
+    scaled = Features.of([FIRST_MATRIX, TWO])
     assert scaled.mean == pytest.approx((5, -2))
     assert scaled.scale == pytest.approx((8**0.5, 1))
     assert (scaled.width, str(scaled)) == (2, "2 features")
@@ -65,7 +65,7 @@ def test_nothing_to_measure() -> None:
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     """To the last digit."""
-    scaled = Features.of([ONE, TWO])
+    scaled = Features.of([FIRST_MATRIX, TWO])
     scaled.save(tmp_path / "features.json")
     assert Features.load(tmp_path / "features.json") == scaled
 
@@ -118,8 +118,8 @@ def test_a_row_holds_a_scaled_matrix() -> None:
 
 def test_targets_may_be_features(tmp_path: Path) -> None:
     """Scaled on their own, without an end of their own, padded with zeros; and scaled back."""
-    given = zip(PAIRS, (TWO, ONE), strict=True)
-    pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in given]
+    inputs = zip(PAIRS, (TWO, FIRST_MATRIX), strict=True)
+    pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in inputs]
     scales = Features((3.0, -2.0), (2.0, 4.0), ("x", "y"))
     rows = PairDataset.from_pairs(pairs, Features((1.0, -2.0), (2.0, 1.0)), scales, True)
     assert rows.lengths().tolist() == [[2, 3], [3, 2]]
@@ -130,7 +130,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
     assert scales.decode(batch.target[0].numpy()).tolist() == TWO.tolist()
     scales.save(tmp_path / "target_features.json")
     assert Features.load(tmp_path / "target_features.json") == scales
-    changed = [pairs[0], pairs[1]._replace(target=ONE + 1)]
+    changed = [pairs[0], pairs[1]._replace(target=FIRST_MATRIX + 1)]
     assert PairDataset.from_pairs(changed, scales, scales, True).fingerprint() != (
         PairDataset.from_pairs(pairs, scales, scales, True).fingerprint()
     )

@@ -16,7 +16,9 @@ def pair(source: int, *references: int) -> Pair:
     return Pair(("s",) * source, tuple(("r",) * reference for reference in references))
 
 
-def kept(pairs: list[Pair], longest: int | None = None, ratio: float | None = None) -> tuple[list[Pair], Counter[str]]:
+def filter_pairs(
+    pairs: list[Pair], longest: int | None = None, ratio: float | None = None
+) -> tuple[list[Pair], Counter[str]]:
     """The pairs that fit, and how many do not, by reason."""
     dropped: Counter[str] = Counter()
     return list(filter_by_length(pairs, dropped, longest, ratio)), dropped
@@ -25,7 +27,7 @@ def kept(pairs: list[Pair], longest: int | None = None, ratio: float | None = No
 def test_each_reason_counts_once() -> None:
     """Of seven pairs: (3, 5) and (5, 3) fit; empty comes before long, long before lopsided."""
     pairs = [pair(3, 5), pair(0, 7), pair(7, 3), pair(2, 5), pair(5, 0), pair(5, 3), pair(1, 11)]
-    fit, dropped = kept(pairs, longest=5, ratio=2)
+    fit, dropped = filter_pairs(pairs, longest=5, ratio=2)
     assert fit == [pairs[0], pairs[5]]
     assert dropped == {EMPTY_SIDE: 2, "longer than 5 symbols": 2, "with a side over 2 times as long as the other": 1}
     assert dropped_note(dropped, 7).startswith(
@@ -36,26 +38,26 @@ def test_each_reason_counts_once() -> None:
 @pytest.mark.parametrize(("longest", "ratio", "count"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
 def test_limits_are_reached_not_passed(longest: int | None, ratio: float | None, count: int) -> None:
     """A side may have as many symbols as the limit; only what is asked for is looked at."""
-    assert len(kept([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio)[0]) == count
+    assert len(filter_pairs([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio)[0]) == count
 
 
 def test_a_fraction_as_ratio() -> None:
     """5 is 2.5 times 2, and more than 2.4 times."""
-    assert kept([pair(2, 5)], ratio=2.5)[0]
-    assert not kept([pair(2, 5)], ratio=2.4)[0]
+    assert filter_pairs([pair(2, 5)], ratio=2.5)[0]
+    assert not filter_pairs([pair(2, 5)], ratio=2.4)[0]
 
 
 def test_every_reference_has_to_fit() -> None:
-    assert kept([pair(3, 5, 2)], longest=5)[0] == [pair(3, 5, 2)]
-    assert kept([pair(3, 5, 7)], longest=5)[1] == {"longer than 5 symbols": 1}
+    assert filter_pairs([pair(3, 5, 2)], longest=5)[0] == [pair(3, 5, 2)]
+    assert filter_pairs([pair(3, 5, 7)], longest=5)[1] == {"longer than 5 symbols": 1}
 
 
 def test_an_empty_side_never_fits() -> None:
-    assert kept([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY_SIDE: 3}
+    assert filter_pairs([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY_SIDE: 3}
 
 
 def test_nothing_dropped_nothing_said() -> None:
-    assert dropped_note(kept([pair(2, 2)], longest=2)[1], 1) == ""
+    assert dropped_note(filter_pairs([pair(2, 2)], longest=2)[1], 1) == ""
 
 
 def test_reasons_that_are_as_frequent_have_an_order() -> None:

@@ -41,12 +41,12 @@ def test_a_window_reads_no_target_that_it_forecasts() -> None:
     assert plain.features.tolist() == [[2], [3], [4]]
 
 
-@pytest.mark.parametrize("known", [(), ("b",)])
+@pytest.mark.parametrize("known_columns", [(), ("b",)])
 @pytest.mark.parametrize("stride", [1, 3])
-def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], stride: int) -> None:
+def test_what_is_trained_on_is_cut_when_it_is_asked_for(known_columns: tuple[str, ...], stride: int) -> None:
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
     read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
-    windows = WindowSpec(3, 2, ("a",), known)
+    windows = WindowSpec(3, 2, ("a",), known_columns)
     scales = window_scales(windows, read)
     rows = training_windows(windows, read, scales, stride)
     pairs = [pair for series, span in read for pair in windows.pairs(series, span)][::stride]
@@ -56,8 +56,8 @@ def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], 
         assert pair.target is not None
         np.testing.assert_allclose(row.source, scales[0].encode(pair.features), rtol=1e-6)
         np.testing.assert_allclose(row.target, scales[1].encode(pair.target), rtol=1e-6)
-    assert rows.lengths().tolist() == [[3 + (2 if known else 0), 2]] * len(pairs)
-    if not known and stride == 1:
+    assert rows.lengths().tolist() == [[3 + (2 if known_columns else 0), 2]] * len(pairs)
+    if not known_columns and stride == 1:
         assert np.shares_memory(rows[0].source, rows[1].source)
 
 

@@ -63,7 +63,7 @@ def test_a_row_of_gradients_is_a_softmaxs() -> None:
     factors = torch.arange(105.0, dtype=torch.float64).view(5, 3, 7)
     gradients = []
     for normalizer in (Hard(0.7), Softmax(0.7)):
-        given = scores.clone().requires_grad_()
-        (normalizer(given, allowed) * factors).sum().backward()
-        gradients.append(given.grad)
+        inputs = scores.clone().requires_grad_()
+        (normalizer(inputs, allowed) * factors).sum().backward()
+        gradients.append(inputs.grad)
     torch.testing.assert_close(*gradients)

@@ -50,18 +50,18 @@ def test_two_heads_are_two_attentions() -> None:
             states @ both.keys.weight[7 * i : 7 * i + 7].T, values=values @ both.values.weight[11 * i : 11 * i + 11].T
         )
         contexts.append(alone(queries @ both.query.weight[7 * i : 7 * i + 7].T, memory).context)
-    found = both(queries, both.make_memory(states, values=values))
-    torch.testing.assert_close(found.context, torch.cat(contexts, -1) @ both.out.weight.T)
+    result = both(queries, both.make_memory(states, values=values))
+    torch.testing.assert_close(result.context, torch.cat(contexts, -1) @ both.out.weight.T)
 
 
 def test_one_mask_and_one_place_serve_all_rows() -> None:
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
     queries, memory = torch.randn(3, 5, 6), heads.make_memory(torch.randn(3, 7, 6))
-    allowed, at = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
-    one = heads(queries, memory, allowed=allowed, steps=at).context
-    each = heads(queries, memory, allowed=allowed.expand(3, -1, -1), steps=at.expand(3, -1)).context
-    torch.testing.assert_close(one, each)
+    allowed, steps = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
+    shared = heads(queries, memory, allowed=allowed, steps=steps).context
+    expanded = heads(queries, memory, allowed=allowed.expand(3, -1, -1), steps=steps.expand(3, -1)).context
+    torch.testing.assert_close(shared, expanded)
 
 
 def test_dropout_falls_on_each_head_by_itself() -> None:

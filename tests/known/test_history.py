@@ -33,9 +33,9 @@ def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
             share = scores[j].exp() / sum(score.exp() for score in scores)
             weights[:, t, j] = share.detach()
             context = context + share[:, None] * remembered
-        given = torch.cat([model.embedding.weight[inputs[:, t]], context], -1)
-        into = given @ layer.weight_ih_l0.T + layer.bias_ih_l0
-        state = torch.tanh(into + state @ layer.weight_hh_l0.T + layer.bias_hh_l0)
+        operands = torch.cat([model.embedding.weight[inputs[:, t]], context], -1)
+        gate_inputs = operands @ layer.weight_ih_l0.T + layer.bias_ih_l0
+        state = torch.tanh(gate_inputs + state @ layer.weight_hh_l0.T + layer.bias_hh_l0)
         states.append(state)
         logits.append(state @ model.output.weight.T + model.output.bias)
     return torch.stack(logits, 1), weights
@@ -61,9 +61,9 @@ def test_the_loop_in_training(looping: Any) -> None:
     torch.testing.assert_close(output.logits, logits)
     # The state of the last step was not there yet when it read.
     torch.testing.assert_close(output.weights, weights[..., :-1])
-    both = [torch.autograd.grad(given.pow(2).sum(), list(looping.parameters())) for given in (output.logits, logits)]
-    for found, expected in zip(*both, strict=True):
-        torch.testing.assert_close(found, expected)
+    both = [torch.autograd.grad(value.pow(2).sum(), list(looping.parameters())) for value in (output.logits, logits)]
+    for actual, expected in zip(*both, strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 def test_the_loop_in_generation(looping: Any) -> None:
@@ -71,8 +71,8 @@ def test_the_loop_in_generation(looping: Any) -> None:
     logits, _ = by_hand(looping, INPUTS)
     state = looping.init_state(SOURCE, PRESENT)
     for step in range(5):
-        found, state, read = looping.decode_step(INPUTS[:, step], state)
-        torch.testing.assert_close(found, torch.log_softmax(logits[:, step], -1))
+        result, state, read = looping.decode_step(INPUTS[:, step], state)
+        torch.testing.assert_close(result, torch.log_softmax(logits[:, step], -1))
         assert (read.context == 0).all() == (step < 2)
 
 

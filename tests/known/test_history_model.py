@@ -20,7 +20,7 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, knobs)}
 
 
-def config(**chosen: Any) -> dict[str, Any]:
+def config(**choices: Any) -> dict[str, Any]:
     """A plain RNN; the mean of the products as score; the context joins the input."""
     return {
         "scorer": node("scorer", "scaled", scale="dimension"),
@@ -32,7 +32,7 @@ def config(**chosen: Any) -> dict[str, Any]:
         "decoder": node("decoder", "recurrent", cell="rnn", hidden_size=7),
         "readout": node("readout", "joint", inputs=["state"], tanh=False),
         "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
-        **chosen,
+        **choices,
     }
 
 
@@ -40,7 +40,7 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The forecast (t, f), and what its steps read (t, m), of one stream (s, f + k + 1)."""
     (layer,) = model.network.decoder.layers
     state, states = torch.zeros(7), []
-    told, weights = [], torch.zeros(len(rows), len(rows))
+    outputs, weights = [], torch.zeros(len(rows), len(rows))
     for t, row in enumerate(rows):
         memory = states[: max(t - 1, 0)]  # the state before it asks
         scores = [(state * remembered).mean().exp() for remembered in memory]
@@ -48,22 +48,22 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
         for j, remembered in enumerate(memory):
             weights[t, j] = scores[j] / sum(scores)
             context = context + weights[t, j] * remembered
-        given = torch.cat([model.network.embedding.weight @ row + model.network.embedding.bias, context])
+        inputs = torch.cat([model.network.embedding.weight @ row + model.network.embedding.bias, context])
         state = torch.tanh(
-            layer.weight_ih_l0 @ given + layer.bias_ih_l0 + layer.weight_hh_l0 @ state + layer.bias_hh_l0
+            layer.weight_ih_l0 @ inputs + layer.bias_ih_l0 + layer.weight_hh_l0 @ state + layer.bias_hh_l0
         )
         states.append(state)
-        told.append(model.network.output.weight @ state + model.network.output.bias)
-    return torch.stack(told[-AHEAD:]), weights[-AHEAD:]
+        outputs.append(model.network.output.weight @ state + model.network.output.bias)
+    return torch.stack(outputs[-AHEAD:]), weights[-AHEAD:]
 
 
 @pytest.mark.parametrize("recursive", [False, True])
 def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
     """Two targets and one column that is known; beside each row whether the targets before it are there."""
-    chosen = config()
-    chosen["task"]["forecast"] = "recursive" if recursive else "direct"
+    selected = config()
+    selected["task"]["forecast"] = "recursive" if recursive else "direct"
     sizes = {"source_symbols": 0, "source_features": 3, "target_symbols": 0, "target_features": 2}
-    model: Any = registry.build("model", chosen["model"], config=chosen, tags=0, **sizes)
+    model: Any = registry.build("model", selected["model"], config=selected, tags=0, **sizes)
     past = [[2.0, 3.0, 0.5], [5.0, 7.0, 0.25], [-1.0, 1.0, 0.75]]
     source = torch.tensor([[*past, [0.0, 0.0, 0.125], [0.0, 0.0, 0.375]]])
     right = torch.tensor([[[11.0, 13.0], [17.0, 19.0]]])
@@ -87,13 +87,13 @@ def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
 def test_every_scope_is_over_the_own_past(scope: str) -> None:
-    found = resolve(config(scope=node("scope", scope)))
-    assert (found.sources, found.bridge, found.plan.feed) == (("decoder",), "zeros", "now")
-    assert found.summary()["schedule"].startswith("step by step")
+    result = resolve(config(scope=node("scope", scope)))
+    assert (result.sources, result.bridge, result.plan.feed) == (("decoder",), "zeros", "now")
+    assert result.summary()["schedule"].startswith("step by step")
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("choices", "message"),
     [
         ({"scope": node("scope", "encoder_decoder")}, "model=history has no encoder"),
         ({"attention": node("attention", "none")}, "model=history needs attention to its own past"),
@@ -102,7 +102,7 @@ def test_every_scope_is_over_the_own_past(scope: str) -> None:
         ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),
     ],
 )
-def test_what_it_cannot_be(chosen: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError) as told:
-        resolve(config(**chosen))
-    assert said in str(told.value)
+def test_what_it_cannot_be(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        resolve(config(**choices))
+    assert message in str(error.value)

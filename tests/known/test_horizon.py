@@ -12,7 +12,7 @@ from attnx.nn.targets.forecast import ForecastTarget, median_first, subtract_las
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
-THERE = torch.tensor([[True, True], [True, False]])
+PRESENT = torch.tensor([[True, True], [True, False]])
 RIGHT = torch.tensor([[[2.0, 3.0], [5.0, 7.0]], [[11.0, 13.0], [0.0, 0.0]]])
 
 
@@ -21,16 +21,16 @@ def test_squared_error() -> None:
     outputs = RIGHT + torch.tensor([[[1.0, -2.0], [0.0, 3.0]], [[2.0, 0.0], [17.0, 19.0]]])
     side = ForecastTarget(features=2, steps=2)
     assert side.width == 2
-    assert side.loss(outputs, RIGHT, THERE).item() == 2.5 + 4.5 + 2
+    assert side.loss(outputs, RIGHT, PRESENT).item() == 2.5 + 4.5 + 2
 
 
 def test_quantiles_lose_by_their_side() -> None:
     """Too low by 4 costs 4 q, too high by 4 costs 4 (1 - q): the median 2 either way, 0.75 3 or 1."""
     side = ForecastTarget(features=1, steps=1, quantiles=(0.5, 0.75))
-    right, there = torch.tensor([[[10.0]]]), torch.tensor([[True]])
+    right, present = torch.tensor([[[10.0]]]), torch.tensor([[True]])
     assert side.width == 2
-    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, there).item() == (2 + 3) / 2
-    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, there).item() == (2 + 1) / 2
+    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, present).item() == (2 + 3) / 2
+    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, present).item() == (2 + 1) / 2
     metric = QuantileLoss(quantiles=[0.5, 0.75])
     metric.update([np.array([[6.0, 14.0]])], [np.array([[10.0]])])
     assert metric.compute().item() == (2 + 1) / 2
@@ -67,7 +67,7 @@ def test_what_is_fed_back(recursive: bool) -> None:
 def test_a_window_is_told_from_its_last_row() -> None:
     """Targets a, b and one known column: the last row looked back on is (5, 7); rows to forecast have no targets."""
     source = torch.tensor([[[2.0, 3.0, 11.0], [5.0, 7.0, 13.0], [0.0, 0.0, 17.0], [0.0, 0.0, 19.0]]])
-    kept = source.clone()
+    original = source.clone()
     side = ForecastTarget(2, 2, (0.5, 0.9), subtracts_last=True)
     moved, last = subtract_last_value(side, source)
     assert moved.tolist() == [[[-3, -4, 11], [0, 0, 13], [0, 0, 17], [0, 0, 19]]]
@@ -75,7 +75,7 @@ def test_a_window_is_told_from_its_last_row() -> None:
     assert last.tolist() == [[[5, 7, 5, 7]]]
     moved, last = subtract_last_value(ForecastTarget(3, 2, subtracts_last=True), source[:, :2])  # nothing is known
     assert (moved.tolist(), last.tolist()) == ([[[-3, -4, -2], [0, 0, 0]]], [[[5, 7, 13]]])  # type: ignore[union-attr]
-    assert torch.equal(source, kept)
+    assert torch.equal(source, original)
     for plain in (ForecastTarget(2, 2), Numbers(2), Symbols(7)):
         assert subtract_last_value(plain, source) == (source, None)
 

@@ -51,9 +51,9 @@ def intervals(task: Any, predictions: Sequence[Prediction], tags: Sequence[str] 
 
 def test_nothing_wrong_of_a_thousand_is_not_certain() -> None:
     """0 of n is 0 to 1 - 0.025^(1/n): here 0.37 %. Edits that never occur have no interval rather than 0 to 0."""
-    found = intervals(Rates(), words(0, 1000))
-    assert found == {"test_word_error_rate": pytest.approx((0, 100 * (1 - 0.025 ** (1 / 1000))))}
-    assert found["test_word_error_rate"].high == pytest.approx(0.37, abs=0.005)
+    interval = intervals(Rates(), words(0, 1000))
+    assert interval == {"test_word_error_rate": pytest.approx((0, 100 * (1 - 0.025 ** (1 / 1000))))}
+    assert interval["test_word_error_rate"].high == pytest.approx(0.37, abs=0.005)
     assert intervals(Rates(), words(7, 0))["test_word_error_rate"] == pytest.approx((100 * 0.025 ** (1 / 7), 100))
 
 
@@ -70,12 +70,12 @@ def test_a_mean_over_tags_is_never_certain() -> None:
     there is no mean.
     """
     predictions = [*words(0, 50, "x"), *words(0, 80, "y")]
-    found = intervals(Rates(), predictions, ("x", "y"))
-    one, other = (100 * (1 - 0.025 ** (1 / count)) for count in (50, 80))
-    assert found["test_word_error_rate_x"] == pytest.approx((0, one))
-    assert found["test_word_error_rate_macro"] == pytest.approx((0, math.hypot(one, other) / 2))
-    assert found["test_word_error_rate_micro"] == pytest.approx((0, 100 * (1 - 0.025 ** (1 / 130))))
-    assert intervals(Rates(), predictions, ("x", "y", "z")).keys() == found.keys() - {"test_word_error_rate_macro"}
+    interval = intervals(Rates(), predictions, ("x", "y"))
+    first, second = (100 * (1 - 0.025 ** (1 / count)) for count in (50, 80))
+    assert interval["test_word_error_rate_x"] == pytest.approx((0, first))
+    assert interval["test_word_error_rate_macro"] == pytest.approx((0, math.hypot(first, second) / 2))
+    assert interval["test_word_error_rate_micro"] == pytest.approx((0, 100 * (1 - 0.025 ** (1 / 130))))
+    assert intervals(Rates(), predictions, ("x", "y", "z")).keys() == interval.keys() - {"test_word_error_rate_macro"}
 
 
 def test_a_mean_over_tags_is_as_sure_as_its_examples() -> None:
@@ -96,9 +96,9 @@ def test_other_measures_have_the_percentiles_of_other_draws() -> None:
 
 def test_examples_that_overlap_count_for_less() -> None:
     """Their rate has the interval of draws in blocks, which is wider than the exact one of as many examples."""
-    mixed = [one for number in range(10) for one in words(10 * (number % 2), 10 * (1 - number % 2))]
-    apart, together = (intervals(task, mixed)["test_word_error_rate"] for task in (Rates(), Windows()))
-    assert together.high - together.low > 1.5 * (apart.high - apart.low)
+    mixed = [word for number in range(10) for word in words(10 * (number % 2), 10 * (1 - number % 2))]
+    separate, together = (intervals(task, mixed)["test_word_error_rate"] for task in (Rates(), Windows()))
+    assert together.high - together.low > 1.5 * (separate.high - separate.low)
 
 
 @pytest.mark.parametrize("measure", ["answer_accuracy", "well_formed"])

@@ -47,9 +47,9 @@ def read(annotation: str) -> KnobType:
 )
 def test_accepts(annotation: str, accepted: list[Any], refused: list[Any]) -> None:
     """A number is never taken for a truth value nor the other way round, and nothing is converted."""
-    found = read(annotation)
-    assert [value for value in accepted if not found.accepts(value)] == []
-    assert [value for value in refused if found.accepts(value)] == []
+    result = read(annotation)
+    assert [value for value in accepted if not result.accepts(value)] == []
+    assert [value for value in refused if result.accepts(value)] == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_unknown_types(annotation: str) -> None:
 def test_an_unknown_type_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="a knob cannot have the type dict") as refused:
         read("dict")
-    for known in (
+    for type_name in (
         "int",
         "float",
         "str",
@@ -93,7 +93,7 @@ def test_an_unknown_type_names_the_known_ones() -> None:
         "Literal[...]",
         "| None",
     ):
-        assert known in str(refused.value)
+        assert type_name in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,11 @@ def test_a_query_by_hand(built: Built) -> None:
 
 def test_told_by_hand(built: Built) -> None:
     """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
-    one = {"cell": "rnn", "hidden_size": 1}
+    cell_config = {"cell": "rnn", "hidden_size": 1}
     model = built(
         model={"embedding_dim": 1, "tag_inputs": ["encoder", "decoder"], "tag_dim": 1, "bridge": "zeros"},
-        encoder={**one, "bidirectional": False},
-        decoder=one,
+        encoder={**cell_config, "bidirectional": False},
+        decoder=cell_config,
     )
     layers = [model.source.encoder.recurrent.layers[0], model.decoder.layers[0]]
     with torch.no_grad():
@@ -99,9 +99,9 @@ def test_told_by_hand(built: Built) -> None:
     torch.testing.assert_close(state.top_hidden, expected)
 
 
-@pytest.mark.parametrize("told", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
-def test_only_who_is_named_is_told(built: Built, told: list[str]) -> None:
+@pytest.mark.parametrize("listeners", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
+def test_only_who_is_named_is_told(built: Built, listeners: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
-    model = built(model={"tag_inputs": told, "tag_dim": 11, "feed": "none"})
+    model = built(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
     for name, reader in (("encoder", model.source.encoder.recurrent), ("decoder", model.decoder)):
-        assert reader.layers[0].input_size == 7 + 11 * (name in told)
+        assert reader.layers[0].input_size == 7 + 11 * (name in listeners)

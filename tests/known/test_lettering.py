@@ -76,10 +76,10 @@ def test_what_is_missing_is_named_shortly() -> None:
     assert choose_fonts("\t").warning == ""  # it prints nothing in any font
     unseen = "".join(map(chr, range(0x1FBF0 + 10, 0x1FBF0 + 14)))  # unassigned
     assert choose_fonts(unseen).warning == ""
-    said = choose_fonts("\U0001e7ff\U0001e4d0").warning
-    if said:
-        assert "\n" not in said
-        assert said.startswith("no installed font has U+1E")
+    message = choose_fonts("\U0001e7ff\U0001e4d0").warning
+    if message:
+        assert "\n" not in message
+        assert message.startswith("no installed font has U+1E")
 
 
 def test_ideographs_take_the_forms_of_the_text_s_language() -> None:

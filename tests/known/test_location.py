@@ -23,10 +23,10 @@ def scored(scorer: Location, query: float, memory: list[float], last: list[float
         scorer.project_queries(torch.tensor([[[query]]])),
         scorer.project_keys(torch.tensor(memory)[None, :, None]),
     )
-    found: Tensor = scorer.score(
+    result: Tensor = scorer.score(
         queries, keys, AttentionHistory(torch.tensor([last]), torch.full((1, len(last)), 97.0))
     )
-    return found.flatten().tolist()
+    return result.flatten().tolist()
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
-    found = scorer.score(
+    result = scorer.score(
         scorer.project_queries(queries), scorer.project_keys(memory), AttentionHistory(nothing, nothing)
     )
-    torch.testing.assert_close(found, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
+    torch.testing.assert_close(result, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
 def test_only_as_far_as_it_reaches() -> None:
@@ -82,8 +82,8 @@ def test_only_as_far_as_it_reaches() -> None:
     scorer = Location(5, 11, hidden_size=7, filters=2, kernel_radius=2)
     assert scorer.near.weight.shape == (2, 1, 5)
     keys, last = scorer.project_keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
-    found = scorer.score(scorer.project_queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
-    assert found.nonzero()[:, -1].tolist() == [4, 5, 6, 7, 8]
+    result = scorer.score(scorer.project_queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
+    assert result.nonzero()[:, -1].tolist() == [4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("sources", [["encoder"], ["encoder", "decoder"]], ids="+".join)
@@ -105,8 +105,8 @@ def test_each_source_has_an_end_of_its_own(built: Built) -> None:
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(source, source > 0))
     scores = []
     for last in ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]):
-        told = state._replace(history=state.history._replace(previous=torch.tensor([last])))
-        _, _, read = model.decode_step(torch.tensor([5]), told, need_weights=True)
+        with_history = state._replace(history=state.history._replace(previous=torch.tensor([last])))
+        _, _, read = model.decode_step(torch.tensor([5]), with_history, need_weights=True)
         scores.append(read.scores[0, 0])
     assert not torch.allclose(scores[0][:3], scores[1][:3])
     torch.testing.assert_close(scores[0][3:], scores[1][3:])

@@ -43,9 +43,9 @@ def outcome(
     """Outputs and last states, and the gradients of all that went in, of a weighted sum of all that came out."""
     leaves = [inputs, *(start or ()), *recurrent.parameters()]
     ran = recurrent.run([inputs], lengths, (start,) if start else None)
-    found = [ran.outputs[-1], *ran.state[-1]]
-    factors = [torch.linspace(-1, 1, one.numel(), dtype=one.dtype).view_as(one) for one in found]
-    return [*found, *torch.autograd.grad(found, leaves, factors)]
+    result = [ran.outputs[-1], *ran.state[-1]]
+    factors = [torch.linspace(-1, 1, item.numel(), dtype=item.dtype).view_as(item) for item in result]
+    return [*result, *torch.autograd.grad(result, leaves, factors)]
 
 
 def drawn(recurrent: Recurrent, rows: int = 5, steps: int = 8, scale: float = 1.0) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -56,14 +56,14 @@ def drawn(recurrent: Recurrent, rows: int = 5, steps: int = 8, scale: float = 1.
     return inputs.requires_grad_(), tuple(tensor.requires_grad_() for tensor in start)
 
 
-def as_double(recurrent: Recurrent, *given: Any) -> list[Tensor]:
+def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
     """The outcome in float64, which is torch's."""
-    inputs, lengths, start = given
+    inputs, lengths, start = args
     wide = Recurrent("lstm", inputs.shape[2], recurrent.layers[0].hidden_size, 1, recurrent.layers[0].bidirectional)
     wide.load_state_dict(recurrent.state_dict())
     doubled = [tensor.detach().double().requires_grad_() for tensor in (inputs, *(start or ()))]
-    found = outcome(wide.double(), doubled[0], lengths, tuple(doubled[1:]) or None)
-    return [tensor.float() for tensor in found]
+    result = outcome(wide.double(), doubled[0], lengths, tuple(doubled[1:]) or None)
+    return [tensor.float() for tensor in result]
 
 
 @NEEDS_C
@@ -74,10 +74,14 @@ def as_double(recurrent: Recurrent, *given: Any) -> list[Tensor]:
 def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
     inputs, start = drawn(recurrent)
-    known = LENGTHS[lengths]
-    given = inputs, None if known is None else torch.tensor(known), start if way == "from a state" else None
+    length_list = LENGTHS[lengths]
+    arguments = (
+        inputs,
+        None if length_list is None else torch.tensor(length_list),
+        start if way == "from a state" else None,
+    )
     assert autograd.is_supported(inputs)
-    torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(outcome(recurrent, *arguments), as_double(recurrent, *arguments), rtol=1e-4, atol=1e-5)
 
 
 @NEEDS_C
@@ -85,43 +89,45 @@ def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
 def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
     recurrent = fast("lstm", 11, 37, 1, True)
-    given = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
-    exact, found = as_double(recurrent, *given), outcome(recurrent, *given)
+    arguments = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
+    exact, result = as_double(recurrent, *arguments), outcome(recurrent, *arguments)
     monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
-    torchs = outcome(recurrent, *given)
-    for truth, ours, theirs in zip(exact, found, torchs, strict=True):
+    torchs = outcome(recurrent, *arguments)
+    for truth, actual, torch_value in zip(exact, result, torchs, strict=True):
         least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
-        assert (ours - truth).abs().max() <= 3 * (theirs - truth).abs().max() + least
+        assert (actual - truth).abs().max() <= 3 * (torch_value - truth).abs().max() + least
 
 
 @NEEDS_C
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("beside", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("other_widths", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, lengths: str) -> None:
+def test_rows_that_are_looked_up(units: int, other_widths: tuple[int, ...], way: str, lengths: str) -> None:
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
-    recurrent = fast("lstm", 7 + sum(beside), units, 1, way == "both directions")
+    recurrent = fast("lstm", 7 + sum(other_widths), units, 1, way == "both directions")
     _, start = drawn(recurrent)
     ids = torch.randint(0, 4, (5, 8))  # of the last row nothing is asked
     table = torch.randn(5, 7, requires_grad=True)
-    others = tuple(torch.randn(5, 8, width, requires_grad=True) for width in beside)
-    known = LENGTHS[lengths]
-    given = start if way == "from a state" else None
-    leaves = [table, *others, *(given or ()), *recurrent.parameters()]
+    other_inputs = tuple(torch.randn(5, 8, width, requires_grad=True) for width in other_widths)
+    length_list = LENGTHS[lengths]
+    start_state = start if way == "from a state" else None
+    leaves = [table, *other_inputs, *(start_state or ()), *recurrent.parameters()]
 
-    def found(*inputs: Tensor) -> list[Tensor]:
-        ran = recurrent.run(inputs, None if known is None else torch.tensor(known), (given,) if given else None)
+    def outputs_and_gradients(*inputs: Tensor) -> list[Tensor]:
+        ran = recurrent.run(
+            inputs, None if length_list is None else torch.tensor(length_list), (start_state,) if start_state else None
+        )
         out = [ran.outputs[-1], *ran.state[-1]]
-        factors = [torch.linspace(-1, 1, one.numel()).view_as(one) for one in out]
+        factors = [torch.linspace(-1, 1, output.numel()).view_as(output) for output in out]
         return [*out, *torch.autograd.grad(out, leaves, factors)]
 
     rows = table[ids]
     rows.lookup = Lookup(table, ids)  # type: ignore[attr-defined]
-    looked_up = found(rows, *others)
-    for one, other in zip(looked_up, found(torch.cat([table[ids], *others], -1)), strict=True):
-        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    looked_up = outputs_and_gradients(rows, *other_inputs)
+    for first, second in zip(looked_up, outputs_and_gradients(torch.cat([table[ids], *other_inputs], -1)), strict=True):
+        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
     assert not looked_up[3][4].any()
 
 
@@ -129,15 +135,15 @@ def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, 
 def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
     rows, ids = torch.randn(300, 517), torch.randint(0, 11, (300,))
     expected = torch.zeros(11, 517, dtype=torch.float64).index_add_(0, ids, rows.double())
-    threads, found = torch.get_num_threads(), []
+    threads, sums = torch.get_num_threads(), []
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
-            found.append(bindings.segment_sum(rows, ids, 11))
+            sums.append(bindings.segment_sum(rows, ids, 11))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(*found)
-    torch.testing.assert_close(found[0], expected.float(), atol=1e-5, rtol=1e-5)
+    assert torch.equal(*sums)
+    torch.testing.assert_close(sums[0], expected.float(), atol=1e-5, rtol=1e-5)
 
 
 @NEEDS_C
@@ -169,37 +175,37 @@ def test_what_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize(
-    "asked", [{}, {"query": ["token"], "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]}}]
+    "choices", [{}, {"query": ["token"], "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]}}]
 )
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
 def test_a_model_learns_the_same_from_rows_that_are_looked_up(
-    part: str, asked: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    part: str, choices: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
-    given: dict[str, Any] = {part: {"layers": 2}} if not asked else {}
-    model = built(**asked, **given)
+    options: dict[str, Any] = {part: {"layers": 2}} if not choices else {}
+    model = built(**choices, **options)
     accel.enable(model)
     source = torch.tensor([[3, 5, 7, 5, 3, 9, 3], [5, 3, 5, 5, 0, 0, 0], [9, 9, 3, 0, 0, 0, 0]]).repeat(9, 1)
     inputs = torch.tensor([[1, 5, 7, 5], [1, 7, 0, 0], [1, 5, 5, 0]]).repeat(9, 1)
-    asked_of: list[bool] = []
+    answers: list[bool] = []
     prefers_lookup = autograd.prefers_lookup
 
     def spied(lookup: Lookup) -> bool:
-        asked_of.append(prefers_lookup(lookup))
-        return asked_of[-1]
+        answers.append(prefers_lookup(lookup))
+        return answers[-1]
 
     def learned() -> list[Tensor]:
         model.zero_grad()
-        told = model(source, source > 0, inputs, tag=torch.arange(27) % 2).logits[inputs > 0]
-        told.logsumexp(-1).sum().backward()
-        return [told, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
+        output = model(source, source > 0, inputs, tag=torch.arange(27) % 2).logits[inputs > 0]
+        output.logsumexp(-1).sum().backward()
+        return [output, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
     monkeypatch.setattr(autograd, "prefers_lookup", spied)
     looked_up = learned()
-    assert asked_of == [True] * (1 if asked else 2)  # beside tags an encoder reads no rows of a table
+    assert answers == [True] * (1 if choices else 2)  # beside tags an encoder reads no rows of a table
     monkeypatch.setattr(autograd, "prefers_lookup", lambda *_: False)
-    for one, other in zip(looked_up, learned(), strict=True):
-        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    for first, second in zip(looked_up, learned(), strict=True):
+        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
     for embedding in (model.source.embedding, model.embedding):
         assert not embedding.weight.grad[0].any()
 
@@ -210,10 +216,10 @@ def test_padding_changes_nothing() -> None:
     """Not a bit, whatever stands there; and outputs there are 0."""
     recurrent = fast("lstm", 7, 37, 1, True)
     inputs, lengths = drawn(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
-    other = inputs.clone()
+    changed = inputs.clone()
     for row, length in enumerate(lengths):
-        other[row, length:] = float("nan")
-    first, second = recurrent.run([inputs], lengths), recurrent.run([other], lengths)
+        changed[row, length:] = float("nan")
+    first, second = recurrent.run([inputs], lengths), recurrent.run([changed], lengths)
     assert torch.equal(first.outputs[-1], second.outputs[-1])
     assert torch.equal(first.state[-1][1], second.state[-1][1])
     assert all(not first.outputs[-1][row, length:].any() for row, length in enumerate(lengths))
@@ -227,11 +233,11 @@ def test_numbers_without_bounds() -> None:
     gates[0], gates[1, :5], gates[1, 5:] = 1e4, -1e4, float("inf")
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
-    into, forget, new, out = expected.unbind(1)
+    input_gate, forget, new, out = expected.unbind(1)
     h, c = autograd.step(cells, gates)
-    wanted = forget * 3 + into * new
-    torch.testing.assert_close(c[:3], wanted[:, None].expand(3, 5))
-    torch.testing.assert_close(h[:3], (out * wanted.tanh())[:, None].expand(3, 5))
+    expected_cell = forget * 3 + input_gate * new
+    torch.testing.assert_close(c[:3], expected_cell[:, None].expand(3, 5))
+    torch.testing.assert_close(h[:3], (out * expected_cell.tanh())[:, None].expand(3, 5))
     half = torch.tensor([1.5, 1.5, float("nan"), 1.5, 1.5])  # gates of 0 are half open, and add tanh 0
     torch.testing.assert_close(c[3], half, equal_nan=True)
     torch.testing.assert_close(h[3], half.tanh() / 2, equal_nan=True)
@@ -242,15 +248,17 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     try:
-        found = []
+        result = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(autograd.step(cells, gates))
+            result.append(autograd.step(cells, gates))
     finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
+        torch.set_num_threads(num_threads)
+    assert all(
+        torch.equal(first, second) for later in result[1:] for first, second in zip(result[0], later, strict=True)
+    )
 
 
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
@@ -275,29 +283,29 @@ def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("rows", range(1, 14))
-@pytest.mark.parametrize("given", ["all", "looked up", "added", "multiplied", "one part"])
+@pytest.mark.parametrize("value", ["all", "looked up", "added", "multiplied", "one part"])
 @pytest.mark.usefixtures("products")
 def test_what_makes_the_gates_of_a_step(
-    given: str, rows: int, units: int, way: str, monkeypatch: pytest.MonkeyPatch
+    value: str, rows: int, units: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
         monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
     table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
     added = torch.randn(rows, 4 * units + 3)[:, 3:]
-    parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if given == "one part" else 2]
+    parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if value == "one part" else 2]
     weights = torch.randn(4 * units, sum(part.shape[1] for part in parts) + 1)[:, 1:]
     cells = torch.randn(rows, units)
     has = {"all": (True, True, True), "one part": (False, False, True)}.get(
-        given, (given == "looked up", given == "added", given == "multiplied")
+        value, (value == "looked up", value == "added", value == "multiplied")
     )
     gates = torch.zeros(rows, 4 * units, dtype=torch.float64)
     gates += table[ids] if has[0] else 0
     gates += added if has[1] else 0
     gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
-    into, forget, new, out = gates.chunk(4, 1)
-    c = forget.sigmoid() * cells + into.sigmoid() * new.tanh()
-    found = autograd.step(
+    input_gate, forget, new, out = gates.chunk(4, 1)
+    c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
+    actual = autograd.step(
         cells,
         added if has[1] else None,
         (table, ids) if has[0] else None,
@@ -305,7 +313,7 @@ def test_what_makes_the_gates_of_a_step(
         parts if has[2] else (),
     )
     expected = (out.sigmoid() * c.tanh()).float(), c.float()
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @NEEDS_C
@@ -317,19 +325,19 @@ def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypat
     state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
 
-    def found(rows: slice) -> Tensor:
+    def step_rows(rows: slice) -> Tensor:
         return torch.stack(autograd.step(cells[rows], None, None, autograd.pack_weights(weights, 103), [state[rows]]))
 
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        alone = found(slice(0, 103))
+        alone = step_rows(slice(0, 103))
         torch.set_num_threads(2)
-        assert torch.equal(found(slice(0, 103)), alone)
+        assert torch.equal(step_rows(slice(0, 103)), alone)
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(num_threads)
     for row in (0, 51, 102):
-        assert torch.equal(found(slice(row, row + 1))[:, 0], alone[:, row])
+        assert torch.equal(step_rows(slice(row, row + 1))[:, 0], alone[:, row])
 
 
 @NEEDS_C
@@ -340,7 +348,7 @@ def test_gradients_again_and_of_a_sum() -> None:
     total = recurrent.run([inputs], lengths).outputs[-1].sum()
     first = torch.autograd.grad(total, [inputs, *recurrent.parameters()], retain_graph=True)
     second = torch.autograd.grad(total, [inputs, *recurrent.parameters()])
-    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+    assert all(torch.equal(first_item, second_item) for first_item, second_item in zip(first, second, strict=True))
     ones = torch.ones_like(recurrent.run([inputs], lengths).outputs[-1])
     (dense,) = torch.autograd.grad(recurrent.run([inputs], lengths).outputs[-1], inputs, ones)
     assert torch.equal(first[0], dense)
@@ -354,8 +362,8 @@ def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
     alone = torch.autograd.grad(recurrent.run([inputs.detach()]).outputs[-1].sum(), list(recurrent.parameters()))
     torch.testing.assert_close(list(every[1:]), list(alone))
     recurrent.requires_grad_(False)
-    (given,) = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), inputs)
-    torch.testing.assert_close(given, every[0])
+    (grad_inputs,) = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), inputs)
+    torch.testing.assert_close(grad_inputs, every[0])
     assert (
         not recurrent.run([inputs.detach()], state=(tuple(tensor.detach() for tensor in start),))
         .outputs[-1]
@@ -383,68 +391,68 @@ def test_gradients_of_gradients_are_refused() -> None:
     with pytest.raises(RuntimeError, match="accel=off"):
         torch.autograd.grad(total, inputs, create_graph=True)
     inputs = inputs.detach().double().requires_grad_()
-    (of_inputs,) = torch.autograd.grad(recurrent.double().run([inputs]).outputs[-1].sum(), inputs, create_graph=True)
-    (second,) = torch.autograd.grad(of_inputs.sum(), inputs)
+    (grad_inputs,) = torch.autograd.grad(recurrent.double().run([inputs]).outputs[-1].sum(), inputs, create_graph=True)
+    (second,) = torch.autograd.grad(grad_inputs.sum(), inputs)
     assert second.any()
 
 
 class Asks(torch.nn.Module):
     """To be exported."""
 
-    def __init__(self, asked: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, record: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.asked = asked
+        self.record = record
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.asked(inputs)
+        return self.record(inputs)
 
 
 @NEEDS_C
 def test_whom_it_leaves_to_torch() -> None:
     inputs = torch.randn(2, 3, 5)
-    seen: list[bool] = []
+    supported: list[bool] = []
 
-    def asked(given: Tensor) -> Tensor:
-        seen.append(autograd.is_supported(given))
-        return given + 1
+    def record_support(value: Tensor) -> Tensor:
+        supported.append(autograd.is_supported(value))
+        return value + 1
 
-    asked(inputs)
-    assert seen == [True]
-    seen.clear()
-    asked(inputs.double())
-    asked(inputs.to(torch.bfloat16))
-    asked(inputs.to("meta"))
+    record_support(inputs)
+    assert supported == [True]
+    supported.clear()
+    record_support(inputs.double())
+    record_support(inputs.to(torch.bfloat16))
+    record_support(inputs.to("meta"))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        asked(inputs)
-    torch.func.vmap(asked)(inputs)
-    assert seen == [False] * 5
-    torch.export.export(Asks(asked), (inputs,))
-    assert len(seen) > 5
-    assert not any(seen)
+        record_support(inputs)
+    torch.func.vmap(record_support)(inputs)
+    assert supported == [False] * 5
+    torch.export.export(Asks(record_support), (inputs,))
+    assert len(supported) > 5
+    assert not any(supported)
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autograd, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)
-    given = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
-    torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
+    inputs = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
+    torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a recurrence is an LSTM; and what reads, wherever there is attention."""
-    asked: list[Path] = []
+    sources: list[Path] = []
 
     class Now:
         def __init__(self, target: Any, args: list[Path]) -> None:
-            asked.extend(args)
+            sources.extend(args)
 
         def start(self) -> None: ...
 
     monkeypatch.setattr(prebuild, "Thread", Now)
     attention = {"attention": {"name": "on"}}
     prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
-    assert asked == [softmax_cpu.SOURCE]
+    assert sources == [softmax_cpu.SOURCE]
     prebuild.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
-    assert asked == [softmax_cpu.SOURCE]
+    assert sources == [softmax_cpu.SOURCE]
     prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
-    assert asked[1:] == [bindings.SOURCE, softmax_cpu.SOURCE]
+    assert sources[1:] == [bindings.SOURCE, softmax_cpu.SOURCE]

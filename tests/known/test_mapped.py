@@ -174,10 +174,10 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_left_alone(corpus: Path) -> None:
     """It may be somebody's."""
-    before = (corpus / "corpus.json").read_bytes()
+    original = (corpus / "corpus.json").read_bytes()
     with pytest.raises(UserError, match="exists already; delete the folder and write it anew"):
         write_corpus(corpus, ENTRIES[:1], LETTERS, PHONES)
-    assert (corpus / "corpus.json").read_bytes() == before
+    assert (corpus / "corpus.json").read_bytes() == original
 
 
 def test_two_processes_may_write_the_same(tmp_path: Path) -> None:
@@ -217,15 +217,15 @@ def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monke
         return rows.fingerprint()
 
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 2)
-    others: dict[str, Entry] = {
+    changed_entries: dict[str, Entry] = {
         "same": ENTRIES[4],
         "symbol": (("c", "b"), ("X",), "fi"),
         "tag": (*ENTRIES[4][:2], "de"),
     }
-    for name, last in others.items():
+    for name, last in changed_entries.items():
         write_corpus(tmp_path / name, [*ENTRIES[:4], last], LETTERS, PHONES, TAGS)
     assert fingerprint("same") == fingerprint("corpus")
-    assert len({fingerprint(name) for name in others}) == 3
+    assert len({fingerprint(name) for name in changed_entries}) == 3
 
 
 def test_no_folder_and_an_unfinished_one(corpus: Path, tmp_path: Path) -> None:

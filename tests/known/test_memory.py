@@ -31,11 +31,11 @@ def test_beside_and_grown() -> None:
     """Two sources, then one more position of the second."""
     both = concat_sources(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
     assert both.lengths == (3, 1)
-    more = append_positions(both, memory(11.0, 13.0))
-    assert more.lengths == (3, 3)
-    assert more.keys.flatten().tolist() == [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
-    assert more.values[0, :, 1].tolist() == [6.0, 9.0, 15.0, 21.0, 33.0, 39.0]
-    assert more.present.tolist() == [[True, True, False, True, True, True]]
+    extra = append_positions(both, memory(11.0, 13.0))
+    assert extra.lengths == (3, 3)
+    assert extra.keys.flatten().tolist() == [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
+    assert extra.values[0, :, 1].tolist() == [6.0, 9.0, 15.0, 21.0, 33.0, 39.0]
+    assert extra.present.tolist() == [[True, True, False, True, True, True]]
     assert both.lengths == (3, 1), "what was there is as it was"
 
 
@@ -45,8 +45,8 @@ def test_seen() -> None:
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
     assert hide_future(both, torch.tensor([-1, 1, 5])).present[0].int().tolist() == expected
     rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), lengths=both.lengths)
-    found = hide_future(rows, torch.tensor([[1], [2]])).present
-    assert found.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
+    actual = hide_future(rows, torch.tensor([[1], [2]])).present
+    assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 
 
 def test_what_was_never_read() -> None:
@@ -72,9 +72,9 @@ def test_the_past_of_a_memory_that_grows() -> None:
 @pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["one head", "heads"])
 def test_weights_of_all_steps(leading: tuple[int, ...]) -> None:
     """Steps stand one after another, as wide as the last; what was not there yet weighs 0."""
-    found = stack_step_weights([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
+    actual = stack_step_weights([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
     expected = torch.tensor([[0, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1.0]])
-    assert torch.equal(found, expected.expand(*leading, 3, 5))
+    assert torch.equal(actual, expected.expand(*leading, 3, 5))
 
 
 def test_padded() -> None:
@@ -84,10 +84,10 @@ def test_padded() -> None:
 def test_where_nothing_is_absent_nothing_is_copied() -> None:
     """And where something is it becomes zero, in what was given by nobody's doing."""
     states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
-    found, _, values = zero_padding(states, present, None)
-    assert found is states
+    result, _, values = zero_padding(states, present, None)
+    assert result is states
     assert values is states
     present[1, 2] = False
-    found, _, _ = zero_padding(states, present, None)
-    assert not found[1, 2].any()
+    result, _, _ = zero_padding(states, present, None)
+    assert not result[1, 2].any()
     assert states[1, 2].isnan().all()

@@ -26,7 +26,7 @@ EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
 
 
 @pytest.mark.parametrize(
-    ("prediction", "references", "edits", "chosen"),
+    ("prediction", "references", "edits", "choices"),
     [
         ("kitten", ["sitting"], 3, 0),  # two substitutions and an insertion
         ("abc", ["abcd", "abc", "abc"], 0, 1),
@@ -35,12 +35,12 @@ EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
         ("ab", [""], 2, 0),
     ],
 )
-def test_closest(prediction: str, references: list[str], edits: int, chosen: int) -> None:
+def test_closest(prediction: str, references: list[str], edits: int, choices: int) -> None:
     """Fewest edits, the first of equals."""
     answers = [list(reference) for reference in references]
-    found = nearest_reference(list(prediction), answers)
-    assert found == (edits, answers[chosen])
-    assert found[1] is answers[chosen]
+    result = nearest_reference(list(prediction), answers)
+    assert result == (edits, answers[choices])
+    assert result[1] is answers[choices]
 
 
 def test_a_symbol_is_one_however_long() -> None:
@@ -76,24 +76,24 @@ def test_more_edits_than_symbols() -> None:
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_two_halves_merged_equal_the_whole(metric: type[Metric]) -> None:
     """Unlike halves, whose mean of rates would differ, are reduced as two processes are."""
-    whole, first, second = metric(), metric(), metric()
-    whole.update(PREDICTIONS, REFERENCES)
+    complete, first, second = metric(), metric(), metric()
+    complete.update(PREDICTIONS, REFERENCES)
     first.update(PREDICTIONS[:1], REFERENCES[:1])
     second.update(PREDICTIONS[1:], REFERENCES[1:])
-    assert second.compute() / 2 != whole.compute()  # the first half has no edit, so this is the mean
+    assert second.compute() / 2 != complete.compute()  # the first half has no edit, so this is the mean
     first.merge_state(second)
-    assert torch.equal(first.compute(), whole.compute())
+    assert torch.equal(first.compute(), complete.compute())
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
     """What one process holds twice counts twice, after the reduction that torchmetrics would call."""
-    one = metric()
-    one.update(PREDICTIONS, REFERENCES)
-    before = {name: getattr(one, name).clone() for name in one._defaults}
-    assert all(state.dtype == torch.int64 for state in before.values())
-    one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
-    assert all(torch.equal(getattr(one, name), 2 * state) for name, state in before.items())
+    instance = metric()
+    instance.update(PREDICTIONS, REFERENCES)
+    state_before = {name: getattr(instance, name).clone() for name in instance._defaults}
+    assert all(state.dtype == torch.int64 for state in state_before.values())
+    instance._sync_dist(dist_sync_fn=lambda state, group: [state, state])
+    assert all(torch.equal(getattr(instance, name), 2 * state) for name, state in state_before.items())
 
 
 def test_the_reduction_of_every_state_is_known() -> None:
@@ -109,33 +109,33 @@ def test_an_error_rate_has_a_name_for_symbols_and_sequences_of_any_kind() -> Non
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
     """A reset metric has forgotten; a copy has not."""
-    one = metric()
-    one.update(PREDICTIONS, REFERENCES)
-    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
-    one.reset()
-    one.update(PREDICTIONS[:1], REFERENCES[:1])
-    assert one.compute().item() == 0.0
-    assert all(other.compute().item() > 50 for other in copies)
+    instance = metric()
+    instance.update(PREDICTIONS, REFERENCES)
+    copies = [copy.deepcopy(instance), pickle.loads(pickle.dumps(instance))]
+    instance.reset()
+    instance.update(PREDICTIONS[:1], REFERENCES[:1])
+    assert instance.compute().item() == 0.0
+    assert all(copied.compute().item() > 50 for copied in copies)
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_bad_input_is_refused_and_counts_nothing(metric: type[Metric]) -> None:
     """A word without references and lists of unlike length are errors, and no half of the batch is kept."""
-    one = metric()
+    instance = metric()
     with pytest.raises(ValueError, match="no reference for the prediction 'K AE'"):
-        one.update([["A"], ["K", "AE"]], [[["B"]], []])
+        instance.update([["A"], ["K", "AE"]], [[["B"]], []])
     with pytest.raises(ValueError, match="shorter"):
-        one.update([["A"], ["B"]], [[["A"]]])
-    one.update([["A"]], [[["A"]]])
-    assert one.compute().item() == 0.0
+        instance.update([["A"], ["B"]], [[["A"]]])
+    instance.update([["A"]], [[["A"]]])
+    assert instance.compute().item() == 0.0
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_nothing_in_nothing_out(metric: type[Metric]) -> None:
     """A batch of no words is no error, and the rate of no words is NaN."""
-    one = metric()
-    one.update([], [])
-    assert torch.isnan(one.compute())
+    instance = metric()
+    instance.update([], [])
+    assert torch.isnan(instance.compute())
 
 
 def test_both_have_their_name() -> None:

@@ -66,14 +66,14 @@ def test_a_batch_says_what_counts() -> None:
     assert collate([Row(target, np.ones((1, 2), np.float32), 0)]).measured_mask is None
 
 
-class Told(torch.nn.Module):
+class FixedForecaster(torch.nn.Module):
     """Writes the same rows whatever it reads, and keeps what that was."""
 
     def __init__(self, rows: torch.Tensor, **side: object) -> None:
         super().__init__()
         self.rows, self.target = torch.nn.Parameter(rows), ForecastTarget(features=2, steps=3, **side)  # type: ignore[arg-type]
 
-    def forward(self, source: torch.Tensor, present: torch.Tensor, inputs: torch.Tensor, *others: object) -> Output:
+    def forward(self, source: torch.Tensor, present: torch.Tensor, inputs: torch.Tensor, *args: object) -> Output:
         self.read = inputs
         return Output(self.rows, None, None)
 
@@ -81,7 +81,7 @@ class Told(torch.nn.Module):
 def test_what_is_missing_is_not_lost() -> None:
     """Errors 3 of two numbers that were measured and 1 of a third: (9 + 9 + 1) / 3; no gradient from the others."""
     target = np.array([[NAN, 3], [5, NAN], [NAN, 7]], dtype=np.float32)
-    model = Told(torch.tensor([[[50.0, 6.0], [2.0, 50.0], [50.0, 8.0]]]))
+    model = FixedForecaster(torch.tensor([[[50.0, 6.0], [2.0, 50.0], [50.0, 8.0]]]))
     loss = token_loss(model, collate([Row(target, target, 0)]))
     assert loss.mean.item() == pytest.approx(19 / 3)
     loss.mean.backward()  # type: ignore[no-untyped-call]
@@ -94,7 +94,7 @@ def test_nor_by_any_quantile() -> None:
     """Too low by 4 of one number out of two: 2 by the median, 3 by 0.75, the mean 5 / 2; and measured likewise."""
     target = np.array([[10, NAN]], dtype=np.float32)
     written = torch.tensor([[[6.0, 50.0, 6.0, -50.0]]])
-    model = Told(written, quantiles=(0.5, 0.75))
+    model = FixedForecaster(written, quantiles=(0.5, 0.75))
     loss = token_loss(model, collate([Row(target, target, 0)]))
     assert loss.mean.item() == pytest.approx(5 / 2)
     metric = QuantileLoss(quantiles=[0.5, 0.75])
@@ -105,8 +105,8 @@ def test_nor_by_any_quantile() -> None:
 def test_nor_measured() -> None:
     """But a forecast that is not a number is an error."""
     assert aligned_errors([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
-    (found,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
-    assert math.isnan(found)
+    (result,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
+    assert math.isnan(result)
 
 
 def test_a_map_is_fitted_to_whole_columns() -> None:

@@ -22,12 +22,12 @@ from attnx.reports.stats.two_sources import resample_means
 
 
 @pytest.mark.parametrize(
-    ("others", "degrees", "expected"),
+    ("treatments", "degrees", "expected"),
     [(1, 10, 2.23), (2, 10, 2.57), (5, 10, 2.99), (2, 6, 2.86), (3, 20, 2.54), (1, 1000, 1.96), (5, 1000, 2.51)],
 )
-def test_dunnetts_tables(others: int, degrees: int, expected: float) -> None:
+def test_dunnetts_tables(treatments: int, degrees: int, expected: float) -> None:
     """Two-sided, 5 %, groups of equal size (Dunnett 1964, table II)."""
-    assert critical_value(0.05, (4,) * others, 4, degrees) == pytest.approx(expected, abs=0.011)
+    assert critical_value(0.05, (4,) * treatments, 4, degrees) == pytest.approx(expected, abs=0.011)
 
 
 def test_of_two_groups_it_is_students() -> None:
@@ -40,17 +40,17 @@ def test_groups_of_unequal_sizes_are_as_scipy_has_them() -> None:
     """SciPy integrates by quasi Monte Carlo, to three digits."""
     random = np.random.default_rng(0)
     groups = [random.normal(size=size) + mean for size, mean in ((2, 0.0), (5, 1.5), (3, 1.0), (4, 2.5))]
-    control, others = groups[0], groups[1:]
-    expected = stats.dunnett(*others, control=control, rng=0)
-    found = [exceedance(abs(t), [5, 3, 4], 2, 10) for t in expected.statistic]
-    assert found == pytest.approx(expected.pvalue, abs=1e-3)
+    control, remaining = groups[0], groups[1:]
+    expected = stats.dunnett(*remaining, control=control, rng=0)
+    actual = [exceedance(abs(t), [5, 3, 4], 2, 10) for t in expected.statistic]
+    assert actual == pytest.approx(expected.pvalue, abs=1e-3)
 
 
 def test_each_group_is_the_control_of_all_others() -> None:
     """Means 1, 2 and 5, each of variance 2 with three degrees of freedom: errors of sqrt 2."""
-    found = compare_with_best([[4.0, 6.0], [0.0, 2.0], [1.0, 3.0]])
-    assert found[1] is None
-    far, near = found[0], found[2]
+    result = compare_with_best([[4.0, 6.0], [0.0, 2.0], [1.0, 3.0]])
+    assert result[1] is None
+    far, near = result[0], result[2]
     assert far is not None
     assert near is not None
     assert (far.difference, near.difference, near.test) == (pytest.approx(4), pytest.approx(1), POOLED)
@@ -74,11 +74,11 @@ def test_unequal_variances_are_as_scipy_has_them() -> None:
     assert pool_variance(groups).levene_p == pytest.approx(stats.levene(*groups).pvalue)
     expected = stats.tukey_hsd(*groups, equal_var=False)
     interval = expected.confidence_interval(0.95)
-    for place, found in enumerate(compare_with_best(groups)[1:], start=1):
-        assert found is not None
-        assert found.test == UNEQUAL
-        assert found.p == pytest.approx(expected.pvalue[place, 0], abs=1e-9)
-        assert (found.low, found.high) == pytest.approx((interval.low[place, 0], interval.high[place, 0]), rel=1e-4)
+    for place, actual in enumerate(compare_with_best(groups)[1:], start=1):
+        assert actual is not None
+        assert actual.test == UNEQUAL
+        assert actual.p == pytest.approx(expected.pvalue[place, 0], abs=1e-9)
+        assert (actual.low, actual.high) == pytest.approx((interval.low[place, 0], interval.high[place, 0]), rel=1e-4)
 
 
 def test_two_values_of_each_group_say_nothing_of_whether_variances_differ() -> None:

@@ -59,19 +59,19 @@ def test_what_is_right_has_no_error(name: str) -> None:
 @every_metric
 def test_in_two_processes(name: str) -> None:
     """Sums are merged, not means: the parts are of unlike size."""
-    one, two = METRICS[name](), METRICS[name]()
-    one.update(WRITTEN[:1], RIGHT[:1])
+    first, two = METRICS[name](), METRICS[name]()
+    first.update(WRITTEN[:1], RIGHT[:1])
     two.update([*WRITTEN[1:], RIGHT[0]], [*RIGHT[1:], RIGHT[0]])
-    one.merge_state(two)
-    assert float(one.compute()) == pytest.approx(shown(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]]))
+    first.merge_state(two)
+    assert float(first.compute()) == pytest.approx(shown(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]]))
 
 
 @every_metric
 def test_copied_reset_and_of_nothing(name: str) -> None:
     metric = METRICS[name]()
     expected = shown(metric)
-    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
-        assert float(other.compute()) == pytest.approx(expected)
+    for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert float(copied.compute()) == pytest.approx(expected)
     metric.reset()
     metric.update([], [])
     assert math.isnan(metric.compute())
@@ -88,10 +88,10 @@ def test_of_each_tag(name: str) -> None:
     """A tag with one step of each column correlates with nothing."""
     metric = PerTag(METRICS[name], ["ann", "bob"])
     metric.update(WRITTEN, RIGHT, ["bob", "ann"])
-    found = {tag: float(value) for tag, value in metric.compute().items()}
-    assert found["micro"] == pytest.approx(EXPECTED[name])
-    assert found["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]), nan_ok=True)
-    assert found["macro"] == pytest.approx((found["ann"] + found["bob"]) / 2, nan_ok=True)
+    scores = {tag: float(value) for tag, value in metric.compute().items()}
+    assert scores["micro"] == pytest.approx(EXPECTED[name])
+    assert scores["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]), nan_ok=True)
+    assert scores["macro"] == pytest.approx((scores["ann"] + scores["bob"]) / 2, nan_ok=True)
 
 
 def test_nothing_is_won_by_another_length() -> None:
@@ -100,12 +100,12 @@ def test_nothing_is_won_by_another_length() -> None:
     Columns 5 and 0 are the mean: those steps are missing anyway.
     """
     right = [np.array([[9.0, 0.0], [1.0, 1.0], [7.0, 2.0]])]
-    whole = shown(METRICS["scaled_error"](), [right[0] + 0.5], right)
-    assert shown(METRICS["scaled_error"](), [right[0][:1] + 0.5], right) > whole
+    complete = shown(METRICS["scaled_error"](), [right[0] + 0.5], right)
+    assert shown(METRICS["scaled_error"](), [right[0][:1] + 0.5], right) > complete
     beyond = np.array([[5.0, 0.0]] * 97)
     added = shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond])], right)
-    assert added == pytest.approx(whole)
-    assert shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > whole
+    assert added == pytest.approx(complete)
+    assert shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > complete
 
 
 def test_the_mean_alone_is_one() -> None:
@@ -122,8 +122,8 @@ def test_correlations_are_those_of_each_column() -> None:
     written = 0.5 * right + random.normal(size=(40, 4))
     written[:, 2] = 1.7
     right[[3, 8, 21], 0] = np.nan
-    there = ~np.isnan(right[:, 0])
-    first = np.corrcoef(written[there, 0], right[there, 0])[0, 1]
+    present = ~np.isnan(right[:, 0])
+    first = np.corrcoef(written[present, 0], right[present, 0])[0, 1]
     second = np.corrcoef(written[:, 1], right[:, 1])[0, 1]
     metric: Any = build("metric", "empirical_correlation", columns=4)
     for start in range(0, 40, 10):
@@ -138,7 +138,7 @@ def test_relative_errors_are_those_of_one_mean() -> None:
     mean = np.mean(right)
     assert shown(build("metric", "root_relative_squared_error"), [np.full((3, 2), mean)] * 9, right) == pytest.approx(1)
     errors = [random.normal(size=(3, 2)) for _ in range(9)]
-    written = [one + error for one, error in zip(right, errors, strict=True)]
+    written = [value + error for value, error in zip(right, errors, strict=True)]
     expected = math.sqrt(np.square(errors).sum() / np.square(right - mean).sum())
     assert shown(build("metric", "root_relative_squared_error"), written, right) == pytest.approx(expected)
     alike = [np.full((3, 2), 0.1)]

@@ -63,10 +63,12 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["words.tsv", "words.tsv.gz"])
-@pytest.mark.parametrize(("before", "number"), [(b"", 1), (b"a\tAH\r\n\n", 3), (b"a\tAH\n" * 40_000, 40_001)])
-def test_a_bad_line_is_named(tmp_path: Path, line: bytes, wrong: str, name: str, before: bytes, number: int) -> None:
+@pytest.mark.parametrize(("lines_before", "number"), [(b"", 1), (b"a\tAH\r\n\n", 3), (b"a\tAH\n" * 40_000, 40_001)])
+def test_a_bad_line_is_named(
+    tmp_path: Path, line: bytes, wrong: str, name: str, lines_before: bytes, number: int
+) -> None:
     """The whole message is `file:line: what is wrong`, with blank lines counted, far into a long file too."""
-    content = before + line + b"\nb\tB\n"
+    content = lines_before + line + b"\nb\tB\n"
     path = write(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
     assert message(path) == f"{path}:{number}: {wrong}"
 

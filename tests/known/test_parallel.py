@@ -21,7 +21,7 @@ from attnx.errors import UserError
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -101,15 +101,15 @@ def test_unequal_line_counts_are_told() -> None:
 @pytest.mark.parametrize("name", ["b.en", "b.en.gz"])
 def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
     """Far into a file too."""
-    before = b"a line\n" * 40_000
-    paths = [write("a.de", before + b"last\n"), write(name, before + b"caf\xe9\n")]
+    good_lines = b"a line\n" * 40_000
+    paths = [write("a.de", good_lines + b"last\n"), write(name, good_lines + b"caf\xe9\n")]
     expected = f"{name}:40001: byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8: 'caf\ufffd'"
     assert message(paths) == expected
     assert message([write("c.tsv", b"a\tb\ncaf\xe9\tb\n")]).startswith("c.tsv:2: byte 0xe9 at byte 4")
 
 
 @pytest.mark.parametrize(
-    ("content", "languages", "said"),
+    ("content", "languages", "reason"),
     [
         ("a\tb\nno tab here\n", [], "c.tsv:2: no tab in 'no tab here'; expected a sentence, a tab, its translation"),
         (
@@ -122,8 +122,8 @@ def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
         ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
     ],
 )
-def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], said: str) -> None:
-    assert message([write("c.tsv", content)], languages).startswith(said)
+def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], reason: str) -> None:
+    assert message([write("c.tsv", content)], languages).startswith(reason)
 
 
 def test_blank_sides_are_kept_or_refused() -> None:
@@ -138,25 +138,25 @@ def test_blank_sides_are_kept_or_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "languages", "said"),
+    ("count", "languages", "reason"),
     [
         (3, [], "3 files; expected a TSV file, or the source's and the translations' text files"),
         (2, ["de", "fr", "it"], "2 files for 3 languages; expected a TSV file for each"),
         (5, ["de", "fr", "it"], "5 files for 3 languages"),
     ],
 )
-def test_a_number_of_files_that_means_nothing(count: int, languages: list[str], said: str) -> None:
-    assert said in message([Path(f"{number}.txt") for number in range(count)], languages)
+def test_a_number_of_files_that_means_nothing(count: int, languages: list[str], reason: str) -> None:
+    assert reason in message([Path(f"{number}.txt") for number in range(count)], languages)
 
 
 def test_files_that_cannot_be_read() -> None:
     (folder := Path("folder")).mkdir()
     write("broken.gz", "")
     Path("broken.gz").write_bytes(b"no gzip")
-    for path, said in (("none", "no such file"), (folder, "is a folder"), ("broken.gz", "is a broken gzip file")):
+    for path, message in (("none", "no such file"), (folder, "is a folder"), ("broken.gz", "is a broken gzip file")):
         with pytest.raises(UserError) as caught:
             list(read_lines(Path(path)))
-        assert str(caught.value).startswith(f"{path}: {said}")
+        assert str(caught.value).startswith(f"{path}: {message}")
 
 
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(1009) for tag in ("de", "fr")]
@@ -167,16 +167,16 @@ def test_a_sentence_is_in_one_part_only() -> None:
     parts = split_sentences(LINES, None, None, 0.1)
     sources = [{sentence.source for sentence in part} for part in parts]
     assert sum(map(len, sources)) == len(set().union(*sources)) == 1009
-    assert [len(part) for part in parts] == [2 * len(held) for held in sources]
-    for held, share in zip(sources, (0.7, 0.1, 0.2), strict=True):
-        assert abs(len(held) - share * 1009) < 5 * (1009 * share * (1 - share)) ** 0.5
+    assert [len(part) for part in parts] == [2 * len(part_sources) for part_sources in sources]
+    for part_sources, share in zip(sources, (0.7, 0.1, 0.2), strict=True):
+        assert abs(len(part_sources) - share * 1009) < 5 * (1009 * share * (1 - share)) ** 0.5
     assert sorted(sentence for part in parts for sentence in part) == sorted(LINES)
 
 
 def test_only_the_sentence_decides() -> None:
     """Not what else there is, nor its order, case, or Unicode form."""
-    whole, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
-    for all_of_it, some in zip(whole, half, strict=True):
+    complete, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
+    for all_of_it, some in zip(complete, half, strict=True):
         assert set(some) == set(all_of_it) & set(LINES[:1001])
     assert fold_text("Straße Á") == fold_text("STRASSE a\u0301")
     assert fold_text("Straße") != fold_text("Strasse.")
@@ -184,14 +184,14 @@ def test_only_the_sentence_decides() -> None:
 
 def test_what_is_given_stays() -> None:
     """The other part is held out of the training data, the same sentences as if both were."""
-    given = LINES[:7]
+    inputs = LINES[:7]
     both = split_sentences(LINES, None, None, 0.1)
-    valid = split_sentences(LINES, None, given, 0.1)
-    assert (valid.valid, valid.test) == (both.valid, given)
+    valid = split_sentences(LINES, None, inputs, 0.1)
+    assert (valid.valid, valid.test) == (both.valid, inputs)
     assert sorted(valid.train) == sorted(both.train + both.test)
-    test = split_sentences(LINES, given, None, 0.1)
-    assert (test.valid, test.test) == (given, both.test)
-    assert split_sentences(LINES, given, given, 0.1) == Splits(LINES, given, given)
+    test = split_sentences(LINES, inputs, None, 0.1)
+    assert (test.valid, test.test) == (inputs, both.test)
+    assert split_sentences(LINES, inputs, inputs, 0.1) == Splits(LINES, inputs, inputs)
 
 
 def test_translations_that_are_held_out_are_references() -> None:
@@ -209,28 +209,31 @@ def test_translations_that_are_held_out_are_references() -> None:
 
 def test_what_is_held_out_goes_by_once() -> None:
     """A second reading finds the same sentences to train on without keeping the others."""
-    held = SentenceHoldout(None, None, 0.1)
-    first = list(held.split_off(LINES))
-    assert list(filter(held.is_training, LINES)) == first == split_sentences(LINES, None, None, 0.1).train
-    assert len(held.part("valid")) + len(held.part("test")) == len(LINES) - len(first)
+    holdout = SentenceHoldout(None, None, 0.1)
+    first = list(holdout.split_off(LINES))
+    assert list(filter(holdout.is_training, LINES)) == first == split_sentences(LINES, None, None, 0.1).train
+    assert len(holdout.part("valid")) + len(holdout.part("test")) == len(LINES) - len(first)
 
 
 @pytest.mark.parametrize("spare", [0, -1])
 def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
-    whole = SentenceHoldout(None, None, 0.1)
-    kept = len(LINES) - len(list(whole.split_off(LINES)))
-    held = SentenceHoldout(None, None, 0.1, max_sentences=kept + spare)
+    complete = SentenceHoldout(None, None, 0.1)
+    remaining = len(LINES) - len(list(complete.split_off(LINES)))
+    holdout = SentenceHoldout(None, None, 0.1, max_sentences=remaining + spare)
     if spare == 0:
-        assert list(held.split_off(LINES * 2)) == list(whole.split_off(LINES * 2))
+        assert list(holdout.split_off(LINES * 2)) == list(complete.split_off(LINES * 2))
     else:
-        with pytest.raises(UserError, match=rf"task.holdout=0.1 holds out more than {kept - 1} sentences"):
-            list(held.split_off(LINES))
+        with pytest.raises(UserError, match=rf"task.holdout=0.1 holds out more than {remaining - 1} sentences"):
+            list(holdout.split_off(LINES))
 
 
 def test_sources_that_are_known_from_training_are_counted() -> None:
-    known = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
-    told = ["1 of 2 sources of the valid part are also in the training part"]
-    assert overlap_notes(known, {"valid": [LINES[0].source, LINES[6].source], "test": [LINES[8].source]}) == told
+    training_sources = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
+    notes = ["1 of 2 sources of the valid part are also in the training part"]
+    assert (
+        overlap_notes(training_sources, {"valid": [LINES[0].source, LINES[6].source], "test": [LINES[8].source]})
+        == notes
+    )
     parts = split_sentences(LINES, None, None, 0.1)
     sources = {part: [sentence.source for sentence in sentences] for part, sentences in parts._asdict().items()}
     assert overlap_notes(set(sources.pop("train")), sources) == []
@@ -243,11 +246,11 @@ with_datasets = pytest.mark.skipif(
 
 
 @pytest.fixture
-def cached(here: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def cached(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Hugging Face's `datasets`, keeping what it reads in the test's own folder, and off the network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = importlib.import_module("datasets")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", here / "cache")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", work_folder / "cache")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     return datasets
 
@@ -302,7 +305,7 @@ def test_what_is_wrong_with_a_dataset(cached: Any) -> None:
     blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
     cached.DatasetDict({"train": blank, "test": blank}).save_to_disk("blank")
     write("bad.json", b'{"de": "a"')
-    asked: list[tuple[str, list[str], str]] = [
+    cases: list[tuple[str, list[str], str]] = [
         ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
         ("good", ["de", "n"], "task.dataset=good: train: the column 'n' holds int, expected text"),
         ("good", ["de"], "task.columns=['de']: expected 2"),
@@ -312,10 +315,10 @@ def test_what_is_wrong_with_a_dataset(cached: Any) -> None:
         ("bad.json", ["de", "en"], "task.dataset=bad.json: cannot be read: "),
         ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
     ]
-    for name, columns, said in asked:
+    for name, columns, message in cases:
         with pytest.raises(UserError) as caught:
             read_dataset(name, columns)
-        assert str(caught.value).startswith(said)
+        assert str(caught.value).startswith(message)
         assert "\n" not in str(caught.value)
 
 

@@ -32,8 +32,8 @@ def phones(*batches: tuple[object, ...]) -> PerTag:
     return metric
 
 
-def numbers(found: dict[str, torch.Tensor]) -> dict[str, float]:
-    return {name: value.item() for name, value in found.items()}
+def numbers(actual: dict[str, torch.Tensor]) -> dict[str, float]:
+    return {name: value.item() for name, value in actual.items()}
 
 
 BY_HAND = pytest.approx({"micro": 100 * 7 / 13, "fre": FRENCH, "ita": ITALIAN})
@@ -43,11 +43,11 @@ TONGAN = ([["A"]], [[["A"]]], ["to"])
 def test_phones_by_hand() -> None:
     """Tags, their mean, and all words; without a word of each tag there is no mean."""
     assert numbers(phones(BATCH).compute()) == BY_HAND
-    found = phones(BATCH, TONGAN).compute()
-    assert list(found) == ["macro", "micro", *TAGS]
+    scores = phones(BATCH, TONGAN).compute()
+    assert list(scores) == ["macro", "micro", *TAGS]
     macro = (FRENCH + ITALIAN + 0) / 3
     by_hand = {"macro": macro, "micro": 100 * 7 / 14, "fre": FRENCH, "ita": ITALIAN, "to": 0}
-    assert numbers(found) == pytest.approx(by_hand)
+    assert numbers(scores) == pytest.approx(by_hand)
 
 
 def test_words_by_hand() -> None:
@@ -64,14 +64,14 @@ def test_batches_add_up() -> None:
 
 def test_two_processes() -> None:
     """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
-    mine, other = phones(FIRST), phones(SECOND)
-    for part, peer in zip([*mine.metrics, mine.examples], [*other.metrics, other.examples], strict=True):
-        theirs = iter([getattr(peer, name) for name in part._reductions])
-        part.dist_sync_fn = lambda state, group, theirs=theirs: [state, next(theirs)]
+    first, second = phones(FIRST), phones(SECOND)
+    for part, peer in zip([*first.metrics, first.examples], [*second.metrics, second.examples], strict=True):
+        peer_states = iter([getattr(peer, name) for name in part._reductions])
+        part.dist_sync_fn = lambda state, group, reference=peer_states: [state, next(reference)]
         part.distributed_available_fn = lambda: True
-    assert numbers(mine.compute()) == BY_HAND
-    assert mine.metrics[0].sums[1].item() == 3  # what was gathered does not stay
-    assert mine.examples.sums.tolist() == [1, 0, 0]
+    assert numbers(first.compute()) == BY_HAND
+    assert first.metrics[0].sums[1].item() == 3  # what was gathered does not stay
+    assert first.examples.sums.tolist() == [1, 0, 0]
 
 
 def test_reset_copy_and_pickle() -> None:
@@ -82,8 +82,8 @@ def test_reset_copy_and_pickle() -> None:
     metric.update(*FIRST)  # type: ignore[arg-type]
     assert metric.compute()["micro"].item() == 0.0
     assert metric.compute().keys() == {"micro", "fre"}
-    for one in copies:
-        assert numbers(one.compute()) == BY_HAND
+    for duplicate in copies:
+        assert numbers(duplicate.compute()) == BY_HAND
 
 
 def test_it_is_a_module_like_any_other() -> None:
@@ -106,9 +106,9 @@ def test_bad_input_is_refused_and_counts_nothing() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     """Batches of no words are no error; of no words no tag is measured, and the rate of all of them is NaN."""
-    found = phones(([], [], [])).compute()
-    assert list(found) == ["micro"]
-    assert found["micro"].isnan()
+    scores = phones(([], [], [])).compute()
+    assert list(scores) == ["micro"]
+    assert scores["micro"].isnan()
 
 
 @pytest.mark.parametrize("name", ["macro", "micro"])

@@ -126,7 +126,7 @@ def test_insisting_is_its_own_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "wanted", "reason"),
+    ("facts", "expected", "reason"),
     [
         (
             PlannerInputs(CURRENT, "next"),
@@ -156,7 +156,7 @@ def test_insisting_is_its_own_reason() -> None:
         ),
     ],
 )
-def test_a_refusal_says_why(facts: PlannerInputs, wanted: str, reason: str) -> None:
+def test_a_refusal_says_why(facts: PlannerInputs, expected: str, reason: str) -> None:
     with pytest.raises(UserError) as refused:
-        plan(facts, wanted)
-    assert str(refused.value) == f"model.schedule={wanted} is not possible: {reason}"
+        plan(facts, expected)
+    assert str(refused.value) == f"model.schedule={expected} is not possible: {reason}"

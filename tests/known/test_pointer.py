@@ -46,12 +46,12 @@ def test_the_equations_of_the_recipe() -> None:
         model.end.fill_(0.2)
     points = [-0.4, 0.7, 1.1]
     source, present = torch.tensor(points)[None, :, None], torch.ones(1, 3, dtype=torch.bool)
-    found = model(source, present, torch.tensor([[1, 4 + 1]])).logits[0]
+    actual = model(source, present, torch.tensor([[1, 4 + 1]])).logits[0]
     keys = [0.2, *map(math.tanh, points)]
     for step, read in enumerate((0.3, 0.7)):
         expected = softmax([1.5 * math.tanh(-2 * key + 3 * math.tanh(read)) for key in keys])
-        told = torch.softmax(found[step], -1).tolist()
-        assert told == pytest.approx([0, 0, expected[0], 0, *expected[1:]], abs=1e-6)
+        probabilities = torch.softmax(actual[step], -1).tolist()
+        assert probabilities == pytest.approx([0, 0, expected[0], 0, *expected[1:]], abs=1e-6)
 
 
 def test_the_recipe_cites_its_paper() -> None:
@@ -76,12 +76,12 @@ FOLLOWING = {
 }
 
 
-@pytest.mark.parametrize(("rule", "before"), [(rule, before) for rule, told in FOLLOWING.items() for before in told])
-def test_what_allowed_next(rule: Any, before: tuple[int, ...]) -> None:
-    counts = torch.tensor([[before.count(place) for place in range(5)]])
-    first = torch.tensor([[bool(before) and place == before[0] for place in range(5)]])
+@pytest.mark.parametrize(("rule", "prefix"), [(rule, prefix) for rule, value in FOLLOWING.items() for prefix in value])
+def test_what_allowed_next(rule: Any, prefix: tuple[int, ...]) -> None:
+    counts = torch.tensor([[prefix.count(place) for place in range(5)]])
+    first = torch.tensor([[bool(prefix) and place == prefix[0] for place in range(5)]])
     allowed = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
-    assert set(allowed[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][before]
+    assert set(allowed[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][prefix]
 
 
 @pytest.mark.parametrize("rule", FOLLOWING)
@@ -112,24 +112,24 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("asked", REFUSED)
-def test_what_would_do_nothing_is_refused(asked: str) -> None:
-    words = ["recipe=pointer", *([] if "task=" in asked else ["task=pointing"]), *asked.split()]
+@pytest.mark.parametrize("overrides", REFUSED)
+def test_what_would_do_nothing_is_refused(overrides: str) -> None:
+    words = ["recipe=pointer", *([] if "task=" in overrides else ["task=pointing"]), *overrides.split()]
     with pytest.raises(attnx.UserError) as refused:
         compose(words)
-    assert REFUSED[asked] in str(refused.value)
+    assert REFUSED[overrides] in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "asked", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
+    "overrides", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
 )
-def test_other_parts_point_too(asked: str) -> None:
-    config = compose(["recipe=pointer", "task=pointing", *asked.split()])
+def test_other_parts_point_too(overrides: str) -> None:
+    config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
     assert str(resolve(config).plan).startswith("run, then attend")
 
 
 def test_a_scorer_of_the_past_makes_it_step() -> None:
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
-    told = resolve(config).summary()
-    assert told["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")
+    summary = resolve(config).summary()
+    assert summary["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

@@ -22,8 +22,8 @@ def drawn(seed: int, count: int, size: int) -> Any:
     return np.random.default_rng(seed).random((count, size, 2))
 
 
-def left_of(points: Any, one: int, two: int, three: int) -> bool:
-    (ax, ay), (bx, by), (cx, cy) = points[[one, two, three]].tolist()
+def left_of(points: Any, first: int, two: int, three: int) -> bool:
+    (ax, ay), (bx, by), (cx, cy) = points[[first, two, three]].tolist()
     return (bx - ax) * (cy - ay) > (by - ay) * (cx - ax)
 
 
@@ -39,16 +39,16 @@ def test_a_hull_by_its_definition(size: int) -> None:
         hull = convex_hull(points)
         assert hull[0] == hull[-1] == min(hull)
         assert len(set(hull)) == len(hull) - 1
-        for one, two in itertools.pairwise(hull):
-            assert all(left_of(points, one, two, other) for other in range(size) if other not in (one, two))
+        for first, two in itertools.pairwise(hull):
+            assert all(left_of(points, first, two, second) for second in range(size) if second not in (first, two))
 
 
 @pytest.mark.parametrize("size", [3, 5, 11])
 def test_triangles_by_their_definition(size: int) -> None:
     """No point within the circle of a triangle, as many as Euler says, and each in its order."""
     for points in drawn(size, 7, size):
-        found = triangulation(points)
-        triangles = [found[at : at + 3] for at in range(0, len(found), 3)]
+        result = triangulation(points)
+        triangles = [result[start : start + 3] for start in range(0, len(result), 3)]
         assert len(triangles) == 2 * size - 2 - len(convex_hull(points)) + 1
         centers = []
         for triangle in triangles:
@@ -56,8 +56,8 @@ def test_triangles_by_their_definition(size: int) -> None:
             a, b, c = points[triangle]
             center = np.linalg.solve(2 * np.array([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
             radius = np.linalg.norm(a - center)
-            others = np.delete(points, triangle, 0)
-            assert (np.linalg.norm(others - center, axis=1) > radius).all()
+            remaining = np.delete(points, triangle, 0)
+            assert (np.linalg.norm(remaining - center, axis=1) > radius).all()
             sides = [np.linalg.norm(b - c), np.linalg.norm(c - a), np.linalg.norm(a - b)]
             centers.append(tuple(np.average([a, b, c], axis=0, weights=sides)))
         assert centers == sorted(centers)
@@ -73,27 +73,31 @@ def test_what_has_no_hull() -> None:
             find(np.array([[0, 0], [1, 1.0]]))
 
 
-def brute(apart: Any) -> float:
-    size = apart.shape[1]
-    tours = np.array([(0, *rest) for rest in itertools.permutations(range(1, size))])
-    return float(tour_lengths(apart.repeat(len(tours), 0), tours).min())
+def brute(distance_matrix: Any) -> float:
+    size = distance_matrix.shape[1]
+    tours = np.array([(0, *remaining) for remaining in itertools.permutations(range(1, size))])
+    return float(tour_lengths(distance_matrix.repeat(len(tours), 0), tours).min())
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
 def test_the_shortest_tour_is_that_of_all_tours(size: int) -> None:
-    apart = distances(drawn(size, 5, size))
+    distance_matrix = distances(drawn(size, 5, size))
     for find in (shortest_tours, local_search_tours):
-        tours = find(apart)
+        tours = find(distance_matrix)
         assert (np.sort(tours, 1) == np.arange(size)).all()
         assert (tours == normalize_tours(tours)).all()
-        found = tour_lengths(apart, tours)
-        expected = [brute(apart[row : row + 1]) for row in range(5)]
-        assert found == pytest.approx(expected) if find is shortest_tours else (found > np.array(expected) - 1e-9).all()
+        actual = tour_lengths(distance_matrix, tours)
+        expected = [brute(distance_matrix[row : row + 1]) for row in range(5)]
+        assert (
+            actual == pytest.approx(expected) if find is shortest_tours else (actual > np.array(expected) - 1e-9).all()
+        )
 
 
 def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
-    apart = distances(drawn(3, 31, 11))
-    ratio = tour_lengths(apart, local_search_tours(apart)) / tour_lengths(apart, shortest_tours(apart))
+    distance_matrix = distances(drawn(3, 31, 11))
+    ratio = tour_lengths(distance_matrix, local_search_tours(distance_matrix)) / tour_lengths(
+        distance_matrix, shortest_tours(distance_matrix)
+    )
     assert (ratio > 1 - 1e-9).all()
     assert ratio.mean() < 1.01
 
@@ -109,7 +113,7 @@ def test_no_answer_depends_on_the_others() -> None:
     points = [drawn(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
     for exact in (3, 12):
         together = solve("tsp", points, exact)
-        assert together == [solve("tsp", [one], exact)[0] for one in points]
+        assert together == [solve("tsp", [point], exact)[0] for point in points]
 
 
 def test_numbers_in_rising_order() -> None:
@@ -118,23 +122,26 @@ def test_numbers_in_rising_order() -> None:
 
 
 def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
-    return [(one.points.tolist(), one.answer) for one in draw_problems(problem, sizes, count, seed, max_exact_points=5)]
+    return [
+        (draw_problem.points.tolist(), draw_problem.answer)
+        for draw_problem in draw_problems(problem, sizes, count, seed, max_exact_points=5)
+    ]
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
 def test_a_seed_decides_and_more_examples_change_none(problem: Any) -> None:
-    few, more = shown(problem, [3, 7], 5), shown(problem, [3, 7], 8)
-    assert more[:5] == few
-    assert [len(points) for points, _ in more] == [3, 7] * 4
+    few, extra = shown(problem, [3, 7], 5), shown(problem, [3, 7], 8)
+    assert extra[:5] == few
+    assert [len(points) for points, _ in extra] == [3, 7] * 4
     assert shown(problem, [3, 7], 5, (2, 0)) != few
     assert shown(problem, [3, 7], 5, (1, 1)) != few
-    assert all(0 <= number < 1 for points, _ in more for point in points for number in point)
+    assert all(0 <= number < 1 for points, _ in extra for point in points for number in point)
 
 
 def test_chunks_are_unlike() -> None:
-    found = shown("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
-    assert len(found) == 2 * EXAMPLES_PER_CHUNK + 3
-    assert len({str(points) for points, _ in found}) == len(found)
+    result = shown("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
+    assert len(result) == 2 * EXAMPLES_PER_CHUNK + 3
+    assert len({str(points) for points, _ in result}) == len(result)
 
 
 def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
@@ -153,21 +160,21 @@ def test_rows_to_train_on_are_the_examples_encoded() -> None:
     task = Pointing("hull", sizes=[3, 5], examples=7, num_held_out=2)
     data = task.load()
     posed = list(draw_problems("hull", [3, 5], 7, (1, 0), max_exact_points=12))
-    found = data.train_dataset()
-    assert len(found) == 7
-    for row, one in enumerate(posed):
-        assert data.target.decode(found[row].target.tolist()) == [str(place + 1) for place in one.answer]
-        assert data.source.decode(found[row].source) == pytest.approx(one.points, abs=1e-6)
+    result = data.train_dataset()
+    assert len(result) == 7
+    for row, item in enumerate(posed):
+        assert data.target.decode(result[row].target.tolist()) == [str(place + 1) for place in item.answer]
+        assert data.source.decode(result[row].source) == pytest.approx(item.points, abs=1e-6)
     assert [len(pair.source) for pair in data.pairs.test] == [3, 5]
 
 
 SIZES: dict[Any, list[int]] = {7: [7], (5, 11): [5, 11], "3-6": [3, 4, 5, 6]}
 
 
-@pytest.mark.parametrize("asked", SIZES)
-def test_sizes(asked: Any) -> None:
-    task = Pointing(sizes=list(asked) if isinstance(asked, tuple) else asked)
-    assert task.sizes == task.test_sizes == SIZES[asked]
+@pytest.mark.parametrize("sizes_knob", SIZES)
+def test_sizes(sizes_knob: Any) -> None:
+    task = Pointing(sizes=list(sizes_knob) if isinstance(sizes_knob, tuple) else sizes_knob)
+    assert task.sizes == task.test_sizes == SIZES[sizes_knob]
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
@@ -179,8 +186,8 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", MISTAKES)
-def test_mistakes(said: str) -> None:
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistakes(message: str) -> None:
     with pytest.raises(UserError) as refused:
-        Pointing(**MISTAKES[said]).load()
-    assert str(refused.value).startswith(said)
+        Pointing(**MISTAKES[message]).load()
+    assert str(refused.value).startswith(message)

@@ -82,14 +82,14 @@ def test_in_two_processes(
     name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float
 ) -> None:
     """Sums are merged; a copy has counted the same, and one that is reset nothing."""
-    one, two = build("metric", (name, knobs)), build("metric", (name, knobs))
-    one.update(written[:1], [answer])
+    first, two = build("metric", (name, knobs)), build("metric", (name, knobs))
+    first.update(written[:1], [answer])
     two.update(written[1:], [answer] * (len(written) - 1))
-    one.merge_state(two)
-    assert value(pickle.loads(pickle.dumps(one))) == pytest.approx(expected)
-    one.reset()
-    one.update([], [])
-    assert math.isnan(value(one))
+    first.merge_state(two)
+    assert value(pickle.loads(pickle.dumps(first))) == pytest.approx(expected)
+    first.reset()
+    first.update([], [])
+    assert math.isnan(value(first))
 
 
 def test_by_size() -> None:
@@ -97,7 +97,7 @@ def test_by_size() -> None:
     metric = build("metric", "answer_accuracy")
     five = PointingReference(POINTS, [0, 1, 2, 3, 4])
     metric.update([[0, 1, 2, 3, 4], [4], [2, 0, 1], [], [1]], [five, five, SORTED, SORTED, SORTED])
-    assert {name: float(told) for name, told in metric.compute().items()} == pytest.approx(
+    assert {name: float(value) for name, value in metric.compute().items()} == pytest.approx(
         {"": 40, "3": 100 / 3, "5": 50}
     )
 
@@ -106,7 +106,7 @@ def test_many_sizes_are_told_together() -> None:
     metric = build("metric", "answer_accuracy")
     sizes = range(1, 14)
     metric.update([[0]] * 13, [PointingReference(np.zeros((size, 1)), list(range(size))) for size in sizes])
-    assert {name: float(told) for name, told in metric.compute().items()} == pytest.approx({"": 100 / 13})
+    assert {name: float(value) for name, value in metric.compute().items()} == pytest.approx({"": 100 / 13})
 
 
 def test_lists_of_unlike_length_are_refused() -> None:

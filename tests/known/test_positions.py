@@ -25,9 +25,9 @@ def test_one_hot() -> None:
 @pytest.mark.parametrize("width", [3, 4])
 def test_sinusoidal(width: int) -> None:
     """Rates 1 and 10,000^(-1/2) = 1/100: sines, then cosines; an odd width lacks the last cosine."""
-    found = sinusoidal(torch.tensor([[0], [7]]), width)
+    actual = sinusoidal(torch.tensor([[0], [7]]), width)
     expected = [[0.0, 0.0, 1.0, 1.0], [math.sin(7), math.sin(0.07), math.cos(7), math.cos(0.07)]]
-    torch.testing.assert_close(found, torch.tensor(expected)[:, None, :width])
+    torch.testing.assert_close(actual, torch.tensor(expected)[:, None, :width])
 
 
 @pytest.mark.parametrize("source", ["encoder", "decoder"])
@@ -52,24 +52,24 @@ def test_what_is_there_does_not_matter(built: Built, memory: str, scope: str) ->
     """Asked with the tag alone, positions weigh the same whatever is read and written; contexts are of states."""
     model = built(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
-    def told(source: Tensor, inputs: list[int]) -> Any:
+    def forward(source: Tensor, inputs: list[int]) -> Any:
         return model(source, PRESENT, torch.tensor([inputs]), need_weights=True)
 
-    one, other = told(SOURCE, [1, 5, 3]), told(SOURCE + 2, [1, 2, 8])
-    torch.testing.assert_close(one.weights, other.weights)
-    assert not torch.allclose(one.logits[:, 0], other.logits[:, 0])
+    first, second = forward(SOURCE, [1, 5, 3]), forward(SOURCE + 2, [1, 2, 8])
+    torch.testing.assert_close(first.weights, second.weights)
+    assert not torch.allclose(first.logits[:, 0], second.logits[:, 0])
 
 
 def test_own_states_by_position() -> None:
     """Keys are the steps' positions whatever the states are, and values the states, in the memory's widths."""
-    own, states = (
+    projection, states = (
         DecoderStateProjection(state_size=13, keys_size=5, values_size=11, keys="one_hot"),
         torch.randn(2, 3, 13),
     )
-    keys, values = own(states, torch.tensor([[2], [0]]).expand(2, 3))
+    keys, values = projection(states, torch.tensor([[2], [0]]).expand(2, 3))
     assert torch.equal(keys, torch.eye(5)[torch.tensor([2, 0])][:, None].expand(2, 3, 5))
-    torch.testing.assert_close(values, own.values(states))
-    assert [name for name, _ in own.named_parameters()] == ["values.weight"]
+    torch.testing.assert_close(values, projection.values(states))
+    assert [name for name, _ in projection.named_parameters()] == ["values.weight"]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_own_states_by_position() -> None:
     ],
 )
 def test_own_states_fit_into_the_memory(sizes: tuple[int, int, int], parameters: list[str]) -> None:
-    own = DecoderStateProjection(*sizes, keys="states")
-    keys, values = own(torch.randn(2, 3, sizes[0]), torch.arange(3))
+    projection = DecoderStateProjection(*sizes, keys="states")
+    keys, values = projection(torch.randn(2, 3, sizes[0]), torch.arange(3))
     assert (keys.shape[-1], values.shape[-1]) == sizes[1:]
     assert torch.equal(keys, values) is (sizes[1] == sizes[2])
-    assert [name for name, _ in own.named_parameters()] == parameters
+    assert [name for name, _ in projection.named_parameters()] == parameters

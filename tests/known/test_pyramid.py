@@ -57,12 +57,12 @@ def test_padding_changes_nothing(length: int) -> None:
     present = torch.arange(11) < torch.tensor([[length], [11]])
     among = encoder(torch.cat([alone, torch.full((1, 11 - length, 3), 97.0)], 1).expand(2, -1, -1), present)
     tight = alone if length else torch.zeros(1, 1, 3)
-    apart = encoder(tight, torch.full((1, len(tight[0])), length > 0))
-    states = apart.layers[-1].shape[1]
-    torch.testing.assert_close(among.layers[-1][:1, :states], apart.layers[-1])
+    separate = encoder(tight, torch.full((1, len(tight[0])), length > 0))
+    states = separate.layers[-1].shape[1]
+    torch.testing.assert_close(among.layers[-1][:1, :states], separate.layers[-1])
     assert (among.layers[-1][0, states:] == 0).all()
-    for one, other in zip(among.final, apart.final, strict=True):
-        torch.testing.assert_close([part[:1] for part in one], list(other))
+    for first, second in zip(among.final, separate.final, strict=True):
+        torch.testing.assert_close([part[:1] for part in first], list(second))
 
 
 def test_shares_and_weights_over_steps() -> None:
@@ -80,13 +80,13 @@ def test_shares_and_weights_over_steps() -> None:
 
 def las(built: Built) -> Any:
     """The parts of ``recipe=las_location``, so that each can be seen; every parameter is 0."""
-    chosen = compose(["recipe=las_location"])
-    assert (chosen["encoder"]["name"], chosen["encoder"]["layers"], chosen["scorer"]["name"]) == (
+    selected = compose(["recipe=las_location"])
+    assert (selected["encoder"]["name"], selected["encoder"]["layers"], selected["scorer"]["name"]) == (
         "pyramid",
         4,
         "location",
     )
-    assert (list(chosen["query"]), chosen["model"]["feed"]) == (["current_state"], "next")
+    assert (list(selected["query"]), selected["model"]["feed"]) == (["current_state"], "next")
     model = built(
         scorer=("location", {"hidden_size": 1, "filters": 1, "kernel_radius": 1}),
         encoder={"name": "pyramid", "cell": "rnn", "hidden_size": 1, "layers": 2, "bidirectional": False},
@@ -134,7 +134,7 @@ def test_las_location(built: Built) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("model.keys_from=inputs", "model.keys_from and model.values_from must both be states, not inputs and inputs"),
         (
@@ -148,10 +148,10 @@ def test_las_location(built: Built) -> None:
         ),
     ],
 )
-def test_what_needs_a_state_a_step_is_refused(line: str, said: str) -> None:
+def test_what_needs_a_state_a_step_is_refused(line: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["encoder=pyramid", *line.split()])
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -160,7 +160,7 @@ def test_gradients_are_the_derivative() -> None:
     present = torch.arange(5) < torch.tensor([[5], [3]])
 
     def top(inputs: Tensor) -> Tensor:
-        found: Tensor = encoder(inputs, present).layers[-1]
-        return found
+        result: Tensor = encoder(inputs, present).layers[-1]
+        return result
 
     assert torch.autograd.gradcheck(top, torch.randn(2, 5, 2, requires_grad=True))

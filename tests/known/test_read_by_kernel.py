@@ -28,15 +28,15 @@ class Plain:
     def __init__(self) -> None:
         self.reads = self.builds = 0
 
-    def supports(self, attention: Any, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Any, overrides: AttentionInputs) -> bool:
         return True
 
     def build(self, device: torch.device) -> None:
         self.builds += 1
 
-    def __call__(self, attention: Any, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Any, overrides: AttentionInputs) -> AttentionOutput:
         self.reads += 1
-        return attention.attend_with_scores(asked, attention.score(asked))
+        return attention.attend_with_scores(overrides, attention.score(overrides))
 
 
 class NotBuilt(Plain):
@@ -55,15 +55,15 @@ class Raises(Plain):
         super().__init__()
         self.error = error
 
-    def __call__(self, attention: Any, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Any, overrides: AttentionInputs) -> AttentionOutput:
         self.reads += 1
         raise self.error
 
 
 def of(module: str, text: str) -> Exception:
     """An error of a compiler that is not installed everywhere."""
-    found: Exception = type("CompilationError", (RuntimeError,), {"__module__": module})(text)
-    return found
+    result: Exception = type("CompilationError", (RuntimeError,), {"__module__": module})(text)
+    return result
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def logged_warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.WARNING)
     return lambda: [record.getMessage() for record in caplog.records]
 
@@ -94,40 +94,40 @@ def read() -> Callable[..., tuple[Tensor, Tensor]]:
     return outcome
 
 
-def test_the_next_in_line_reads(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+def test_the_next_in_line_reads(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     broken, good = NotBuilt(), Plain()
     torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
     assert (broken.reads, good.reads) == (0, 1)
-    (line,) = said()
+    (line,) = logged_warnings()
     assert line == (
         "the kernel NotBuilt cannot be built for cpu and is left out, the next in line computes: "
         "fast.c:3:1: error: no such thing"
     )
 
 
-def test_it_is_tried_and_said_once(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+def test_it_is_tried_and_said_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     """In a process, whatever attention has such a kernel."""
     first, second = NotBuilt(), NotBuilt()
     for line in ([first], [first], [second]):
         torch.testing.assert_close(*read(*line), rtol=0, atol=0)
     assert (first.builds, second.builds) == (1, 0)
-    assert len(said()) == 1
+    assert len(logged_warnings()) == 1
 
 
-def test_a_long_reason_is_cut(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+def test_a_long_reason_is_cut(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     read(Raises(ImportError("libtriton.so: " + 300 * "x")))
-    (line,) = said()
+    (line,) = logged_warnings()
     reason = line.partition("computes: ")[2]
     assert len(reason) == 200
     assert reason.startswith("libtriton.so: x")
     assert reason.endswith("x…")
 
 
-def test_what_is_built_is_built_once(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+def test_what_is_built_is_built_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     kernel = Plain()
     read(kernel), read(kernel)
     assert (kernel.builds, kernel.reads) == (1, 2)
-    assert not said()
+    assert not logged_warnings()
 
 
 @pytest.mark.parametrize(
@@ -141,35 +141,37 @@ def test_what_is_built_is_built_once(read: Callable[..., Any], said: Callable[[]
     ids=lambda error: type(error).__module__ + "." + type(error).__name__,
 )
 def test_what_fails_to_compile_as_it_reads(
-    error: Exception, read: Callable[..., Any], said: Callable[[], list[str]]
+    error: Exception, read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
 ) -> None:
     broken, good = Raises(error), Plain()
     for _ in range(2):
         torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
     assert (broken.reads, good.reads) == (1, 2)
-    (line,) = said()
+    (line,) = logged_warnings()
     assert "Raises" in line
     assert line.endswith(": NameError('no Any')")
 
 
 @pytest.mark.parametrize("error", [ValueError("sizes"), RuntimeError("index out of range"), MemoryError()])
-def test_other_errors_are_raised(error: Exception, read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+def test_other_errors_are_raised(
+    error: Exception, read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
+) -> None:
     with pytest.raises(type(error)):
         read(Raises(error), Plain())
-    assert not said()
+    assert not logged_warnings()
 
 
 def test_a_kernel_for_another_device_is_not_asked(
-    read: Callable[..., Any], said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    read: Callable[..., Any], logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NotBuilt, "device", "cuda", raising=False)
     kernel = NotBuilt()
     torch.testing.assert_close(*read(kernel), rtol=0, atol=0)
     assert (kernel.builds, kernel.reads) == (0, 0)
-    assert not said()
+    assert not logged_warnings()
 
 
-def test_heads_as_rows_of_one_read(said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_as_rows_of_one_read(logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that would read all heads together, and cannot be built."""
     monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True, raising=False)
     attention: Any = accel.enable(build(query_size=4, memory_size=6, scorer="multiplicative", heads=2))
@@ -180,7 +182,7 @@ def test_heads_as_rows_of_one_read(said: Callable[[], list[str]], monkeypatch: p
             head.kernels = line
         reads.append(attention(queries, memory).context)
     torch.testing.assert_close(*reads)
-    assert len(said()) == 1
+    assert len(logged_warnings()) == 1
 
 
 @pytest.fixture
@@ -210,10 +212,10 @@ def test_triton_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(said: Callable[[], list[str]]) -> None:
+def test_no_gpu(logged_warnings: Callable[[], list[str]]) -> None:
     """Whatever CUDA says, it is one line."""
     assert kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
-    (line,) = said()
+    (line,) = logged_warnings()
     assert line.startswith("the kernel additive_cuda cannot be built for cuda:0")
     assert "\n" not in line
 

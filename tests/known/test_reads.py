@@ -20,7 +20,7 @@ INF, NAN = float("inf"), float("nan")
 
 
 def by_torch(scores: Tensor, allowed: Tensor) -> Tensor:
-    return masked_normalize(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)
+    return masked_normalize(lambda remaining: torch.softmax(remaining, dim=-1), scores, allowed)
 
 
 @NEEDS_C
@@ -37,11 +37,11 @@ def test_weights(mask: str, queries: int, positions: int) -> None:
         "the same of all rows": torch.rand(1, 1, positions) < 0.6,
     }[mask]
     assert softmax_cpu.is_supported(scores)
-    found = masked_softmax(scores, allowed)
-    torch.testing.assert_close(found, by_torch(scores, allowed), rtol=1e-5, atol=1e-7)
-    assert not found[~allowed.expand_as(found)].any()
-    some = allowed.expand_as(found).any(-1)
-    torch.testing.assert_close(found.sum(-1), some.float())
+    result = masked_softmax(scores, allowed)
+    torch.testing.assert_close(result, by_torch(scores, allowed), rtol=1e-5, atol=1e-7)
+    assert not result[~allowed.expand_as(result)].any()
+    some = allowed.expand_as(result).any(-1)
+    torch.testing.assert_close(result.sum(-1), some.float())
 
 
 @NEEDS_C
@@ -92,15 +92,15 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of reads that are large enough for several."""
     scores, allowed, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
     assert scores.numel() > softmax_cpu.MAX_TERMS_FOR_ONE_THREAD
-    threads, found = torch.get_num_threads(), []
+    threads, result = torch.get_num_threads(), []
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
             weights = masked_softmax(scores, allowed)
-            found.append((weights, weighted_sum(weights, values)))
+            result.append((weights, weighted_sum(weights, values)))
     finally:
         torch.set_num_threads(threads)
-    assert all(map(torch.equal, *found))
+    assert all(map(torch.equal, *result))
 
 
 CASES: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
@@ -151,5 +151,5 @@ def test_what_follows_torch_sees_torchs_operations(monkeypatch: pytest.MonkeyPat
 
     scores, values = torch.randn(4, 2, 3, 5), torch.randn(4, 2, 5, 7)
     with torch.no_grad():
-        each = torch.stack([read(*one) for one in zip(scores, values, strict=True)])
-        torch.testing.assert_close(torch.func.vmap(read)(scores, values), each)
+        item = torch.stack([read(*score) for score in zip(scores, values, strict=True)])
+        torch.testing.assert_close(torch.func.vmap(read)(scores, values), item)

@@ -87,7 +87,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "said"),
+    ("good", "bad", "message"),
     [
         ("what: Nothing much\n", "", "what is missing"),
         ("license: CC0", "license:", "license is None"),
@@ -114,12 +114,12 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
         (GOOD, "", "expected what, license, origin"),
     ],
 )
-def test_a_malformed_recipe_is_refused(good: str, bad: str, said: str, tmp_path: Path) -> None:
+def test_a_malformed_recipe_is_refused(good: str, bad: str, message: str, tmp_path: Path) -> None:
     assert GOOD.count(good) == 1
     path = tmp_path / "small.yaml"
     path.write_text(GOOD.replace(good, bad), encoding="utf-8")
     with pytest.raises(UserError) as refused:
         read_dataset_specs(tmp_path)
     assert str(refused.value).startswith(f"{path}:")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)

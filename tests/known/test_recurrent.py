@@ -26,11 +26,11 @@ def one_unit(cell: Any, **weights: list[float]) -> Recurrent:
 
 def states(recurrent: Recurrent, inputs: list[float], start: Any = None) -> list[float]:
     """The top states of a whole pass, which those of single steps must equal."""
-    given = torch.tensor(inputs)[None, :, None]
-    ran = recurrent.run([given], state=start).outputs[-1]
+    input_rows = torch.tensor(inputs)[None, :, None]
+    ran = recurrent.run([input_rows], state=start).outputs[-1]
     state = start or (tuple(torch.zeros(1, 1) for _ in range(recurrent.tensors_per_layer)),)
     for step in range(len(inputs)):
-        state = recurrent.step([given[:, step]], state)
+        state = recurrent.step([input_rows[:, step]], state)
         torch.testing.assert_close(state[-1][0], ran[:, step])
     return ran.flatten().tolist()
 
@@ -90,16 +90,16 @@ def start_of(recurrent: Recurrent) -> Any:
 @pytest.mark.parametrize("cell", CELLS)
 def test_steps_are_the_run(cell: Any, layers: int) -> None:
     """Every layer, with units dropped between them, from a state that is not zero."""
-    recurrent, given = Recurrent(cell, 7, 13, layers), torch.randn(2, 5, 7)
+    recurrent, inputs = Recurrent(cell, 7, 13, layers), torch.randn(2, 5, 7)
     start = state = start_of(recurrent)
     keep = [2 * torch.bernoulli(torch.full((2, 5, 13), 0.5)) for _ in range(layers - 1)]
-    ran = recurrent.run([given], state=start, dropout_masks=keep)
+    ran = recurrent.run([inputs], state=start, dropout_masks=keep)
     for step in range(5):
-        state = recurrent.step([given[:, step]], state, [mask[:, step] for mask in keep])
+        state = recurrent.step([inputs[:, step]], state, [mask[:, step] for mask in keep])
         for outputs, layer in zip(ran.outputs, state, strict=True):
             torch.testing.assert_close(layer[0], outputs[:, step])
-    for found, expected in zip(state, ran.state, strict=True):
-        torch.testing.assert_close(found, expected)
+    for actual, expected in zip(state, ran.state, strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.usefixtures("float64")
@@ -107,9 +107,9 @@ def test_steps_are_the_run(cell: Any, layers: int) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_beyond_a_rows_length(cell: Any, bidirectional: bool) -> None:
     """A short row in a long batch is that row alone, with zeros behind it and its own last state."""
-    recurrent, given = Recurrent(cell, 7, 13, 2, bidirectional), torch.randn(2, 5, 7)
-    ran = recurrent.run([given], torch.tensor([5, 3]))
-    alone = recurrent.run([given[1:, :3]])
+    recurrent, inputs = Recurrent(cell, 7, 13, 2, bidirectional), torch.randn(2, 5, 7)
+    ran = recurrent.run([inputs], torch.tensor([5, 3]))
+    alone = recurrent.run([inputs[1:, :3]])
     for together, by_itself in zip(ran.outputs, alone.outputs, strict=True):
         torch.testing.assert_close(together[1:, :3], by_itself)
         assert (together[1, 3:] == 0).all()
@@ -132,5 +132,5 @@ def test_keep_is_for_the_second_layer_and_up(deaf: int, same: list[bool]) -> Non
     recurrent = Recurrent("gru", 7, 13, layers=3)
     first, second = torch.randn(2, 2, 5, 7)
     masks = [torch.full((2, 5, 13), float(number != deaf)) for number in range(2)]
-    one, two = (recurrent.run([given], dropout_masks=masks).outputs for given in (first, second))
-    assert [torch.equal(below, above) for below, above in zip(one, two, strict=True)] == same
+    first_item, two = (recurrent.run([value], dropout_masks=masks).outputs for value in (first, second))
+    assert [torch.equal(below, above) for below, above in zip(first_item, two, strict=True)] == same

@@ -27,19 +27,19 @@ def _nothing_stays_registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    before = dict(registry._registered)
+    registered = dict(registry._registered)
     yield
     for key, item in list(registry._registered.items()):
         if item.__module__ == "a_notebook" or item.__module__.startswith("attnx.plugins."):
             del registry._registered[key]
-    registry._registered.update(before)
+    registry._registered.update(registered)
     by_hand.clear()
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Write a plug-in file into a folder that is in force."""
-    folder, before = tmp_path / "in_force", set(sys.modules)
+    folder, modules_before = tmp_path / "in_force", set(sys.modules)
     folder.mkdir()
     monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
 
@@ -49,7 +49,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         return file
 
     yield write
-    for name in set(sys.modules) - before:
+    for name in set(sys.modules) - modules_before:
         if name.startswith("attnx.plugins."):
             del sys.modules[name]
 
@@ -67,14 +67,14 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     return run
 
 
-def refused(call: Callable[..., Any], *arguments: Any, **more: Any) -> str:
+def refused(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
     with pytest.raises(UserError) as error:
-        call(*arguments, **more)
+        call(*arguments, **kwargs)
     return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("aditive", "unknown scorer 'aditive'; did you mean additive?"),
         ("scale", "unknown scorer 'scale'; did you mean scaled?"),
@@ -82,16 +82,16 @@ def refused(call: Callable[..., Any], *arguments: Any, **more: Any) -> str:
         ("zzz", "unknown scorer 'zzz'; choose from additive, concat, cosine, coverage, dot,"),
     ],
 )
-def test_unknown_parts(word: str, told: str) -> None:
+def test_unknown_parts(word: str, message: str) -> None:
     """The near misses, or all there is where nothing is near."""
     for call in (registry.describe, registry.find):
-        assert refused(call, "scorer", word).startswith(told)
-    assert refused(registry.check, "scorer", word, {}).startswith(told)
-    assert refused(registry.build, "scorer", word).startswith(told)
+        assert refused(call, "scorer", word).startswith(message)
+    assert refused(registry.check, "scorer", word, {}).startswith(message)
+    assert refused(registry.build, "scorer", word).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("word", "known", "expected"),
+    ("word", "known_values", "expected"),
     [
         ("windw", ["window", "center"], "; did you mean window?"),
         ("xyz", ["b", "a"], "; choose from a, b"),
@@ -99,12 +99,12 @@ def test_unknown_parts(word: str, told: str) -> None:
         ("state", ["states", "stats", "other"], "; did you mean states or stats?"),
     ],
 )
-def test_near_misses(word: str, known: list[str], expected: str) -> None:
-    assert suggest(word, known) == expected
+def test_near_misses(word: str, known_values: list[str], expected: str) -> None:
+    assert suggest(word, known_values) == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "values", "told"),
+    ("kind", "name", "values", "message"),
     [
         ("scope", "local", {"windw": 3}, "the scope 'local' has no knob 'windw'; did you mean window?"),
         ("scorer", "dot", {"hidden_size": 3}, "the scorer 'dot' has no knob 'hidden_size'; it has none"),
@@ -144,9 +144,9 @@ def test_near_misses(word: str, known: list[str], expected: str) -> None:
         ("readout", "joint", {"hidden_size": 0}, "readout.hidden_size=0: expected a whole number, 1 or more or null"),
     ],
 )
-def test_knobs_that_are_refused(kind: str, name: str, values: dict[str, Any], told: str) -> None:
-    assert refused(registry.check, kind, name, values) == told
-    assert refused(registry.build, kind, (name, values), query_size=5, memory_size=7) == told
+def test_knobs_that_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
+    assert refused(registry.check, kind, name, values) == message
+    assert refused(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
 
 def test_check_fills_in_the_defaults() -> None:
@@ -189,8 +189,8 @@ def test_a_choice_without_a_name() -> None:
 
 
 def test_what_nothing_supplies() -> None:
-    told = refused(registry.build, "scorer", "additive", query_size=5)
-    assert told == "the scorer 'additive' needs memory_size, which nothing supplies here"
+    message = refused(registry.build, "scorer", "additive", query_size=5)
+    assert message == "the scorer 'additive' needs memory_size, which nothing supplies here"
 
 
 def test_what_a_part_does_not_ask_for_is_left_out() -> None:
@@ -199,8 +199,8 @@ def test_what_a_part_does_not_ask_for_is_left_out() -> None:
 
 
 def test_an_unknown_kind_cannot_be_registered() -> None:
-    told = refused(registry.register, "scorrer", "mine")
-    assert told == "cannot register 'mine': there is no kind 'scorrer'; did you mean scorer or scope?"
+    message = refused(registry.register, "scorrer", "mine")
+    assert message == "cannot register 'mine': there is no kind 'scorrer'; did you mean scorer or scope?"
 
 
 SHIFTED = '''
@@ -263,8 +263,8 @@ def test_a_cell_that_is_run_again(cell: Cell) -> None:
 
 def test_two_classes_of_one_name(cell: Cell) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
-    told = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
-    assert told == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
+    message = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
+    assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
 
 
 # Fails for a core part whose file was not imported yet: both stay registered, `part` describes the one, `find` gives
@@ -275,8 +275,8 @@ def test_the_name_of_a_core_part_is_taken(cell: Cell, monkeypatch: pytest.Monkey
     registry.find("scorer", "dot")
     if not imported:
         monkeypatch.delitem(registry._registered, ("scorer", "dot"))
-    told = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace('"shifted"', '"dot"'))
-    assert "the scorer 'dot' is already registered" in told
+    message = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace('"shifted"', '"dot"'))
+    assert "the scorer 'dot' is already registered" in message
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_types_in_a_notebook(
 
 
 def test_a_type_that_no_knob_can_have(cell: Cell) -> None:
-    told = refused(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
-    assert told.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
+    message = refused(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
+    assert message.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
 
 
 def test_a_part_without_a_constructor(cell: Cell) -> None:
@@ -356,7 +356,7 @@ def test_a_plug_in_is_built(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("import no_such_module_at_all", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
@@ -364,27 +364,27 @@ def test_a_plug_in_is_built(write: Write) -> None:
         ("undefined", "NameError: name 'undefined' is not defined"),
     ],
 )
-def test_a_plug_in_that_cannot_be_imported(write: Write, line: str, told: str) -> None:
+def test_a_plug_in_that_cannot_be_imported(write: Write, line: str, message: str) -> None:
     """The line of the file that fails is named, and it is named again the next time."""
     file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
-        assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {told}")
+        assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {message}")
 
 
 def test_a_plug_in_that_imports_a_broken_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is no Python is named itself."""
     (tmp_path / "lib").mkdir()
-    other = tmp_path / "lib" / "half_written_module.py"
-    other.write_text("x = 1\ny = (\n")
+    broken_file = tmp_path / "lib" / "half_written_module.py"
+    broken_file.write_text("x = 1\ny = (\n")
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     write("registry_importing.py", f"import half_written_module\n{SOUND}")
-    assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{other}:2: SyntaxError")
+    assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{broken_file}:2: SyntaxError")
 
 
 def test_a_name_that_is_there_only_sometimes(write: Write) -> None:
     """The source promises a part that importing does not register."""
     file = write("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
-    told = refused(registry.find, "scorer", "sound_of_registry")
-    assert told == (
+    message = refused(registry.find, "scorer", "sound_of_registry")
+    assert message == (
         f"{file}:4: importing attnx.plugins.registry_fickle did not register the scorer 'sound_of_registry'"
     )

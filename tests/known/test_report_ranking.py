@@ -49,15 +49,15 @@ def write(tmp_path: Path) -> Write:
         folder = tmp_path / name
         folder.mkdir(parents=True)
         kinds = ("scorer", "scope", "query", "optimizer", "task")
-        chosen = {key: node for key in kinds if (node := info.pop(key, None))}
-        config = {key: {"name": node} if isinstance(node, str) else node for key, node in chosen.items()}
+        choices = {key: node for key in kinds if (node := info.pop(key, None))}
+        config = {key: {"name": node} if isinstance(node, str) else node for key, node in choices.items()}
         (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config}))
-        measure, rest = info.pop("measure", "per"), info.pop("results", {})
+        measure, results = info.pop("measure", "per"), info.pop("results", {})
         status = "failed" if value is None else "finished"
-        told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximize": False, "created": "2031"}
-        (folder / "run.json").write_text(json.dumps({**told, **info}))
+        run_info = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximize": False, "created": "2031"}
+        (folder / "run.json").write_text(json.dumps({**run_info, **info}))
         if value is not None:
-            (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_examples": 5, **rest}))
+            (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_examples": 5, **results}))
         if edits is not None:
             words = info.get("words", range(len(edits)))
             lines = [f"{word}\tA\tA\t{edit}\t-1" for word, edit in zip(words, edits, strict=True)]
@@ -69,19 +69,19 @@ def write(tmp_path: Path) -> Write:
 
 
 def only(folders: list[Path]) -> Comparison:
-    (found,) = comparisons(load_runs(folders))
-    return found
+    (result,) = comparisons(load_runs(folders))
+    return result
 
 
-def names(found: Comparison) -> list[str]:
-    return [found.settings[row.setting].name for row in found.metrics[0].rows]
+def names(actual: Comparison) -> list[str]:
+    return [actual.settings[row.setting].name for row in actual.metrics[0].rows]
 
 
 def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: Write, tmp_path: Path) -> None:
     write("whole", 7.0)
     write("newer", 7.0, format=999)
-    newer, whole = load_runs([tmp_path])
-    assert (whole.status, whole.results["test_per"]) == ("finished", 7.0)
+    newer, complete = load_runs([tmp_path])
+    assert (complete.status, complete.results["test_per"]) == ("finished", 7.0)
     assert newer.status == "unreadable"
     assert "newer" in newer.error
     with pytest.raises(UserError, match="newer"):
@@ -112,10 +112,10 @@ def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
         load_runs(["multirun/empty"])
 
 
-def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **others: float) -> list[Path]:
+def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: float) -> list[Path]:
     """Settings with three seeds each: ``dot`` as given, others so much behind in each seed."""
     folders = [write(f"dot{seed}", value, seed, scorer="dot") for seed, value in enumerate(better)]
-    for name, gaps in others.items():
+    for name, gaps in fields.items():
         values = zip(better, gaps, strict=True)  # type: ignore[call-overload]
         folders += [write(f"{name}{seed}", value + gap, seed, scorer=name) for seed, (value, gap) in enumerate(values)]
     return folders
@@ -135,10 +135,10 @@ def test_what_varies_is_found() -> None:
 
 
 def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
-    found = only(three(write, (7.0, 7.2, 7.4), additive=(0.3, 0.4, 0.5)))
-    assert found.keys == ["scorer"]
-    assert names(found) == ["dot", "additive"]
-    first, second = found.metrics[0].rows
+    comparison = only(three(write, (7.0, 7.2, 7.4), additive=(0.3, 0.4, 0.5)))
+    assert comparison.keys == ["scorer"]
+    assert names(comparison) == ["dot", "additive"]
+    first, second = comparison.metrics[0].rows
     assert (first.mean, first.sd) == (pytest.approx(7.2), pytest.approx(0.2))
     assert first.difference is None
     # Behind by 0.4, with variances 0.04 and 0.09, pooled 0.065 with 4 degrees of freedom.
@@ -160,10 +160,10 @@ def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
 
 def test_a_winner_is_named(write: Write) -> None:
     """Variances 0.04 and 0.09 again, so an error of 0.2082 with 4 degrees of freedom; the gap is 1."""
-    found = only(three(write, additive=(0.9, 1.0, 1.1)))
+    comparison = only(three(write, additive=(0.9, 1.0, 1.1)))
     reach = T_4 * math.sqrt(0.065 * 2 / 3)
     p = student_p_4(1 / math.sqrt(0.065 * 2 / 3))
-    assert found.metrics[0].verdict == [
+    assert comparison.metrics[0].verdict == [
         "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 1.00 better than **additive** "
         f"(95 % interval {1 - reach:.2f} to {1 + reach:.2f}, p = {p:.3f}).",
         "It is significantly better (p < 0.05) than the other setting. Test: Student's t over seeds, pooled variance "
@@ -176,15 +176,15 @@ def test_a_setting_that_may_be_as_good_keeps_a_winner_from_being_named(write: Wr
 
     ``additive`` is 1 behind, 6.1 errors; ``mlp`` 0.4, 2.4 errors: Student's t alone would call that sure (2.447 is).
     """
-    found = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.4, 0.4, 0.4)))
-    rows = {found.settings[row.setting].name: row.difference for row in found.metrics[0].rows}
+    comparison = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.4, 0.4, 0.4)))
+    rows = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}
     assert rows["dot"] is None
     assert rows["additive"] is not None
     assert rows["additive"].p < 0.01
     assert rows["additive"].high - 1 == pytest.approx(2.86 * math.sqrt(0.04 * 2 / 3), rel=2e-3)
     assert rows["mlp"] is not None
     assert rows["mlp"].p > 0.05
-    first, second, third = found.metrics[0].verdict
+    first, second, third = comparison.metrics[0].verdict
     assert first.startswith(
         "No winner: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but not significantly better than "
         "**mlp** (0.40 behind, p = 0.0"
@@ -202,26 +202,26 @@ def test_settings_that_spread_differently_have_variances_of_their_own(write: Wri
         "wild": (10.0, 12.0, 50.0, 88.0, 90.0),
     }
     folders = [
-        write(f"{name}{n}", value, n, scorer=name) for name, held in values.items() for n, value in enumerate(held)
+        write(f"{name}{n}", value, n, scorer=name) for name, group in values.items() for n, value in enumerate(group)
     ]
-    found = only(folders).metrics[0]
-    assert found.pooled.levene_p is not None
-    assert found.pooled.levene_p < 0.05
-    behind = found.rows[1].difference
-    assert behind is not None
-    assert behind.test == UNEQUAL
-    assert behind.p < 0.01
-    assert "Levene's test" in found.verdict[1]
-    assert "No winner" in found.verdict[0]  # what is wild may be as good for all that five seeds say
+    comparison = only(folders).metrics[0]
+    assert comparison.pooled.levene_p is not None
+    assert comparison.pooled.levene_p < 0.05
+    difference = comparison.rows[1].difference
+    assert difference is not None
+    assert difference.test == UNEQUAL
+    assert difference.p < 0.01
+    assert "Levene's test" in comparison.verdict[1]
+    assert "No winner" in comparison.verdict[0]  # what is wild may be as good for all that five seeds say
 
 
 def test_a_setting_with_one_seed_is_compared_by_the_spread_of_the_others(write: Write) -> None:
     """Its job failed with the other seeds. Variances 0.04 of three seeds, so of the gap 0.04 (1 + 1/3)."""
-    found = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
-    behind = {found.settings[row.setting].name: row.difference for row in found.metrics[0].rows}["mlp"]
-    assert behind is not None
-    assert behind.difference == pytest.approx(2.0)
-    assert behind.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
+    comparison = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
+    difference = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}["mlp"]
+    assert difference is not None
+    assert difference.difference == pytest.approx(2.0)
+    assert difference.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
 
 
 def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_p
     values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
     folders = [
         write(f"{name}{seed}", value, seed, scorer=name, results={"steps": 300 - 20 * place - seed})
-        for place, (name, held) in enumerate(values.items())
-        for seed, value in enumerate(held)
+        for place, (name, group) in enumerate(values.items())
+        for seed, value in enumerate(group)
     ]
     first, *_ = only(folders).metrics[0].verdict
     assert first == (
@@ -263,8 +263,8 @@ def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
     for values, expected in ((small, "0.08860 ± 0.00028"), (large, "600 ± 141")):
         folders = [
             write(f"{name}{value}", value, seed, scorer=name, measure="mse")
-            for name, held in values.items()
-            for seed, value in enumerate(held)
+            for name, group in values.items()
+            for seed, value in enumerate(group)
         ]
         assert f"MSE {expected} over 2 seeds" in only(folders).metrics[0].verdict[0]
 
@@ -280,18 +280,18 @@ def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
         write("one", 0.0, scorer="dot", edits=[0] * 400, measure="wer"),
         write("two", 25.0, scorer="additive", edits=[3] * 100 + [0] * 300, measure="wer"),
     ]
-    found = only(folders)
-    gap = found.metrics[0].rows[1].difference
+    comparison = only(folders)
+    gap = comparison.metrics[0].rows[1].difference
     assert gap is not None
     assert (gap.difference, gap.test) == (25, EXAMPLES)
     assert gap.high - gap.difference == pytest.approx(1.96 * 100 * math.sqrt(0.25 * 0.75 / 400), rel=0.1)
-    first, second, third = found.metrics[0].verdict
+    first, second, third = comparison.metrics[0].verdict
     assert first.startswith(
         "The weights of **dot** score best on these test examples: WER 0.0 % with one seed, 25.0 better than **add"
     )
     assert "paired bootstrap over the test examples" in second
     assert "compares the trained weights, not the settings: other seeds may give another order" in third
-    assert "won" not in " ".join(found.metrics[0].verdict)
+    assert "won" not in " ".join(comparison.metrics[0].verdict)
 
 
 def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
@@ -302,21 +302,21 @@ def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
         for name, both in edits.items()
         for seed, words in enumerate(both)
     ]
-    found = only(folders).metrics[0]
-    assert found.rows[1].difference is not None
-    assert found.rows[1].difference.low > 24
-    assert found.rows[1].both_sources is not None
+    comparison = only(folders).metrics[0]
+    assert comparison.rows[1].difference is not None
+    assert comparison.rows[1].difference.low > 24
+    assert comparison.rows[1].both_sources is not None
     # One word in four, drawn four times: none with a chance of 32 %, more than three with one of 0.4 %.
-    assert found.rows[1].both_sources == (pytest.approx(0, abs=0.01), pytest.approx(75, abs=0.01))
-    assert found.verdict[0].startswith("**dot** won on these test examples: ")
-    assert "over other seeds and other test examples" in found.verdict[2]
+    assert comparison.rows[1].both_sources == (pytest.approx(0, abs=0.01), pytest.approx(75, abs=0.01))
+    assert comparison.verdict[0].startswith("**dot** won on these test examples: ")
+    assert "over other seeds and other test examples" in comparison.verdict[2]
 
 
 def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
     """Wrong in the same 200 words and each in 20 others: pairing leaves only these, and they are even."""
-    one, two = [1] * 200 + [1] * 20 + [0] * 180, [1] * 200 + [0] * 20 + [1] * 20 + [0] * 160
+    first, two = [1] * 200 + [1] * 20 + [0] * 180, [1] * 200 + [0] * 20 + [1] * 20 + [0] * 160
     folders = [
-        write(str(n), 55.0, scorer=s, edits=e, measure="wer") for n, (s, e) in enumerate([("dot", one), ("mlp", two)])
+        write(str(n), 55.0, scorer=s, edits=e, measure="wer") for n, (s, e) in enumerate([("dot", first), ("mlp", two)])
     ]
     gap = only(folders).metrics[0].rows[1].difference
     assert gap is not None
@@ -347,8 +347,8 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
 
 
 def test_one_seed_and_no_predictions_tell_nothing(write: Write) -> None:
-    found = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
-    first, second = found.metrics[0].verdict
+    comparison = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
+    first, second = comparison.metrics[0].verdict
     assert first == (
         "**dot** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one seed each, "
         "and no predictions to count this metric from."
@@ -365,8 +365,8 @@ def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> No
 
 
 def test_one_setting_has_nothing_to_be_compared_with(write: Write) -> None:
-    found = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
-    assert found.metrics[0].verdict == [
+    comparison = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
+    assert comparison.metrics[0].verdict == [
         "There is only one setting, so there is nothing to compare: PER 8 ± 1 % over 2 seeds."
     ]
 
@@ -377,10 +377,10 @@ def test_more_can_be_better(write: Write) -> None:
         for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
         for seed, value in enumerate(values)
     ]
-    found = only(folders)
-    assert names(found) == ["dot", "mlp"]
-    assert found.metrics[0].rows[1].difference is not None
-    assert found.metrics[0].rows[1].difference.difference == pytest.approx(4.75)
+    comparison = only(folders)
+    assert names(comparison) == ["dot", "mlp"]
+    assert comparison.metrics[0].rows[1].difference is not None
+    assert comparison.metrics[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
 def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
@@ -390,8 +390,8 @@ def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
         write("b", 50.0, scorer="mlp", edits=[0, 1], words=["q", "p"], measure="wer"),
         write("c", 0.0, scorer="mlp", edits=[0, 0], words=["p", "r"], measure="wer"),
     ]
-    found = comparisons(load_runs(folders))
-    assert [len(one.settings) for one in found] == [2, 1]
+    result = comparisons(load_runs(folders))
+    assert [len(item.settings) for item in result] == [2, 1]
     page, text, *_ = write_report(folders, tmp_path / "out")
     assert "The runs have 2 different tests, which are not compared with each other." in text.read_text()
     assert page.is_file()
@@ -399,9 +399,9 @@ def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
 
 def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     folders = [write("old", 9.0, created="2030", scorer="dot"), write("new", 7.0, created="2032", scorer="dot")]
-    found = only(folders)
-    assert [row.values for row in found.metrics[0].rows] == [{1: 7.0}]
-    assert found.superseded == 1
+    comparison = only(folders)
+    assert [row.values for row in comparison.metrics[0].rows] == [{1: 7.0}]
+    assert comparison.superseded == 1
 
 
 def test_nothing_is_bold_that_is_not_sure_and_names_are_no_commands(write: Write, tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_nothing_is_bold_that_is_not_sure_and_names_are_no_commands(write: Write
     )
 
 
-def told(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
+def level_means(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
     return {effect.name: {level.value: level.mean for level in effect.levels} for effect in effects}
 
 
@@ -430,7 +430,7 @@ def test_the_effect_of_a_choice_is_its_mean_over_the_rest(write: Write) -> None:
         for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
     ]
     effects = only(folders).metrics[0].effects
-    assert told(effects) == {
+    assert level_means(effects) == {
         "scorer": {"dot": pytest.approx(12), "mlp": pytest.approx(18)},
         "scope": {"global": pytest.approx(13), "local": pytest.approx(17)},
     }
@@ -452,7 +452,7 @@ def test_a_grid_with_a_hole_is_filled_by_what_the_rest_says(write: Write) -> Non
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
     folders = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
-    assert told(only(folders).metrics[0].effects) == {
+    assert level_means(only(folders).metrics[0].effects) == {
         "scorer": {"dot": pytest.approx(2), "mlp": pytest.approx(7)},
         "scope": {"global": pytest.approx(3.5), "local": pytest.approx(5.5)},
     }
@@ -464,23 +464,23 @@ def test_what_always_changes_together_is_one_choice(write: Write) -> None:
         for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
     ]
     expected = {"dot, global": pytest.approx(1), "mlp, local": pytest.approx(3)}
-    assert told(only(folders).metrics[0].effects) == {"scorer, scope": expected}
+    assert level_means(only(folders).metrics[0].effects) == {"scorer, scope": expected}
 
 
 def test_what_cannot_be_told_apart_is_not_told(write: Write) -> None:
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
     grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
     folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
-    effects = told(only(folders).metrics[0].effects)
+    effects = level_means(only(folders).metrics[0].effects)
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
 def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
     scorers: list[Any] = ["dot", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
-    found = only([write(str(n), float(n), scorer=scorer) for n, scorer in enumerate(scorers)])
-    assert [setting.values for setting in found.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
-    assert [setting.name for setting in found.settings] == ["dot", "mlp, depth=1", "mlp, depth=2"]
-    assert told(found.metrics[0].effects) == {
+    comparison = only([write(str(n), float(n), scorer=scorer) for n, scorer in enumerate(scorers)])
+    assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
+    assert [setting.name for setting in comparison.settings] == ["dot", "mlp, depth=1", "mlp, depth=2"]
+    assert level_means(comparison.metrics[0].effects) == {
         "scorer, depth": {"dot": pytest.approx(0), "mlp, depth=1": pytest.approx(1), "mlp, depth=2": pytest.approx(2)}
     }
 
@@ -516,8 +516,15 @@ def test_rates_are_counted_again_by_language(tmp_path: Path) -> None:
 
 
 def sweep_of(folder: Path, jobs: list[dict[str, Any]]) -> Path:
-    held = {"format": 1, "name": folder.name, "command": "attnx -m", "overrides": [], "status": "failed", "jobs": jobs}
-    (folder / "sweep.json").write_text(json.dumps(held))
+    record = {
+        "format": 1,
+        "name": folder.name,
+        "command": "attnx -m",
+        "overrides": [],
+        "status": "failed",
+        "jobs": jobs,
+    }
+    (folder / "sweep.json").write_text(json.dumps(record))
     return folder
 
 
@@ -525,9 +532,9 @@ def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path)
     """In a sweep, one job done, one failed, one that never began; and a loose run that was cut off beside it."""
     done, failed = write("s/0", 7.0, scorer="dot"), write("s/1", scorer="mlp")
     (failed / "log.txt").write_text("Traceback")
-    asked = [{"index": n, "overrides": [f"scorer={name}"]} for n, name in enumerate(["dot", "mlp", "cosine"])]
+    jobs = [{"index": n, "overrides": [f"scorer={name}"]} for n, name in enumerate(["dot", "mlp", "cosine"])]
     states = [{"status": "finished"}, {"status": "failed", "error": "the loss is not finite"}, {"status": "waiting"}]
-    sweep = sweep_of(done.parent, [job | state for job, state in zip(asked, states, strict=True)])
+    sweep = sweep_of(done.parent, [job | state for job, state in zip(jobs, states, strict=True)])
     loose = write("loose", scorer="mlp", status="interrupted")
     page, text, table, _ = write_report([sweep, loose, sweep], tmp_path / "here.html")
     assert [path.name for path in (page, text, table)] == ["here.html", "here.md", "here.csv"]
@@ -571,7 +578,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "attnx report needs FOLDER"),
         (["nowhere"], "nowhere: not a folder"),
@@ -581,12 +588,12 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
     ],
 )
 def test_nonsense_is_told_in_one_line(
-    words: list[str], said: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], message: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     write("run", 7.0)
-    with pytest.raises(UserError, match=said) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         command(["report", *words])
     assert "\n" not in str(raised.value)
 

@@ -102,13 +102,13 @@ SYMBOLS = [
 @pytest.mark.parametrize("symbols", SYMBOLS, ids=str)
 def test_symbols_are_read_back(tmp_path: Path, symbols: tuple[str, ...]) -> None:
     """Whatever they are made of: spaces, bars, and the signs that stand for these; several references too."""
-    others = (symbols, ("|",), ("a", "|", "b"))
-    pair = Pair(symbols, others, name="in 1.csv")
+    remaining = (symbols, ("|",), ("a", "|", "b"))
+    pair = Pair(symbols, remaining, name="in 1.csv")
     save_predictions(tmp_path, [Prediction(pair, list(symbols), -0.5, None)])
-    (found,) = read_predictions(tmp_path)
-    assert found.source == found.output == symbols
-    assert found.references == others
-    assert (found.edits, found.tag, found.name) == (0, "", "in 1.csv")
+    (result,) = read_predictions(tmp_path)
+    assert result.source == result.output == symbols
+    assert result.references == remaining
+    assert (result.edits, result.tag, result.name) == (0, "", "in 1.csv")
 
 
 def test_a_space_is_seen(tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_predictions_of_numbers_are_no_symbols(tmp_path: Path) -> None:
     assert not has_symbol_predictions(tmp_path)
     _, line = (tmp_path / PREDICTIONS).read_text(encoding="utf-8").splitlines()
     assert line.split("\t") == ["a", "prediction_0", "reference_0", "2", "1", "1.5", "2.12132", "-0.500000"]
-    with np.load(tmp_path / MATRICES) as held:
-        assert held["prediction_0"].tolist() == written.tolist()
-        assert held["reference_0"].tolist() == right.tolist()
+    with np.load(tmp_path / MATRICES) as arrays:
+        assert arrays["prediction_0"].tolist() == written.tolist()
+        assert arrays["reference_0"].tolist() == right.tolist()
 
 
 def wrong(*edits: int) -> tuple[str, ...]:
@@ -143,9 +143,9 @@ def wrong(*edits: int) -> tuple[str, ...]:
 def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:
     first = write("first", wrong(0, 3, 0, 1, 0))  # 2 of 5 words wrong
     second = write("second", wrong(1, 0, 2, 1, 1))  # 4 of 5
-    found = paired_bootstrap(first, second)
-    assert found.difference == pytest.approx(-40.0)
-    assert found.low < -40.0 < found.high
+    difference = paired_bootstrap(first, second)
+    assert difference.difference == pytest.approx(-40.0)
+    assert difference.low < -40.0 < difference.high
     swapped = paired_bootstrap(second, first)
     assert swapped.difference == pytest.approx(40.0)
 
@@ -170,10 +170,10 @@ def test_the_interval_is_that_of_a_binomial(write: Write) -> None:
     lines = [f"{number}\tA\tB\t{{}}\t-1" for number in range(400)]
     first = write("first", tuple(line.format(0) for line in lines))
     second = write("second", tuple(line.format(int(number < 100)) for number, line in enumerate(lines)))
-    found = paired_bootstrap(first, second)
-    assert found.difference == -25.0
-    assert found.low == pytest.approx(-25 - 1.96 * 2.165, abs=0.8)
-    assert found.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
+    difference = paired_bootstrap(first, second)
+    assert difference.difference == -25.0
+    assert difference.low == pytest.approx(-25 - 1.96 * 2.165, abs=0.8)
+    assert difference.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
 
 
 def test_edits_are_weighed_by_symbols(write: Write) -> None:
@@ -181,10 +181,10 @@ def test_edits_are_weighed_by_symbols(write: Write) -> None:
     lines = ("a\tX X\tA B\t{}\t-1", f"b\tB\t{' '.join('BBBBBBBB')}\t0\t-1")
     first = write("first", tuple(line.format(2) for line in lines))
     second = write("second", tuple(line.format(1) for line in lines))
-    found = paired_bootstrap(first, second, measure="per")
-    assert found.difference == pytest.approx(20 - 10)
+    difference = paired_bootstrap(first, second, measure="per")
+    assert difference.difference == pytest.approx(20 - 10)
     # Drawn are the first word twice (100 points against 50), both, or the second twice (none against none).
-    assert (found.low, found.high) == pytest.approx((0, 50))
+    assert (difference.low, difference.high) == pytest.approx((0, 50))
 
 
 def test_what_the_tests_kept_is_compared(write: Write) -> None:
@@ -259,7 +259,7 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "info", "told"),
+    ("config", "info", "message"),
     [
         ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs cannot"),
         (
@@ -270,7 +270,7 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
     ],
 )
 def test_compare_refuses_runs_that_a_report_keeps_apart(
-    config: str, info: dict[str, str], told: str, write: Write
+    config: str, info: dict[str, str], message: str, write: Write
 ) -> None:
     first, second, unknown = write("first"), write("second"), write("unknown")
     (first / CONFIG).write_text("task: {name: g2p}\n")
@@ -280,9 +280,9 @@ def test_compare_refuses_runs_that_a_report_keeps_apart(
     evaluation = second / "evaluations" / "test"
     evaluation.mkdir(parents=True)
     (evaluation / EVALUATION).write_text(json.dumps({"format": FORMAT, "run": "second"}))
-    for other in (second, evaluation):
-        with pytest.raises(UserError, match=told):
-            compare([unknown, first, other])
+    for alternative in (second, evaluation):
+        with pytest.raises(UserError, match=message):
+            compare([unknown, first, alternative])
     compare([second, evaluation, unknown])
 
 
@@ -327,7 +327,7 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "null"),
         (False, "false"),
@@ -338,16 +338,16 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
         ({"token": {}, "language_tag": {"embedding_dim": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
     ],
 )
-def test_configuration_in_one_line(value: object, said: str) -> None:
-    assert node_text(value) == said
+def test_configuration_in_one_line(value: object, message: str) -> None:
+    assert node_text(value) == message
 
 
-@pytest.mark.parametrize(("own", "read"), [(0, "catK"), (1, "cat"), (4, "")])
-def test_an_alignment_says_which_columns_are_source(own: int, read: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("own_weights", "read"), [(0, "catK"), (1, "cat"), (4, "")])
+def test_an_alignment_says_which_columns_are_source(own_weights: int, read: str, tmp_path: Path) -> None:
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
-    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(own))
+    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(own_weights))
     alignment = read_alignment(tmp_path / "a.npz")
-    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (own, read)
+    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (own_weights, read)
     assert "".join(alignment.source) == "catK"
 
 

@@ -90,75 +90,80 @@ LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
 def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
     task: Any, predictions: list[Prediction], tags: Sequence[str]
 ) -> None:
-    found = drawn(task, tags, predictions)
-    whole = nn.ModuleDict(task.metrics(tags))
-    task.update(whole, [one.output for one in predictions], [one.pair for one in predictions])
-    assert found.keys() == metric_results("test", whole).keys()
+    draws = drawn(task, tags, predictions)
+    complete = nn.ModuleDict(task.metrics(tags))
+    task.update(
+        complete, [prediction.output for prediction in predictions], [prediction.pair for prediction in predictions]
+    )
+    assert draws.keys() == metric_results("test", complete).keys()
     places = np.random.default_rng(SEED).integers(0, len(predictions), (SAMPLES, len(predictions)))
     for number in (0, 1, SAMPLES // 2, SAMPLES - 1):
-        chosen = [predictions[place] for place in places[number]]
+        selected = [predictions[place] for place in places[number]]
         metrics = nn.ModuleDict(task.metrics(tags))
-        task.update(metrics, [one.output for one in chosen], [one.pair for one in chosen])
+        task.update(
+            metrics, [prediction.output for prediction in selected], [prediction.pair for prediction in selected]
+        )
         for name, value in metric_results("test", metrics).items():
-            assert found[name][number] == pytest.approx(float(value), rel=1e-5), name
-    for name, value in metric_results("test", whole).items():
-        assert found[name].mean() == pytest.approx(float(value), rel=0.05)
+            assert draws[name][number] == pytest.approx(float(value), rel=1e-5), name
+    for name, value in metric_results("test", complete).items():
+        assert draws[name].mean() == pytest.approx(float(value), rel=0.05)
 
 
 def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
-    whole = drawn(Shown(SYMBOLS), (), LETTERS)
+    complete = drawn(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
-    apart = drawn(Shown(SYMBOLS), (), LETTERS)
-    assert all((whole[name] == apart[name]).all() for name in ("test_per", "test_wer"))
+    separate = drawn(Shown(SYMBOLS), (), LETTERS)
+    assert all((complete[name] == separate[name]).all() for name in ("test_per", "test_wer"))
 
 
 def test_of_tags_the_mean_is_drawn_too() -> None:
-    found = drawn(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
+    draws = drawn(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
     names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
-    assert found.keys() == names
-    assert (found["test_wer_macro"] == 100).all()
+    assert draws.keys() == names
+    assert (draws["test_wer_macro"] == 100).all()
 
 
 def test_corpus_scores_are_drawn() -> None:
     pytest.importorskip("sacrebleu")
     task = Shown({"bleu": made("bleu"), "ter": made("ter")}, right="texts")
     texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
-    found = drawn(task, (), [one._replace(output=" ".join(one.output)) for one in words(*texts)])
+    draws = drawn(task, (), [prediction._replace(output=" ".join(prediction.output)) for prediction in words(*texts)])
     places = np.random.default_rng(SEED).integers(0, 4, (SAMPLES, 4))
     metric: Any = registry.build("metric", "bleu")
     metric.update([texts[place] for place in places[7]], [["a b c d e"]] * 4)
-    assert found["test_bleu"][7] == pytest.approx(metric.compute().item(), rel=1e-5)
-    assert len(np.unique(found["test_ter"])) > 4
+    assert draws["test_bleu"][7] == pytest.approx(metric.compute().item(), rel=1e-5)
+    assert len(np.unique(draws["test_ter"])) > 4
 
 
 def test_answers_of_several_sizes_are_drawn() -> None:
     """A size that some draw lacks is not told; what all have is."""
     judged = Shown(
-        {"accuracy": lambda: RatioBySize(lambda one, answer: (float(one == answer.order), 1.0), 100)}, "texts"
+        {"accuracy": lambda: RatioBySize(lambda prediction, answer: (float(prediction == answer.order), 1.0), 100)},
+        "texts",
     )
     sizes = [3] * 30 + [4] * 30 + [5]
     pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
-    found = drawn(judged, (), predictions)
-    assert found.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
-    assert found["test_accuracy"].std() == pytest.approx(100 * math.sqrt(0.25 / 61), rel=0.1)
+    draws = drawn(judged, (), predictions)
+    assert draws.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
+    assert draws["test_accuracy"].std() == pytest.approx(100 * math.sqrt(0.25 / 61), rel=0.1)
 
 
 def alike(count: int) -> list[Prediction]:
     """Ten in a row are all right or all wrong, and lie in any order."""
     random = np.random.default_rng(1)
     wrong = np.repeat(random.permutation(np.arange(count // 10) % 2), 10)
-    named = [(number, "a" if wrong[number] else "b") for number in random.permutation(count)]
-    return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in named]
+    labels = [(number, "a" if wrong[number] else "b") for number in random.permutation(count)]
+    return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in labels]
 
 
 def test_neighbors_are_drawn_together() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
     measures = {"wer": made("word_error_rate")}
-    apart = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
+    separate = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
     together = drawn(Ordered(measures), (), alike(1000))["test_wer"].std()
-    assert apart == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
+    assert separate == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
     # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
 
@@ -169,7 +174,7 @@ def test_windows_follow_each_other_in_time_and_overlap(tmp_path: Path) -> None:
     file.write_text("\n".join(["of,day,y", *rows]) + "\n")
     windows = WindowSpec(2, 3, ("y",))
     pairs = [
-        pair for one in read_series(file, "day", ["y"], "of") for pair in windows.pairs(one, Span(0, 12))
+        pair for prediction in read_series(file, "day", ["y"], "of") for pair in windows.pairs(prediction, Span(0, 12))
     ]  # from the third day on, up to the tenth
     mixed = [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs))]
     order, overlap = time_order(mixed)
@@ -184,13 +189,13 @@ class Listing(Metric):
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_state("seen", [], dist_reduce_fx="cat")
+        self.add_state("lengths", [], dist_reduce_fx="cat")
 
     def update(self, outputs: Any, references: Any) -> None:
-        self.seen += [torch.tensor(float(len(one))) for one in outputs]  # type: ignore[operator]
+        self.lengths += [torch.tensor(float(len(prediction))) for prediction in outputs]  # type: ignore[operator]
 
     def compute(self) -> Any:
-        return torch.stack(self.seen).median()  # type: ignore[arg-type]
+        return torch.stack(self.lengths).median()  # type: ignore[arg-type]
 
 
 def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:

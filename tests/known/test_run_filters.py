@@ -44,9 +44,9 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
     ],
 )
 def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) -> None:
-    found = parse_filter(word)
-    assert [found.admits(value) for value in admitted] == [True] * len(admitted)
-    assert [found.admits(value) for value in refused] == [False] * len(refused)
+    result = parse_filter(word)
+    assert [result.admits(value) for value in admitted] == [True] * len(admitted)
+    assert [result.admits(value) for value in refused] == [False] * len(refused)
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) 
     ],
 )
 def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: float) -> None:
-    for each, later in ((word, True), (word.replace("since", "until"), False)):
-        found = parse_filter(each, now=NOON.timestamp())
-        assert found.key == "created"
-        assert found.admits(NOON - timedelta(hours=hours - 0.1)) is later
-        assert found.admits(NOON - timedelta(hours=hours + 0.1)) is not later
-        assert not found.admits(None)
+    for condition, later in ((word, True), (word.replace("since", "until"), False)):
+        result = parse_filter(condition, now=NOON.timestamp())
+        assert result.key == "created"
+        assert result.admits(NOON - timedelta(hours=hours - 0.1)) is later
+        assert result.admits(NOON - timedelta(hours=hours + 0.1)) is not later
+        assert not result.admits(None)
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("scorer=", "scorer=: needs a value"),
         ("test_per<ten", "test_per<ten: expected a number"),
@@ -79,10 +79,10 @@ def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: floa
         ("since<2d", "since<2d: write since=2d, or since=2026-01-31"),
     ],
 )
-def test_a_word_that_means_nothing_is_told(word: str, said: str) -> None:
-    with pytest.raises(UserError) as told:
+def test_a_word_that_means_nothing_is_told(word: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
         parse_filter(word)
-    assert str(told.value) == said
+    assert str(error.value) == message
 
 
 def test_a_key_that_no_run_has_is_told_with_its_like() -> None:
@@ -100,8 +100,8 @@ def test_a_bracket_is_no_pattern() -> None:
 
 
 def test_numbers_stand_before_words_and_what_is_missing_last() -> None:
-    held = [None, "b", 7, float("nan"), "a", 5.0, True]
-    assert [str(value) for value in sorted(held, key=lambda value: sort_key("", value))[:5]] == [
+    values = [None, "b", 7, float("nan"), "a", 5.0, True]
+    assert [str(value) for value in sorted(values, key=lambda value: sort_key("", value))[:5]] == [
         "5.0",
         "7",
         "a",
@@ -143,12 +143,12 @@ def columns(*widths: int) -> list[Column]:
 
 
 def test_what_there_is_no_room_for_is_left_out_from_the_least_important() -> None:
-    asked = columns(11, 7, 5, 13, 3)
+    widths = columns(11, 7, 5, 13, 3)
     # Two columns stand between two.
-    assert [column.name for column in fit_columns(asked, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
-    shown, hidden = fit_columns(asked, 11 + 2 + 7 + 2 + 5 + 2 + 3)
+    assert [column.name for column in fit_columns(widths, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
+    shown, hidden = fit_columns(widths, 11 + 2 + 7 + 2 + 5 + 2 + 3)
     assert ([column.name for column in shown], [column.name for column in hidden]) == (list("0124"), ["3"])
-    assert [column.name for column in fit_columns(asked, 5)[0]] == ["0", "1"]
+    assert [column.name for column in fit_columns(widths, 5)[0]] == ["0", "1"]
 
 
 def test_a_path_that_is_too_long_keeps_its_end() -> None:
@@ -157,8 +157,8 @@ def test_a_path_that_is_too_long_keeps_its_end() -> None:
 
 
 def test_plain_lines_are_as_wide_as_their_cells_and_have_no_tail() -> None:
-    held = [Column("run", ["long/one", "b"], 0), Column("n", ["3", "117"], 1, right=True), Column("c", ["x", "-"], 2)]
-    assert list(plain_lines(held)) == ["run         n  c", "long/one    3  x", "b         117  -"]
+    table = [Column("run", ["long/one", "b"], 0), Column("n", ["3", "117"], 1, right=True), Column("c", ["x", "-"], 2)]
+    assert list(plain_lines(table)) == ["run         n  c", "long/one    3  x", "b         117  -"]
 
 
 def test_times_and_sizes_are_read_at_a_glance() -> None:

@@ -46,17 +46,17 @@ def test_the_order_of_the_data_does_not_matter(pairs: list[Pair], count: int, ch
     shuffled = [pair._replace(references=pair.references[::-1]) for pair in chance.sample(pairs, len(pairs))]
     drawn, again = sample_examples(pairs, count), sample_examples(shuffled, count)
     alike = [
-        Counter(pair._replace(references=tuple(sorted(pair.references))) for pair in one) for one in (drawn, again)
+        Counter(pair._replace(references=tuple(sorted(pair.references))) for pair in item) for item in (drawn, again)
     ]
     assert alike[0] == alike[1]
     assert len(drawn) == min(count, len(pairs))
-    rest = iter(pairs)
-    assert all(any(pair == other for other in rest) for pair in drawn)
+    iterator = iter(pairs)
+    assert all(any(pair == second for second in iterator) for pair in drawn)
 
 
 @given(st.lists(PAIRS, max_size=30), st.integers(0, 30), st.integers(0, 30))
-def test_a_sample_is_part_of_a_larger_one(pairs: list[Pair], one: int, other: int) -> None:
-    small, large = (Counter(sample_examples(pairs, count)) for count in sorted((one, other)))
+def test_a_sample_is_part_of_a_larger_one(pairs: list[Pair], smaller: int, larger: int) -> None:
+    small, large = (Counter(sample_examples(pairs, count)) for count in sorted((smaller, larger)))
     assert small <= large
 
 
@@ -65,15 +65,15 @@ def test_each_tag_has_its_share(sizes: list[int], count: int) -> None:
     """Up or down by less than one, once every tag's share is one; one of each as soon as there are as many as tags."""
     total, count = sum(sizes), min(count, sum(sizes))
     pairs = [pair for tag, size in enumerate(sizes) for pair in words(size, f"tag {tag}")]
-    held = Counter(pair.tag for pair in sample_examples(pairs, count))
-    found = [held[f"tag {tag}"] for tag in range(len(sizes))]
-    assert sum(found) == count
+    counts = Counter(pair.tag for pair in sample_examples(pairs, count))
+    result = [counts[f"tag {tag}"] for tag in range(len(sizes))]
+    assert sum(result) == count
     exact = [size * count / total for size in sizes]
-    assert all(one <= max(1, ceil(share)) for one, share in zip(found, exact, strict=True))
+    assert all(item <= max(1, ceil(share)) for item, share in zip(result, exact, strict=True))
     if count >= len(sizes):
-        assert min(found) >= 1
+        assert min(result) >= 1
     if min(exact) >= 1:
-        assert all(one >= floor(share) for one, share in zip(found, exact, strict=True))
+        assert all(item >= floor(share) for item, share in zip(result, exact, strict=True))
 
 
 def test_shares_by_hand() -> None:
@@ -102,7 +102,7 @@ def test_numbers_are_spread_evenly() -> None:
 def test_how_an_example_is_cut_makes_no_difference() -> None:
     """The same words are drawn with a symbol for the language, with other references, in other Unicode forms."""
     plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in spelled(words(100))]
-    other = {
+    variants = {
         "a symbol before": [pair._replace(source=("<tag:fre>", *pair.source)) for pair in plain],
         "decomposed": [pair._replace(source=("e", "\u0301", *pair.source[1:])) for pair in plain],
         "in pieces": [pair._replace(source=("".join(pair.source[:2]), *pair.source[2:])) for pair in plain],
@@ -110,7 +110,7 @@ def test_how_an_example_is_cut_makes_no_difference() -> None:
         "without a tag": [pair._replace(tag="") for pair in plain],
     }
     drawn = [plain.index(pair) for pair in sample_examples(plain, 10)]
-    for how, pairs in other.items():
+    for how, pairs in variants.items():
         assert [pairs.index(pair) for pair in sample_examples(pairs, 10)] == drawn, how
     texts = [pair._replace(texts=(f"Text {number}",)) for number, pair in enumerate(plain)]
     cut = [pair._replace(source=("x",), references=(("y",),), texts=(pair.texts[0].lower(),)) for pair in texts]
@@ -127,9 +127,9 @@ def test_matrices_are_told_apart_by_what_they_hold() -> None:
     assert len(drawn) == 7
     again = sample_examples(pairs[::-1], 7)
     assert {pair.features.tobytes() for pair in again if pair.features is not None} == drawn
-    named = [pair._replace(name=f"file {number}") for number, pair in enumerate(pairs)]
-    scaled = [pair._replace(features=pair.features * 2) for pair in named if pair.features is not None]
-    names = [pair.name for pair in sample_examples(named, 7)]
+    with_names = [pair._replace(name=f"file {number}") for number, pair in enumerate(pairs)]
+    scaled = [pair._replace(features=pair.features * 2) for pair in with_names if pair.features is not None]
+    names = [pair.name for pair in sample_examples(with_names, 7)]
     assert names == [pair.name for pair in sample_examples(scaled, 7)]
 
 

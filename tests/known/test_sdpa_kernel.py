@@ -31,22 +31,22 @@ def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, q
     return fast, plain
 
 
-def given(*sizes: tuple[int, int, int]) -> list[Tensor]:
+def random_operands(*sizes: tuple[int, int, int]) -> list[Tensor]:
     return [torch.randn(size, requires_grad=True) for size in sizes or [(B, Q, WIDTH), (B, M, WIDTH), (B, M, WIDTH)]]
 
 
-def the_same(fast: Any, plain: Any, tensors: list[Tensor], present: Tensor | None, **asked: Any) -> None:
+def the_same(fast: Any, plain: Any, tensors: list[Tensor], present: Tensor | None, **options: Any) -> None:
     """Contexts and all gradients agree."""
-    found = []
+    result = []
     for attention in (fast, plain):
         queries, states, values = tensors
-        context = attention(queries, attention.make_memory(states, present, values), **asked).context
+        context = attention(queries, attention.make_memory(states, present, values), **options).context
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
         weights = torch.linspace(-1, 1, context.numel()).view_as(context)
         gradients = torch.autograd.grad((context * weights).sum(), learned, allow_unused=True)
-        found.append((context, *(gradient for gradient in gradients if gradient is not None)))
-    assert all(tensor.isfinite().all() for tensor in found[0])
-    torch.testing.assert_close(found[0], found[1])
+        result.append((context, *(gradient for gradient in gradients if gradient is not None)))
+    assert all(tensor.isfinite().all() for tensor in result[0])
+    torch.testing.assert_close(result[0], result[1])
 
 
 def test_by_hand() -> None:
@@ -78,18 +78,18 @@ def test_it_is_the_definition(scorer: Any, scope: Any, temperature: float) -> No
     """With padding and an empty row, with all present, and with what queries see of a memory that grows."""
     fast, plain = both(scorer, scope, temperature, query=WIDTH)
     for present in (PRESENT, None, PRESENT & False):
-        the_same(fast, plain, given(), present)
+        the_same(fast, plain, random_operands(), present)
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed in (narrow, narrow[:1, :1], narrow & False):
-        the_same(fast, plain, given(), PRESENT, allowed=allowed)
-    one = given((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
-    the_same(fast, plain, one, PRESENT, steps=torch.tensor([[3], [2], [0], [5]]))
+        the_same(fast, plain, random_operands(), PRESENT, allowed=allowed)
+    single = random_operands((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
+    the_same(fast, plain, single, PRESENT, steps=torch.tensor([[3], [2], [0], [5]]))
 
 
 @pytest.mark.usefixtures("float64")
 def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
     fast, plain = both(scope=("local", {"window": 1}))
-    queries, states, values = given()
+    queries, states, values = random_operands()
     reads = []
     for attention in (fast, plain):
         memory = hide_future(attention.make_memory(states, PRESENT, values), torch.tensor([0, 4, 5]))
@@ -102,21 +102,22 @@ def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
 def test_gradients() -> None:
     attention, _ = both("scaled")
     assert torch.autograd.gradcheck(
-        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], PRESENT, tensors[2])).context, given()
+        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], PRESENT, tensors[2])).context,
+        random_operands(),
     )
 
 
 def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights to show or to drop, values of another width, gradients of wide queries that torch takes slowly."""
     fast, _ = both()
-    queries, states, values = (tensor.detach() for tensor in given())
-    asked: list[bool] = []
-    monkeypatch.setattr(Sdpa, "__call__", lambda *_: asked.append(True))
+    queries, states, values = (tensor.detach() for tensor in random_operands())
+    calls: list[bool] = []
+    monkeypatch.setattr(Sdpa, "__call__", lambda *_: calls.append(True))
 
-    def served(queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **more: Any) -> bool:
-        asked.clear()
-        fast(queries, fast.make_memory(states, values=values), **more)
-        return bool(asked)
+    def served(queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **kwargs: Any) -> bool:
+        calls.clear()
+        fast(queries, fast.make_memory(states, values=values), **kwargs)
+        return bool(calls)
 
     assert served()
     assert not served(need_weights=True)
@@ -135,29 +136,29 @@ def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_gain_is_the_definition_s() -> None:
     """It multiplies the weights, which are nowhere here."""
     fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
-    the_same(fast, plain, given(), PRESENT)
+    the_same(fast, plain, random_operands(), PRESENT)
 
 
 @pytest.mark.usefixtures("float64")
 def test_where_nobody_may_look_at_the_mask() -> None:
     """Vectorized over rows, of which one has no positions, attention is the definition's."""
     fast, plain = both()
-    queries, states, values = (tensor.detach() for tensor in given())
+    queries, states, values = (tensor.detach() for tensor in random_operands())
 
     def alone(queries: Tensor, states: Tensor, values: Tensor, present: Tensor) -> Tensor:
         memory = fast.make_memory(states[None], present[None], values[None])
         context: Tensor = fast(queries[None], memory).context[0]
         return context
 
-    found = torch.vmap(alone)(queries, states, values, PRESENT)
-    torch.testing.assert_close(found, plain(queries, plain.make_memory(states, PRESENT, values)).context)
+    result = torch.vmap(alone)(queries, states, values, PRESENT)
+    torch.testing.assert_close(result, plain(queries, plain.make_memory(states, PRESENT, values)).context)
 
 
 def test_scores_are_never_laid_down(made: Any) -> None:
     """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
     steps, positions = 193, 211
     fast, plain = both()
-    tensors = given((1, steps, WIDTH), (1, positions, WIDTH), (1, positions, WIDTH))
+    tensors = random_operands((1, steps, WIDTH), (1, positions, WIDTH), (1, positions, WIDTH))
 
     def read(attention: Any) -> None:
         queries, states, values = tensors

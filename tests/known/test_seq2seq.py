@@ -110,8 +110,8 @@ def test_no_attention_by_hand(built: Built) -> None:
 def test_log_probabilities(built: Built) -> None:
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
     model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
-    found, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, PRESENT))
-    torch.testing.assert_close(found, torch.full((1, 17), -math.log(17)))
+    result, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, PRESENT))
+    torch.testing.assert_close(result, torch.full((1, 17), -math.log(17)))
     assert state.step.tolist() == [1]
 
 
@@ -122,14 +122,14 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
     """Two sources, one start: at once, one step later, or never do the states part."""
     model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
     present = torch.ones(1, 5, dtype=torch.bool)
-    one, two = (
+    first, two = (
         model.init_state(source, present)
         for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]]))
     )
     for step, differ in enumerate(changed):
         token = model.embedding(torch.tensor([step + 2]))
-        (one, _), (two, _) = model.forward_step(token, one), model.forward_step(token, two)
-        assert torch.equal(one.top_hidden, two.top_hidden) is not differ
+        (first, _), (two, _) = model.forward_step(token, first), model.forward_step(token, two)
+        assert torch.equal(first.top_hidden, two.top_hidden) is not differ
 
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
@@ -139,10 +139,10 @@ def test_an_output_depends_on_what_was_read_before_it(built: Built, feed: str, c
     model = built(query=["token"], model={"feed": feed})
     source = torch.tensor([[3, 5, 7]])
     inputs = torch.tensor([[1, 5, 11]])
-    other = inputs.clone()
-    other[0, changed] = 2
-    before, after = (model(source, source > 0, given).logits[0] for given in (inputs, other))
-    same = [torch.equal(one, two) for one, two in zip(before, after, strict=True)]
+    altered = inputs.clone()
+    altered[0, changed] = 2
+    original, result = (model(source, source > 0, value).logits[0] for value in (inputs, altered))
+    same = [torch.equal(first, two) for first, two in zip(original, result, strict=True)]
     assert same == [step < changed for step in range(3)]
 
 
@@ -152,8 +152,8 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
-    asked = torch.cat([start.top_hidden, torch.zeros(2, model.source.values_size)], -1)[:, None]
-    torch.testing.assert_close(read.weights, model.attention(asked, start.memory, need_weights=True).weights)
+    query_states = torch.cat([start.top_hidden, torch.zeros(2, model.source.values_size)], -1)[:, None]
+    torch.testing.assert_close(read.weights, model.attention(query_states, start.memory, need_weights=True).weights)
 
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
@@ -319,8 +319,8 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
 )
 def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    found = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
-    assert (found.encoder_layers, found.bridge) == (encoder, bridge)
+    result = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
 def test_widths_are_foreseen(composed: Composed, built: Built) -> None:

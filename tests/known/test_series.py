@@ -34,8 +34,8 @@ def test_columns_times_and_what_is_missing(tmp_path: Path) -> None:
 def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
     """The last value before; at the start, where there is none, the first."""
     (series,) = read_series(write(tmp_path, "1,,2", "2,3,", "3,,", "4,5,7"), "time", [])
-    found, notes = fill_missing(series)
-    assert found.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
+    result, notes = fill_missing(series)
+    assert result.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
     assert notes == [
         "2 missing values of a are replaced by the last ones before",
         "2 missing values of b are replaced by the last ones before",
@@ -54,9 +54,9 @@ def test_what_is_told_of_times_and_columns(tmp_path: Path) -> None:
 def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
     """Each with its own times; rows may be mixed."""
     path = write(tmp_path, "1,x,2", "1,y,3", "2,x,5", "3,y,7", head="time,who,a")
-    one, other = read_series(path, "time", [], group="who")
-    assert (one.name, one.numbers.tolist(), one.times.tolist()) == ("x", [[2], [5]], [1, 2])
-    assert (other.name, other.numbers.tolist(), other.times.tolist()) == ("y", [[3], [7]], [1, 3])
+    first, second = read_series(path, "time", [], group="who")
+    assert (first.name, first.numbers.tolist(), first.times.tolist()) == ("x", [[2], [5]], [1, 2])
+    assert (second.name, second.numbers.tolist(), second.times.tolist()) == ("y", [[3], [7]], [1, 3])
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path: Path, rows: list[
     """Taken for names it would be lost in silence; told what it is, the table is read whole, by name or by number."""
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read_series(path, None, [])
-    assert str(told.value).startswith(f"{path}:1: the first row may be data or names of columns ({rows[0]!r}); set ")
-    assert "task.header=false if it is data" in str(told.value)
-    assert "task.header=true if it is names" in str(told.value)
+    assert str(error.value).startswith(f"{path}:1: the first row may be data or names of columns ({rows[0]!r}); set ")
+    assert "task.header=false if it is data" in str(error.value)
+    assert "task.header=true if it is names" in str(error.value)
     (series,) = read_series(path, None, ["3", "2"], has_header=False)
     assert len(series.numbers) == 2
     first = [float(cell) if cell else np.nan for cell in rows[0].split(",")[:0:-1]]
@@ -102,27 +102,27 @@ def test_a_real_table_is_read_whole_with_its_header_or_without(tmp_path: Path) -
     header, *rows = path.read_text(encoding="utf-8").splitlines()
     bare = tmp_path / "bare.csv"
     bare.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (named,) = read_series(path, "date", [])
+    (with_header,) = read_series(path, "date", [])
     (numbered,) = read_series(bare, "1", [], has_header=False)
-    assert len(named.numbers) == len(rows) == 17420
-    np.testing.assert_array_equal(named.numbers, numbered.numbers)
-    assert (named.labels, named.columns) == (numbered.labels, tuple(header.split(",")[1:]))
+    assert len(with_header.numbers) == len(rows) == 17420
+    np.testing.assert_array_equal(with_header.numbers, numbered.numbers)
+    assert (with_header.labels, with_header.columns) == (numbered.labels, tuple(header.split(",")[1:]))
     assert numbered.columns == ("2", "3", "4", "5", "6", "7", "8")
     with pytest.raises(UserError, match=r"bare\.csv:1: the first row may be data"):
         read_series(bare, None, [])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "series.csv: holds no header"),
         ("time,a,a\n1,2,3\n", "series.csv:1: two columns are called 'a'"),
         ("time,,a\n1,2,3\n", "series.csv:1: column 2 has no name"),
     ],
 )
-def test_a_header_that_names_nothing_or_twice(tmp_path: Path, text: str, said: str) -> None:
+def test_a_header_that_names_nothing_or_twice(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "series.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(message)):
         read_series(tmp_path / "series.csv", "time", [])
 
 
@@ -138,7 +138,7 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is not a number"),
         (["1,2,3", "2,inf,5"], ":3: column 'a' holds infinity"),
@@ -149,11 +149,11 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
         ([], ": holds no rows"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, lines: list[str], said: str) -> None:
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
     path = write(tmp_path, *lines)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read_series(path, "time", [])
-    assert str(told.value).startswith(f"{path}{said}")
+    assert str(error.value).startswith(f"{path}{message}")
 
 
 def test_a_column_that_is_not_there_or_empty(tmp_path: Path) -> None:

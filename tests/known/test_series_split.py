@@ -36,9 +36,9 @@ def test_the_borders_of_the_ett_papers(lookback: int, horizon: int, step: float,
     begin = [0, 12 * month - lookback, 16 * month - lookback]
     end = [12 * month, 16 * month, 20 * month]
     series, windows = clocked(len(rows), step), WindowSpec(lookback, horizon, ("a",))
-    found = split_series(series, windows, SeriesSplit.parse("ett"))
-    assert list(found) == ["train", "valid", "test"]
-    for span, first, last in zip(found.values(), begin, end, strict=True):
+    result = split_series(series, windows, SeriesSplit.parse("ett"))
+    assert list(result) == ["train", "valid", "test"]
+    for span, first, last in zip(result.values(), begin, end, strict=True):
         part = rows[first:last]
         starts = windows.starts(span)
         assert len(starts) == len(part) - lookback - horizon + 1
@@ -53,29 +53,29 @@ PUBLISHED = [(26304, 18412, 2632, 5260), (17544, 12280, 1756, 3508), (52696, 368
 
 @pytest.mark.parametrize(("rows", "train", "valid", "test"), [*PUBLISHED, (90, 62, 10, 18)])
 def test_a_ratio_is_rounded_as_the_papers_round_it(rows: int, train: int, valid: int, test: int) -> None:
-    found = SeriesSplit.parse("7:1:2").spans(counted(rows))
-    assert found == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
-    assert found["test"].end - found["test"].start == test
+    result = SeriesSplit.parse("7:1:2").spans(counted(rows))
+    assert result == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
+    assert result["test"].end - result["test"].start == test
 
 
 def test_rows_are_as_they_are_named() -> None:
-    found = SeriesSplit.parse([11, 5, 3]).spans(counted(23))
-    assert found == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
+    result = SeriesSplit.parse([11, 5, 3]).spans(counted(23))
+    assert result == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "overrides",
     ["7:1", "7:1:2:3", "7:1:0", "-7:1:2", "ETT", "etth", "7/1/2", "", ":", "1.2.3:4:5", "inf:1:2", [0.7, 0.1], [5, 3]],
 )
-def test_another_way_to_say_it_is_refused(asked: str | list[int]) -> None:
-    with pytest.raises(UserError) as told:
-        SeriesSplit.parse(asked)
-    assert str(told.value).startswith(f"task.split={str(asked).replace(' ', '')}: expected ")
-    assert "[8640,2880,2880]" in str(told.value)
+def test_another_way_to_say_it_is_refused(overrides: str | list[int]) -> None:
+    with pytest.raises(UserError) as error:
+        SeriesSplit.parse(overrides)
+    assert str(error.value).startswith(f"task.split={str(overrides).replace(' ', '')}: expected ")
+    assert "[8640,2880,2880]" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("series", "split", "said"),
+    ("series", "split", "message"),
     [
         (counted(23), [20, 5, 5], "task.split=[20,5,5] takes 30 rows, but the series has 23"),
         (counted(23), [4, 5, 5], "the train part has room for 1 steps to forecast, fewer than task.horizon=2"),
@@ -87,10 +87,10 @@ def test_another_way_to_say_it_is_refused(asked: str | list[int]) -> None:
         (clocked(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
     ],
 )
-def test_a_series_that_cannot_be_cut_so(series: Series, split: str | list[int], said: str) -> None:
-    with pytest.raises(UserError) as told:
+def test_a_series_that_cannot_be_cut_so(series: Series, split: str | list[int], message: str) -> None:
+    with pytest.raises(UserError) as error:
         split_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.parse(split))
-    assert str(told.value).startswith(said)
+    assert str(error.value).startswith(message)
 
 
 def test_a_line_says_which_rows_each_part_has() -> None:
@@ -103,10 +103,10 @@ def test_a_line_says_which_rows_each_part_has() -> None:
     assert split_note(split, cuts, False) == (
         "task.split=[11,5,3]: rows 1 to 11 train, 12 to 16 valid; 17 to 2,023 unused"
     )
-    whole = SeriesSplit.parse("7:1:2")
-    several = [(one, whole.spans(one)) for one in (counted(10), counted(20))]
-    assert split_note(whole, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
-    assert split_note(whole, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
+    complete = SeriesSplit.parse("7:1:2")
+    several = [(item, complete.spans(item)) for item in (counted(10), counted(20))]
+    assert split_note(complete, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
+    assert split_note(complete, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")

@@ -39,19 +39,19 @@ def write(folder: Path, predictions: list[Prediction], **results: float) -> Path
 
 
 def answered(pairs: list[Pair], outputs: list[str]) -> Predictions:
-    return [Prediction(one, output.split(), -1.0, None) for one, output in zip(pairs, outputs, strict=True)]
+    return [Prediction(pair, output.split(), -1.0, None) for pair, output in zip(pairs, outputs, strict=True)]
 
 
 def read(folder: Path) -> Examples:
-    found = read_examples(folder)
-    assert found is not None
-    return found
+    result = read_examples(folder)
+    assert result is not None
+    return result
 
 
 def shared(*folders: Path) -> list[list[str]]:
     """What the tests share, by the sources of each."""
     part = shared_part([read(folder) for folder in folders])
-    return [["".join(one.source) for one in test.predictions] for test in part]
+    return [["".join(prediction.source) for prediction in test.predictions] for test in part]
 
 
 def shown(*folders: Path) -> tuple[dict[str, list[str]], str]:
@@ -142,23 +142,23 @@ def test_a_tag_tells_examples_apart_where_both_runs_have_several(tmp_path: Path)
     both = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita")]
     outputs = ["Z"] * 3
     many = write(tmp_path / "many", answered(both, outputs))
-    other = write(tmp_path / "other", answered(both[::-1], outputs))
+    second_folder = write(tmp_path / "other", answered(both[::-1], outputs))
     alone = write(tmp_path / "alone", answered([pair("ab"), pair("cd")], outputs[:2]))
     italian = write(tmp_path / "italian", answered(both[1:], outputs[:2]))
-    assert shared(many, other) == [["ab", "ab", "cd"]] * 2
+    assert shared(many, second_folder) == [["ab", "ab", "cd"]] * 2
     assert shared(many, alone) == [["cd"]] * 2
     assert shared(many, italian) == [["ab", "cd"]] * 2
     assert shared(italian, alone) == [["ab", "cd"]] * 2
 
 
 def test_neither_a_language_symbol_nor_a_unicode_form_makes_another_word(tmp_path: Path) -> None:
-    told = pair("é", "fre")._replace(source=(tag_symbol("fre"), "é"))
-    first = write(tmp_path / "first", answered([told, pair("ab", "ita")], ["Z", "Z"]))
+    with_tag = pair("é", "fre")._replace(source=(tag_symbol("fre"), "é"))
+    first = write(tmp_path / "first", answered([with_tag, pair("ab", "ita")], ["Z", "Z"]))
     second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
     assert len(shared(first, second)[0]) == 1
     assert list(by_length(read(first).predictions, bins=(1,))) == ["1", "2+"]
     ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
-    third, fourth = (write(tmp_path / name, answered([one], ["Z"])) for name, one in zip("cd", ids, strict=True))
+    third, fourth = (write(tmp_path / name, answered([item], ["Z"])) for name, item in zip("cd", ids, strict=True))
     assert shared(third, fourth) == [[], []]
 
 
@@ -167,28 +167,28 @@ def test_references_that_were_written_as_texts_match_however_they_are_cut(tmp_pa
     cuts = [(("a", "b"), ("c d |",)), (("▁a", "▁b"), ("▁c", "▁d", "▁|"))]
     folders = []
     for number, (source, target) in enumerate(cuts):
-        one = Pair(source, (target,), texts=("c d |",))
-        folders.append(write(tmp_path / str(number), answered([one], ["Z"]), test_bleu=10.0 + number))
+        single = Pair(source, (target,), texts=("c d |",))
+        folders.append(write(tmp_path / str(number), answered([single], ["Z"]), test_bleu=10.0 + number))
         np.savez(folders[-1] / RESAMPLED, test_bleu=np.full(2000, 10.0 + number))
     rows, text = shown(*folders)
     assert rows["BLEU, higher is better against the first"][1].startswith("+1.00 (")
     assert "share" not in text
-    assert [one.texts for one in read(folders[0]).predictions] == [(("c", "d", "|"),)]
+    assert [prediction.texts for prediction in read(folders[0]).predictions] == [(("c", "d", "|"),)]
 
 
 def numbers(names: list[str], start: float, source: tuple[str, ...] = ("0",)) -> Predictions:
     right = np.full((2, 1), start, np.float32)
     pairs = [Pair(source, (("1", "2"),), target=right + number, name=name) for number, name in enumerate(names)]
-    return [Prediction(one, right, -1.0, None) for one in pairs]
+    return [Prediction(pair, right, -1.0, None) for pair in pairs]
 
 
 def test_numbers_match_by_their_names_and_what_is_right(tmp_path: Path) -> None:
     """How far a window looks back makes no other example; other numbers under the same name do."""
     first = write(tmp_path / "first", numbers(["a", "b"], 0.0), test_mse=1.0)
     longer = write(tmp_path / "longer", numbers(["a", "b"], 0.0, ("8", "9")), test_mse=2.0)
-    other = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
+    second_folder = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
     assert read(first).order == read(longer).order
-    assert "share no test example" in shown(first, other)[1]
+    assert "share no test example" in shown(first, second_folder)[1]
     assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].identities) == 1
 
 
@@ -223,13 +223,13 @@ def test_the_bootstrap_is_that_of_examples_drawn_one_by_one(groups: list[str] | 
     random = np.random.default_rng(3)
     first, second = (np.column_stack([random.integers(0, 4, 200), random.integers(4, 9, 200)]) for _ in range(2))
     labels = None if groups is None else groups * 50
-    found = bootstrap_difference(first, second, labels, seed=5)
+    difference = bootstrap_difference(first, second, labels, seed=5)
     drawn = random.integers(0, 200, (20_000, 200))
     parts = [np.arange(200) < 200] if labels is None else [np.array(labels) == name for name in "ab"]
 
     def rate(errors: Any) -> Any:
         sums = [np.where(part[drawn][..., None], errors[drawn], 0).sum(1) for part in parts]
-        return np.mean([100 * wrong / of for wrong, of in (each.T for each in sums)], axis=0)
+        return np.mean([100 * wrong / of for wrong, of in (total.T for total in sums)], axis=0)
 
     low, high = np.percentile(rate(first) - rate(second), [2.5, 97.5])
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.6)
+    assert (difference.low, difference.high) == pytest.approx((low, high), abs=0.6)

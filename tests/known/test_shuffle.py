@@ -40,10 +40,10 @@ def test_seeds_differ() -> None:
 
 def test_every_number_is_equally_likely_everywhere() -> None:
     """11 numbers, 2200 orders: each number is expected 200 times at each place, give or take 13.5, here times six."""
-    found = np.zeros((11, 11))
+    result = np.zeros((11, 11))
     for seed in range(2200):
-        found[np.arange(11), Permutation(11, (seed,))(np.arange(11))] += 1
-    assert abs(found - 200).max() < 6 * 13.5
+        result[np.arange(11), Permutation(11, (seed,))(np.arange(11))] += 1
+    assert abs(result - 200).max() < 6 * 13.5
 
 
 def test_neighbors_part() -> None:
@@ -63,10 +63,10 @@ def test_rows_of_one_pool_come_from_everywhere() -> None:
 def test_a_thousand_million_numbers_take_little_memory() -> None:
     """Of 10**9 + 7 numbers the order keeps less than 11 square roots."""
     order = Permutation(10**9 + 7, seed=(3,))
-    found = order(np.arange(10**9, 10**9 + 7))
-    assert len(set(found.tolist())) == 7
-    assert found.min() >= 0
-    assert found.max() < 10**9 + 7
+    result = order(np.arange(10**9, 10**9 + 7))
+    assert len(set(result.tolist())) == 7
+    assert result.min() >= 0
+    assert result.max() < 10**9 + 7
     assert len(order.wrapped_rows) + sum(len(amounts) for pair in order.rounds for amounts in pair) < 11 * 31_623
 
 

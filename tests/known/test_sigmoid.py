@@ -19,8 +19,8 @@ def test_odds() -> None:
 
 def test_positions_do_not_compete() -> None:
     """Forbidding one leaves the others as they were."""
-    found = Sigmoid()(SCORES, torch.tensor([True, False, True]))
-    torch.testing.assert_close(found, torch.tensor([3 / 4, 0.0, 1 / 2]))
+    result = Sigmoid()(SCORES, torch.tensor([True, False, True]))
+    torch.testing.assert_close(result, torch.tensor([3 / 4, 0.0, 1 / 2]))
     assert Sigmoid()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -33,8 +33,8 @@ def test_bias() -> None:
     """Minus log 3, for 3 positions, divides the odds by 3; it comes after the temperature."""
     bias = -math.log(3)
     torch.testing.assert_close(Sigmoid(bias=bias)(SCORES, ALL), torch.tensor([1 / 2, 1 / 13, 1 / 4]))
-    found = Sigmoid(bias=bias, temperature=0.5)(SCORES, ALL)
-    torch.testing.assert_close(found, torch.tensor([3 / 4, 1 / 49, 1 / 4]))
+    result = Sigmoid(bias=bias, temperature=0.5)(SCORES, ALL)
+    torch.testing.assert_close(result, torch.tensor([3 / 4, 1 / 49, 1 / 4]))
 
 
 def test_gradient() -> None:

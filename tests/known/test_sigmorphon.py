@@ -82,7 +82,7 @@ def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
             "pt-BR_train.tsv": "d\td\n",
         }
     )
-    assert [one.tag for one in read_languages(folder)] == ["ady", "eng_us", "ita", "pt-BR"]
+    assert [pair.tag for pair in read_languages(folder)] == ["ady", "eng_us", "ita", "pt-BR"]
 
 
 def test_a_code_with_underscores_is_a_language_of_its_own(write: Write) -> None:
@@ -100,12 +100,12 @@ def test_a_code_with_underscores_is_a_language_of_its_own(write: Write) -> None:
         "valid",
         "gold/*_broad_gold.tsv",
     ):
-        assert [one.tag for one in read_languages(folder / path)] == codes, path
-    assert [one.tag for one in read_languages(folder / "train", ["por_latn_po"])] == ["por_latn_po"]
+        assert [pair.tag for pair in read_languages(folder / path)] == codes, path
+    assert [pair.tag for pair in read_languages(folder / "train", ["por_latn_po"])] == ["por_latn_po"]
     assert refused(lambda: read_languages(folder / "train", ["por_latn_pt"])).endswith(
         "has no file of the language 'por_latn_pt'; did you mean por_latn_po or por_latn_bz?"
     )
-    assert [one.tag for one in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
+    assert [pair.tag for pair in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
 
 
 def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
@@ -118,7 +118,7 @@ def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
 
 def test_some_languages(write: Write) -> None:
     folder = write(WORDS) / "train"
-    assert {one.tag for one in read_languages(folder, ["ita", "bos"])} == {"ita", "bos"}
+    assert {pair.tag for pair in read_languages(folder, ["ita", "bos"])} == {"ita", "bos"}
     assert read_languages(folder, ["ita", "ita"]) == read_languages(folder, ["ita"])
 
 
@@ -146,16 +146,16 @@ def test_mistakes_are_told_with_file_and_line(write: Write) -> None:
 
 def test_folders_that_cannot_be_read(write: Write) -> None:
     folder = write(WORDS)
-    told = refused(lambda: read_languages(folder / "train", ["itaa"]))
-    assert told == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
+    message = refused(lambda: read_languages(folder / "train", ["itaa"]))
+    assert message == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
     for empty in (folder, folder / "nowhere" / "*.tsv"):
         assert refused(lambda empty=empty: read_languages(empty)).startswith(f"{empty}: holds no word lists")
     write({"train/ita_dev.tsv": "b\tb\n"})
-    told = refused(lambda: read_languages(folder / "train"))
-    assert told.startswith(f"{folder / 'train'}: ita_dev.tsv and ita_train.tsv are both of the language 'ita'")
+    message = refused(lambda: read_languages(folder / "train"))
+    assert message.startswith(f"{folder / 'train'}: ita_dev.tsv and ita_train.tsv are both of the language 'ita'")
     write({"odd/_train.tsv": "b\tb\n"})
-    told = refused(lambda: read_languages(folder / "odd"))
-    assert told.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not start with a language")
+    message = refused(lambda: read_languages(folder / "odd"))
+    assert message.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not start with a language")
 
 
 @pytest.fixture
@@ -174,22 +174,22 @@ def task(folder: Path, **knobs: Any) -> G2p:
 def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags are those of the training part; a language may lack words to be judged on. Variables are filled in."""
     monkeypatch.setenv("SOME_DATA", str(folders))
-    for one in (task(folders), G2p("$SOME_DATA/train", "$SOME_DATA/dev", "${SOME_DATA}/test")):
-        data = one.load()
+    for item in (task(folders), G2p("$SOME_DATA/train", "$SOME_DATA/dev", "${SOME_DATA}/test")):
+        data = item.load()
         assert data.tags == ("bos", "fre", "ita")
         assert len(data.pairs.train) == 6
         assert data.pairs.valid == [pair("fre", "a", "A"), pair("ita", "a", "A")]
         assert data.pairs.test == [pair("fre", "bb", "A"), pair("ita", "bb", "A")]
-        assert one.monitor == "valid_per_macro"
+        assert item.monitor == "valid_per_macro"
 
 
 def test_one_file_has_no_tags(folders: Path) -> None:
     """Everything is as it was: plain rates, watched by their plain name."""
-    one = G2p(*(str(folders / f"{part}/fre_{part}.tsv") for part in ("train", "dev", "test")))
-    data = one.load()
+    single = G2p(*(str(folders / f"{part}/fre_{part}.tsv") for part in ("train", "dev", "test")))
+    data = single.load()
     assert data.tags == ()
-    assert one.monitor == "valid_per"
-    metrics = one.metrics(data.tags)
+    assert single.monitor == "valid_per"
+    metrics = single.metrics(data.tags)
     assert isinstance(metrics["per"], PhoneErrorRate)
     assert data.pairs.train[0] == pair("", "ab", "A B", "A P")
 
@@ -198,30 +198,30 @@ def test_the_tasks_metrics_by_hand(folders: Path) -> None:
     """A right French word and an Italian one with a wrong phone of two; nothing was said in Bosnian."""
     import torch
 
-    one = task(folders)
-    metrics = torch.nn.ModuleDict(one.metrics(one.load().tags))
+    single = task(folders)
+    metrics = torch.nn.ModuleDict(single.metrics(single.load().tags))
     assert all(isinstance(metric, PerTag) for metric in metrics.values())
-    one.update(metrics, [["A", "B"], ["a", "c"]], [pair("fre", "ab", "A B"), pair("ita", "ab", "a b")])
-    found = {name: {entry: value.item() for entry, value in metrics[name].compute().items()} for name in metrics}
-    assert found["per"] == pytest.approx({"micro": 25.0, "fre": 0.0, "ita": 50.0})
-    assert found["wer"] == pytest.approx({"micro": 50.0, "fre": 0.0, "ita": 100.0})
+    single.update(metrics, [["A", "B"], ["a", "c"]], [pair("fre", "ab", "A B"), pair("ita", "ab", "a b")])
+    scores = {name: {entry: value.item() for entry, value in metrics[name].compute().items()} for name in metrics}
+    assert scores["per"] == pytest.approx({"micro": 25.0, "fre": 0.0, "ita": 50.0})
+    assert scores["wer"] == pytest.approx({"micro": 50.0, "fre": 0.0, "ita": 100.0})
 
 
 def test_some_languages_are_taken_from_every_part(folders: Path) -> None:
     data = task(folders, languages=["ita"]).load()
     assert data.tags == ("ita",)
-    assert {one.tag for part in data.pairs for one in part} == {"ita"}
-    told = refused(task(folders, languages=["ita", "bos"]).load)
-    assert told == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
+    assert {pair.tag for part in data.pairs for pair in part} == {"ita"}
+    message = refused(task(folders, languages=["ita", "bos"]).load)
+    assert message == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
 
 
 def test_words_are_apart_by_language_and_word(folders: Path, write: Write) -> None:
     """Bosnian "b" may be a test word although French "b" is trained on; French "b" may not."""
     write({"test/bos_test.tsv": "b\tB\n"})
-    assert ("bos", ("b",)) in {(one.tag, one.source) for one in task(folders).load().pairs.test}
+    assert ("bos", ("b",)) in {(pair.tag, pair.source) for pair in task(folders).load().pairs.test}
     write({"test/fre_test.tsv": "b\tB\n"})
-    told = refused(task(folders).load)
-    assert told.startswith("task.test: 1 of its words are also in task.train, the first is 'b' (fre)")
+    message = refused(task(folders).load)
+    assert message.startswith("task.test: 1 of its words are also in task.train, the first is 'b' (fre)")
 
 
 def test_an_unknown_language_to_be_judged_on(folders: Path, write: Write) -> None:
@@ -242,31 +242,31 @@ def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> 
     for knobs in ({"graphemes": "nfc"}, {"graphemes": "nfd", "tag_token": True}, {"graphemes": "jamo"}, {}):
         valid = G2p(path, holdout=0.2, **knobs).load().pairs.valid
         for tag in ("fre", "ita"):
-            held = ["".join(one.source).removeprefix(f"<tag:{tag}>") for one in valid if one.tag == tag]
-            assert {unicodedata.normalize("NFC", word) for word in held} == expected
-            assert len(held) == len(expected)
+            saved = ["".join(pair.source).removeprefix(f"<tag:{tag}>") for pair in valid if pair.tag == tag]
+            assert {unicodedata.normalize("NFC", word) for word in saved} == expected
+            assert len(saved) == len(expected)
     alone = G2p(str(folder / "all/fre_all.tsv"), holdout=0.2).load().pairs.valid
-    assert {"".join(one.source) for one in alone} == expected
+    assert {"".join(item.source) for item in alone} == expected
 
 
 def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
     folder = write({"train/fre_train.tsv": "\u00e9\te\n", "dev/fre_dev.tsv": "a\te\n", "test/fre_test.tsv": "b\te\n"})
     for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
-        one = task(folder, graphemes=writing)
-        assert one.load().pairs.train[0].source == tuple(letters)
-        assert one.tokenize("\u00e9") == tuple(letters)
+        single = task(folder, graphemes=writing)
+        assert single.load().pairs.train[0].source == tuple(letters)
+        assert single.tokenize("\u00e9") == tuple(letters)
     assert G2p().tokenize("e\u0301") == ("e", "\u0301")
 
 
 def test_a_token_tells_the_language(folders: Path) -> None:
     """A symbol of its own before the letters, in data and questions; nothing that is typed can be taken for it."""
-    one = task(folders, tag_token=True)
-    data = one.load()
+    single = task(folders, tag_token=True)
+    data = single.load()
     assert data.pairs.train[0] == Pair(("<tag:bos>", "a", "b"), (("aa", "bb"),), "bos")
     assert set(data.source.symbols) == {*SPECIALS, *"abc", "<tag:bos>", "<tag:fre>", "<tag:ita>"}
-    assert one.tokenize("ab", "ita") == ("<tag:ita>", "a", "b")
-    assert one.tokenize("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
-    assert "the language is missing" in refused(lambda: one.tokenize("ab"))
+    assert single.tokenize("ab", "ita") == ("<tag:ita>", "a", "b")
+    assert single.tokenize("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
+    assert "the language is missing" in refused(lambda: single.tokenize("ab"))
 
 
 def test_contradictions_are_refused(folders: Path) -> None:
@@ -281,14 +281,14 @@ def test_contradictions_are_refused(folders: Path) -> None:
 def test_the_fifteen_languages() -> None:
     """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
     folder = Path(os.environ["ATTNX_DATA"], "sigmorphon2020")
-    one = task(folder, valid=str(folder / "dev"))
-    data = one.load()
+    single = task(folder, valid=str(folder / "dev"))
+    data = single.load()
     assert " ".join(data.tags) == "ady arm bul dut fre geo gre hin hun ice jpn kor lit rum vie"
     for part, count in zip(data.pairs, (3600, 450, 450), strict=True):
-        assert Counter(one.tag for one in part) == dict.fromkeys(data.tags, count)
-        assert all(unicodedata.is_normalized("NFC", "".join(one.source)) for one in part)
-        assert {one.tag for one in part[:15]} == set(data.tags)
+        assert Counter(item.tag for item in part) == dict.fromkeys(data.tags, count)
+        assert all(unicodedata.is_normalized("NFC", "".join(item.source)) for item in part)
+        assert {item.tag for item in part[:15]} == set(data.tags)
     assert pair("fre", "abandonner", "a b \u0251\u0303 d \u0254 n e") in data.pairs.train
     assert data.pairs == task(folder, graphemes="nfc").load().pairs
-    jamo = [one for one in task(folder, graphemes="jamo").load().pairs.train if one.tag == "kor"]
+    jamo = [item for item in task(folder, graphemes="jamo").load().pairs.train if item.tag == "kor"]
     assert jamo[0].source == ("\u1100", "\u1161", "\u1100", "\u1161", "\u11b7")  # 가감

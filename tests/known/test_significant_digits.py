@@ -18,7 +18,7 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "said"),
+    ("value", "low", "high", "message"),
     [
         (0.08861, 0.0831, 0.0942, "0.0886 (0.0831 to 0.0942)"),
         (0.0000712, 0.0000583, 0.000084, "0.000071 (0.000058 to 0.000084)"),
@@ -36,8 +36,8 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
         (34.0, 34.0, 34.0, "34.00 (34.00 to 34.00)"),
     ],
 )
-def test_digits_follow_the_interval(value: float, low: float, high: float, said: str) -> None:
-    assert format_with_interval(value, low, high) == said
+def test_digits_follow_the_interval(value: float, low: float, high: float, message: str) -> None:
+    assert format_with_interval(value, low, high) == message
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)

@@ -23,8 +23,8 @@ def nearest(scores: Tensor) -> Tensor:
     its scores. The answer is the nearest of those points that have no negative weight.
     """
     candidates = []
-    for chosen in itertools.product([False, True], repeat=len(scores)):
-        picked = torch.tensor(chosen)
+    for choice in itertools.product([False, True], repeat=len(scores)):
+        picked = torch.tensor(choice)
         if picked.any():
             point = torch.where(picked, scores - (scores[picked].sum() - 1) / picked.sum(), 0.0)
             if (point >= 0).all():
@@ -75,10 +75,10 @@ def test_gradient() -> None:
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 def test_it_is_the_nearest_point(spread: float) -> None:
     scores = spread * torch.randn(11, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    found = sparsemax(scores, torch.tensor(True))
+    result = sparsemax(scores, torch.tensor(True))
     for row in range(11):
-        torch.testing.assert_close(found[row], nearest(scores[row]))
-        assert torch.equal(found[row] == 0, nearest(scores[row]) == 0)
+        torch.testing.assert_close(result[row], nearest(scores[row]))
+        assert torch.equal(result[row] == 0, nearest(scores[row]) == 0)
 
 
 def test_gradients_of_any_order() -> None:

@@ -41,11 +41,11 @@ def test_every_pair_lands_once_in_the_order_of_the_data() -> None:
 
 def test_a_word_stays_whatever_else_there_is() -> None:
     """Half of the data, backwards, falls into the same parts; so does valid beside another test share."""
-    whole = split(PAIRS, valid=0.1, test=0.2)
+    complete = split(PAIRS, valid=0.1, test=0.2)
     half = split(PAIRS[1000::-1], valid=0.1, test=0.2)
-    for part, expected in zip(half, whole, strict=True):
+    for part, expected in zip(half, complete, strict=True):
         assert part == [pair for pair in PAIRS[1000::-1] if pair in expected]
-    assert split(PAIRS, valid=0.1, test=0.0).valid == whole.valid
+    assert split(PAIRS, valid=0.1, test=0.0).valid == complete.valid
 
 
 def test_a_share_of_zero_holds_nothing_out() -> None:

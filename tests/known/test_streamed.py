@@ -39,21 +39,21 @@ def test_all_are_drawn_in_their_order() -> None:
 
 
 def test_a_survey_of_what_fits_is_the_training_part() -> None:
-    sample, found = scan_corpus(iter(LINES), held := SentenceHoldout(None, None, 0.1))
+    sample, result = scan_corpus(iter(LINES), holdout := SentenceHoldout(None, None, 0.1))
     parts = split_sentences(LINES, None, None, 0.1)
     assert sample == parts.train
-    assert found.tags == ["de", "fr"]
-    assert (held.part("valid"), held.part("test")) == (parts.valid, parts.test)
+    assert result.tags == ["de", "fr"]
+    assert (holdout.part("valid"), holdout.part("test")) == (parts.valid, parts.test)
 
 
 def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that a given part has too."""
     monkeypatch.setattr(build, "MAX_SAMPLE", 7)
-    given = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
-    sample, found = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(given, [], 0.1))
+    inputs = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
+    sample, result = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(inputs, [], 0.1))
     assert len(sample) == 7
-    assert found.tags == ["de", "fr", "xx"]
-    assert found.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
+    assert result.tags == ["de", "fr", "xx"]
+    assert result.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:

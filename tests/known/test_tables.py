@@ -37,17 +37,17 @@ def refused(path: Path, step_names: str | None = None) -> str:
     """What is said of a file of features, behind its path."""
     with pytest.raises(UserError) as caught:
         read_matrix(path, step_names)
-    said = str(caught.value)
-    assert said.startswith(f"{path}:")
-    assert "\n" not in said
-    return said.removeprefix(f"{path}:").strip()
+    message = str(caught.value)
+    assert message.startswith(f"{path}:")
+    assert "\n" not in message
+    return message.removeprefix(f"{path}:").strip()
 
 
-def holds(found: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
+def holds(actual: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
     """Whether a file held the three steps."""
-    assert found.features.dtype == np.float32
-    assert found.features.tolist() == NUMBERS
-    return (found.steps, found.columns) == (steps, columns)
+    assert actual.features.dtype == np.float32
+    assert actual.features.tolist() == NUMBERS
+    return (actual.steps, actual.columns) == (steps, columns)
 
 
 # Tables.
@@ -88,8 +88,8 @@ def test_each_side_is_cut_in_its_own_way(tmp_path: Path) -> None:
 
 def test_tags_keep_equal_sources_apart(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "x\tA\tfr\nx\tB\tit\nx\tC\tfr\n")
-    found = PairReader("words", "words", tagged=True).read(path)
-    assert found == {
+    result = PairReader("words", "words", tagged=True).read(path)
+    assert result == {
         ("x", "fr"): Pair(("x",), (("A",), ("C",)), "fr"),
         ("x", "it"): Pair(("x",), (("B",),), "it"),
     }
@@ -100,13 +100,13 @@ def test_a_table_names_files_of_features(tmp_path: Path) -> None:
     write(tmp_path / "in" / "one.csv", CSV)
     np.save(tmp_path / "two.npy", np.array(NUMBERS[:1]))
     path = write(tmp_path / "a.tsv", f"in/one.csv\tA\n{tmp_path / 'two.npy'}\tB\nin/one.csv\tC\n")
-    one, two = PairReader("features", "words").read(path).items()
-    assert one[0] == ("in/one.csv", "")
-    assert one[1].source == ("0", "1", "2")
-    assert (one[1].name, two[1].name) == ("in/one.csv", str(tmp_path / "two.npy"))
-    assert one[1].references == (("A",), ("C",))
-    assert one[1].features is not None
-    assert one[1].features.tolist() == NUMBERS
+    first, two = PairReader("features", "words").read(path).items()
+    assert first[0] == ("in/one.csv", "")
+    assert first[1].source == ("0", "1", "2")
+    assert (first[1].name, two[1].name) == ("in/one.csv", str(tmp_path / "two.npy"))
+    assert first[1].references == (("A",), ("C",))
+    assert first[1].features is not None
+    assert first[1].features.tolist() == NUMBERS
     assert two[1].features is not None
     assert two[1].features.tolist() == NUMBERS[:1]
 
@@ -123,9 +123,9 @@ def test_targets_may_be_files_of_features_too(tmp_path: Path) -> None:
     assert pair.target.tolist() == NUMBERS
     assert (table.sources.columns, table.targets.columns) == (("x", "y", "z"), ("x", "y"))
     table = PairReader("words", "features", tagged=True, target_step_names="when")
-    found = table.read(write(tmp_path / "b.tsv", "a  b\tout/a.csv\tfr\na b\tout/a.csv\tit\n"))
-    assert list(found) == [("a b", "fr"), ("a b", "it")]
-    assert [(pair.source, pair.name, pair.features) for pair in found.values()] == [(("a", "b"), "", None)] * 2
+    result = table.read(write(tmp_path / "b.tsv", "a  b\tout/a.csv\tfr\na b\tout/a.csv\tit\n"))
+    assert list(result) == [("a b", "fr"), ("a b", "it")]
+    assert [(pair.source, pair.name, pair.features) for pair in result.values()] == [(("a", "b"), "", None)] * 2
 
 
 def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
     with pytest.raises(UserError) as caught:
         PairReader("words", "features").read(path)
-    said = "a second target of 'a b'; a source has only one if targets are features; remove one"
-    assert str(caught.value) == rf"{path}:3: {said}; the line is 'a  b\tout.csv'"
+    message = "a second target of 'a b'; a source has only one if targets are features; remove one"
+    assert str(caught.value) == rf"{path}:3: {message}; the line is 'a  b\tout.csv'"
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,8 @@ def test_a_parquet_file(tmp_path: Path) -> None:
     (tmp_path / "label=3").mkdir()
     path = write_parquet(tmp_path / "label=3" / "a.parquet", columns)
     assert holds(read_matrix(path, "time"), ("9:00", "", "9_10"), ("x", "y"))
-    whole = write_parquet(tmp_path / "b.parquet", {"n": [1, 2], "yes": [True, False]})
-    assert read_matrix(whole).features.tolist() == [[1, 1], [2, 0]]
+    complete = write_parquet(tmp_path / "b.parquet", {"n": [1, 2], "yes": [True, False]})
+    assert read_matrix(complete).features.tolist() == [[1, 1], [2, 0]]
 
 
 def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,9 +333,9 @@ def test_a_bad_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
 def test_no_numpy_file(tmp_path: Path, name: str) -> None:
     """Text, nothing, one cut short, and one of Python objects, which are not loaded."""
-    whole = tmp_path / "whole.npz"
-    np.savez(whole, features=np.ones((101, 11)))
-    for content in (b"1,2\n", b"", whole.read_bytes()[:200]):
+    complete = tmp_path / "whole.npz"
+    np.savez(complete, features=np.ones((101, 11)))
+    for content in (b"1,2\n", b"", complete.read_bytes()[:200]):
         (tmp_path / name).write_bytes(content)
         assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
     with (tmp_path / name).open("wb") as stream:

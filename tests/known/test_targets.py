@@ -78,10 +78,10 @@ def test_symbols_are_lost_by_their_share() -> None:
 
 def test_neither_padding_nor_a_beginning_is_picked() -> None:
     """However likely; of equals the first."""
-    found = SYMBOLS.greedy(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
-    assert found.output.tolist() == [4, EOS]
-    assert found.score.exp().tolist() == pytest.approx([0.1, 0.2])
-    assert found.is_last.tolist() == [False, True]
+    result = SYMBOLS.greedy(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
+    assert result.output.tolist() == [4, EOS]
+    assert result.score.exp().tolist() == pytest.approx([0.1, 0.2])
+    assert result.is_last.tolist() == [False, True]
 
 
 def test_what_is_fed_back_is_drawn_by_its_share() -> None:
@@ -106,11 +106,11 @@ def test_greedy_by_hand() -> None:
     ends, goes = [0, 0, 0.5, 0, 0.25, 0.25, 0], [0, 0, 0.25, 0, 0, 0.125, 0.625]
     script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
     model = Scripted(SYMBOLS, script)
-    found = decode(model, [2, 1, 3], max_length_ratio=2.0, max_length_extra=1)
-    assert found.lengths.tolist() == [[1], [3], [4]]
-    assert found.written[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
+    decoded = decode(model, [2, 1, 3], max_length_ratio=2.0, max_length_extra=1)
+    assert decoded.lengths.tolist() == [[1], [3], [4]]
+    assert decoded.written[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
     assert model.inputs == [[BOS] * 3, [6, 6], [6, 6], [6]]  # what has ended is not asked again
-    assert found.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
+    assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
 
 
 def test_numbers_are_lost_by_their_squares_and_their_end() -> None:
@@ -138,11 +138,11 @@ def test_padding_gives_no_gradient() -> None:
 def test_numbers_are_picked_as_they_are() -> None:
     """A row ends where that is likelier than not; one half is not. Nothing is left to chance, and zeros come first."""
     outputs = torch.tensor([[5.0, -7.0, LN3], [0.5, 11.0, -LN3], [3.0, 2.0, 0.0]])
-    found = NUMBERS.greedy(NUMBERS.predict(outputs))
-    assert found.output.tolist() == [[5, -7], [0.5, 11], [3, 2]]
-    assert found.score.exp().tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 2])
-    assert found.is_last.tolist() == [True, False, False]
-    assert NUMBERS.sample(outputs).tolist() == found.output.tolist()
+    predictions = NUMBERS.greedy(NUMBERS.predict(outputs))
+    assert predictions.output.tolist() == [[5, -7], [0.5, 11], [3, 2]]
+    assert predictions.score.exp().tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 2])
+    assert predictions.is_last.tolist() == [True, False, False]
+    assert NUMBERS.sample(outputs).tolist() == predictions.output.tolist()
     assert NUMBERS.start_input(2, CPU).tolist() == [[0, 0], [0, 0]]
     assert NUMBERS.width == 3
 
@@ -151,11 +151,11 @@ def test_greedy_numbers_by_hand() -> None:
     """Row 0 ends with its second, row 1 is cut off at its third; each reads what it wrote before."""
     script = [torch.tensor([[n + 0.5, -n, stop], [n, 0.0, -LN3]]) for n, stop in ((1.0, -LN3), (2.0, LN3), (3.0, LN3))]
     model = Scripted(NUMBERS, script)
-    found = decode(model, [3, 1], max_length_ratio=2.0, max_length_extra=1)
-    assert found.lengths.tolist() == [[2], [3]]
-    assert found.written[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
+    decoded = decode(model, [3, 1], max_length_ratio=2.0, max_length_extra=1)
+    assert decoded.lengths.tolist() == [[2], [3]]
+    assert decoded.written[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
     assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2, 0]]]  # what has ended is not asked again
-    assert found.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
+    assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
 
 
 def test_a_model_of_numbers(built: Callable[..., Any]) -> None:

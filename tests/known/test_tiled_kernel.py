@@ -42,7 +42,7 @@ def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tup
     return fast, plain
 
 
-def given() -> tuple[Tensor, ...]:
+def random_operands() -> tuple[Tensor, ...]:
     sizes = (B, Q, WIDTH), (B, M, KEYS), (B, M, VALUES)
     return tuple(torch.randn(size, requires_grad=True) for size in sizes)
 
@@ -52,20 +52,20 @@ def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
     return memory
 
 
-def the_same(fast: Any, plain: Any, remember: Any = padded, **asked: Any) -> None:
+def the_same(fast: Any, plain: Any, remember: Any = padded, **options: Any) -> None:
     """All that is read and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
-    tensors, found = given(), []
+    tensors, result = random_operands(), []
     for attention in (fast, plain):
-        read: AttentionOutput = attention(tensors[0], remember(attention, *tensors[1:]), **asked)
+        read: AttentionOutput = attention(tensors[0], remember(attention, *tensors[1:]), **options)
         parts = [part for part in read if part is not None]
         loss = sum((torch.linspace(-1, 1, part.numel()).view_as(part) * part).sum() for part in parts)
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
-        found.append((*parts, *torch.autograd.grad(loss, learned, materialize_grads=True)))
-    assert all(tensor.isfinite().all() for tensor in found[0])
-    torch.testing.assert_close(found[0], found[1])
+        result.append((*parts, *torch.autograd.grad(loss, learned, materialize_grads=True)))
+    assert all(tensor.isfinite().all() for tensor in result[0])
+    torch.testing.assert_close(result[0], result[1])
     with torch.no_grad():
-        again = fast(tensors[0], remember(fast, *tensors[1:]), **asked).context
-    torch.testing.assert_close(again, found[1][0])
+        again = fast(tensors[0], remember(fast, *tensors[1:]), **options).context
+    torch.testing.assert_close(again, result[1][0])
 
 
 def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,12 +122,12 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
     attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
-    queries, states, values = given()
+    queries, states, values = random_operands()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
 
     def context(queries: Tensor, states: Tensor, values: Tensor, *_: Tensor) -> Tensor:
-        found: Tensor = attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
-        return found
+        result: Tensor = attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
+        return result
 
     assert torch.autograd.gradcheck(context, given_to_it, fast_mode=True)
     assert fitting < M or torch.autograd.gradgradcheck(context, given_to_it, fast_mode=True)
@@ -138,7 +138,7 @@ def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
-    queries, *parts = given()
+    queries, *parts = random_operands()
     gradients = []
     for attention in (fast, plain):
         memory = padded(attention, *parts)
@@ -153,14 +153,14 @@ def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
-    queries, *parts = given()
+    queries, *parts = random_operands()
     runs = []
     for _ in range(2):
         torch.manual_seed(0)
         context = attention(queries, padded(attention, *parts)).context
         runs.append((context, *torch.autograd.grad(context.sum(), (queries, *attention.parameters()))))
-    for one, two in zip(*runs, strict=True):
-        assert torch.equal(one, two)
+    for first, two in zip(*runs, strict=True):
+        assert torch.equal(first, two)
 
 
 def test_the_knob_is_in_mebibytes() -> None:
@@ -172,10 +172,10 @@ def test_the_knob_is_in_mebibytes() -> None:
     fitting = 3 * 2**20 // (80 * 4)  # 9830
     for positions, expected in ((983, False), (984, True)):  # 10 queries of 983 are as many pairs
         memory = attention.make_memory(torch.zeros(1, positions, KEYS))
-        asked: list[Any] = []
-        attention.kernels = (type("Spy", (Tiled,), {"supports": lambda _, *read, to=asked: to.extend(read)})(),)
+        calls: list[Any] = []
+        attention.kernels = (type("Spy", (Tiled,), {"supports": lambda _, *read, to=calls: to.extend(read)})(),)
         attention(torch.zeros(1, 10, WIDTH), memory)
-        assert kernel.supports(*asked) is expected
+        assert kernel.supports(*calls) is expected
         assert (10 * positions > fitting) is expected
 
 

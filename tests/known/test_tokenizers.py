@@ -50,46 +50,46 @@ def test_joining_gives_back_what_was_cut(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["word", "character", "bytes"])
 @given(text=texts)
-def test_joining_gives_back_any_text(name: str, text: str, known: dict[str, Any]) -> None:
+def test_joining_gives_back_any_text(name: str, text: str, tokenizers: dict[str, Any]) -> None:
     """Never seen before, too."""
-    assert known[name].detokenize(known[name].tokenize(text)) == text
+    assert tokenizers[name].detokenize(tokenizers[name].tokenize(text)) == text
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, Any]:
+def tokenizers() -> dict[str, Any]:
     return {name: trained(name, TEXTS) for name in registry.names("tokenizer")}
 
 
 @every_tokenizer
-def test_symbols_are_those_that_cutting_gives(name: str, known: dict[str, Any]) -> None:
+def test_symbols_are_those_that_cutting_gives(name: str, tokenizers: dict[str, Any]) -> None:
     """Sorted, each once, no more than asked for; everything in the training text is one of them."""
-    symbols = known[name].symbols
+    symbols = tokenizers[name].symbols
     assert list(symbols) == sorted(set(symbols))
     assert 0 < len(symbols) <= 503
-    assert {symbol for text in TEXTS for symbol in known[name].tokenize(text)} <= set(symbols)
+    assert {symbol for text in TEXTS for symbol in tokenizers[name].tokenize(text)} <= set(symbols)
     assert not {"<pad>", "<bos>", "<eos>", "<unk>"} & set(symbols)
 
 
 @every_tokenizer
-def test_any_symbols_can_be_joined(name: str, known: dict[str, Any]) -> None:
+def test_any_symbols_can_be_joined(name: str, tokenizers: dict[str, Any]) -> None:
     """A model writes what it likes: nothing, halves of characters, words that no text has."""
-    assert known[name].detokenize([]) == ""
-    symbols = known[name].symbols
+    assert tokenizers[name].detokenize([]) == ""
+    symbols = tokenizers[name].symbols
     for first in range(0, len(symbols), 7):
-        text = known[name].detokenize(symbols[first : first + 7])
+        text = tokenizers[name].detokenize(symbols[first : first + 7])
         assert text == " ".join(text.split())
 
 
 @every_tokenizer
-def test_what_was_saved_cuts_and_joins_alike(name: str, known: dict[str, Any], tmp_path: Path) -> None:
-    known[name].save(tmp_path / "one.tokenizer")
+def test_what_was_saved_cuts_and_joins_alike(name: str, tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    tokenizers[name].save(tmp_path / "one.tokenizer")
     loaded = registry.build("tokenizer", name)
     loaded.load(tmp_path / "one.tokenizer")
-    assert loaded.symbols == known[name].symbols
+    assert loaded.symbols == tokenizers[name].symbols
     for text in [*TEXTS, "never seen: ẞ漢 qxz"]:
-        symbols = known[name].tokenize(text)
+        symbols = tokenizers[name].tokenize(text)
         assert loaded.tokenize(text) == symbols
-        assert loaded.detokenize(symbols) == known[name].detokenize(symbols)
+        assert loaded.detokenize(symbols) == tokenizers[name].detokenize(symbols)
 
 
 @every_tokenizer
@@ -172,12 +172,12 @@ def test_characters_by_hand() -> None:
 @pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
 def test_the_most_frequent_neighbors_become_one(name: str, alphabet: int) -> None:
     """Beside three words' beginnings, "ab" alone occurs more than once: with room for one merge, it is that."""
-    plain, merged = (set(trained(name, ["xab yab zab"], alphabet + more).symbols) for more in (0, 1))
+    plain, merged = (set(trained(name, ["xab yab zab"], alphabet + extra).symbols) for extra in (0, 1))
     assert len(plain) == alphabet
     assert merged - plain == {"ab"}
 
 
-def test_unigram_takes_the_likeliest_cut(known: dict[str, Any]) -> None:
+def test_unigram_takes_the_likeliest_cut(tokenizers: dict[str, Any]) -> None:
     """Of all the ways to cut a word, by the sum of the pieces' log-probabilities."""
     tokenizer = trained("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
     model = tokenizer._processor
@@ -185,13 +185,13 @@ def test_unigram_takes_the_likeliest_cut(known: dict[str, Any]) -> None:
     for word in ("▁slowest", "▁lower", "▁newest", "▁lowlow"):
         cuts = []
         for bars in itertools.product((0, 1), repeat=len(word) - 1):
-            at = [0, *(place for place, bar in enumerate(bars, 1) if bar), len(word)]
-            pieces = [word[start:end] for start, end in itertools.pairwise(at)]
+            index = [0, *(place for place, bar in enumerate(bars, 1) if bar), len(word)]
+            pieces = [word[start:end] for start, end in itertools.pairwise(index)]
             if all(piece in scores for piece in pieces):
                 cuts.append((sum(scores[piece] for piece in pieces), pieces))
         assert len(cuts) > 1
-        chosen = list(tokenizer.tokenize(word[1:]))
-        assert sum(scores[piece] for piece in chosen) == pytest.approx(max(cuts)[0], abs=1e-4)
+        selected = list(tokenizer.tokenize(word[1:]))
+        assert sum(scores[piece] for piece in selected) == pytest.approx(max(cuts)[0], abs=1e-4)
 
 
 def test_wordpiece_keeps_marks_apart() -> None:
@@ -203,12 +203,12 @@ def test_wordpiece_keeps_marks_apart() -> None:
 def test_wordpiece_takes_the_longest_piece_first() -> None:
     tokenizer = trained("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
     for word in ("lowest", "slower", "lowslow"):
-        rest = "▁" + word
+        remaining = "▁" + word
         for piece in tokenizer.tokenize(word):
-            longest = max((symbol for symbol in tokenizer.symbols if rest.startswith(symbol)), key=len)
+            longest = max((symbol for symbol in tokenizer.symbols if remaining.startswith(symbol)), key=len)
             assert piece == longest
-            rest = rest.removeprefix(piece)
-        assert rest == ""
+            remaining = remaining.removeprefix(piece)
+        assert remaining == ""
 
 
 def test_what_is_unknown_where() -> None:

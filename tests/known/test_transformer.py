@@ -54,11 +54,11 @@ def normalized(*units: float) -> list[float]:
     return [(unit - mean) / spread for unit in units]
 
 
-def placed(model: Any, embedding: nn.Embedding, symbol: int, at: int, wanted: list[float]) -> None:
+def placed(model: Any, embedding: nn.Embedding, symbol: int, start: int, expected: list[float]) -> None:
     """Embed a symbol so that, times 2 = sqrt(4) and with the position added, it is what is wanted."""
-    position = torch.tensor([math.sin(at), math.sin(at / 100), math.cos(at), math.cos(at / 100)])
+    position = torch.tensor([math.sin(start), math.sin(start / 100), math.cos(start), math.cos(start / 100)])
     with torch.no_grad():
-        embedding.weight[symbol] = (torch.tensor(wanted) - position) / 2
+        embedding.weight[symbol] = (torch.tensor(expected) - position) / 2
 
 
 def test_the_recipe_by_hand() -> None:
@@ -88,7 +88,7 @@ def test_the_recipe_by_hand() -> None:
     second_head = share - (1 - share)
     read = normalized(2, -2, 1 + second_head, -1 - second_head)
     forward = [max(unit, 0.0) for unit in read]
-    made = normalized(*(unit + more for unit, more in zip(read, forward, strict=True)))
+    made = normalized(*(unit + extra for unit, extra in zip(read, forward, strict=True)))
     torch.testing.assert_close(output.logits[0, 0], torch.tensor([*made, 0, 0, 0]), rtol=1e-4, atol=1e-4)
 
 
@@ -154,9 +154,9 @@ def test_feed_forward_by_hand() -> None:
 def test_norm_before_and_after() -> None:
     """(1, 5): normalized (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalized."""
     states = torch.tensor([1.0, 5.0])
-    for norm, given, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
+    for norm, value, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
         around = Residual(2, norm, dropout=0.0)  # type: ignore[arg-type]
-        torch.testing.assert_close(around.pre(states), torch.tensor(given), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(around.pre(states), torch.tensor(value), rtol=1e-5, atol=1e-5)
         made = around.post(states, 2 * around.pre(states))
         torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
 
@@ -164,9 +164,9 @@ def test_norm_before_and_after() -> None:
 def test_a_turn_by_hand() -> None:
     """Of width 4, units 0 and 2 turn by the position, units 1 and 3 by a hundredth of it."""
     by = rope_cos_sin(torch.tensor([3]), 4)
-    found = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
+    actual = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
     expected = [[math.cos(3), -2 * math.sin(0.03), math.sin(3), 2 * math.cos(0.03)]]
-    torch.testing.assert_close(found, torch.tensor(expected))
+    torch.testing.assert_close(actual, torch.tensor(expected))
 
 
 def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
@@ -188,7 +188,7 @@ def test_learned_positions_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (
             ["encoder.hidden_size=7"],
@@ -209,8 +209,8 @@ def test_learned_positions_end() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_means_nothing_is_refused(overrides: list[str], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_what_means_nothing_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         compose(["model=transformer", *overrides])
 
 
@@ -219,7 +219,7 @@ def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "overrides",
     [
         ["model.self_scorer=cosine"],
         ["+model.self_scorer=cosine"],
@@ -228,17 +228,17 @@ def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
     ],
     ids=" ".join,
 )
-def test_a_part_for_one_place(asked: list[str]) -> None:
-    model = built(*RECIPE, *asked)
-    own, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
-    assert (own, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
+def test_a_part_for_one_place(overrides: list[str]) -> None:
+    model = built(*RECIPE, *overrides)
+    self_scorers, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
+    assert (self_scorers, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
 def test_a_part_for_one_place_with_knobs() -> None:
-    for asked in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
-        own, cross = _places(built(*RECIPE, *asked))
+    for overrides in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
+        self_heads, cross = _places(built(*RECIPE, *overrides))
         assert cross.heads[1].scope.window == 5
-        assert not hasattr(own.heads[1].scope, "window")
+        assert not hasattr(self_heads.heads[1].scope, "window")
 
 
 LATER = "model.cross_scope.window=5"

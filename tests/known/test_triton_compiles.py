@@ -24,24 +24,24 @@ def module(triton_that: Callable[[str], ModuleType]) -> ModuleType:
 @pytest.fixture(scope="module")
 def functions(module: Any) -> dict[str, Any]:
     """All that Triton compiles in the module, by name."""
-    return {name: one for name, one in vars(module).items() if isinstance(one, module.triton.JITFunction)}
+    return {name: member for name, member in vars(module).items() if isinstance(member, module.triton.JITFunction)}
 
 
 @pytest.fixture
 def launched(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Each function as it is launched, with its signature and constants; nothing runs."""
-    found: list[tuple[str, Signature, dict[str, int]]] = []
+    launches: list[tuple[str, Signature, dict[str, int]]] = []
 
     def kind(value: Any) -> str:
         return {torch.float32: "*fp32"}[value.dtype] if isinstance(value, torch.Tensor) else {int: "i32"}[type(value)]
 
-    def run(function: Any, *given: Any, grid: Any, warmup: bool, **constants: int) -> None:
-        named = dict(zip(function.arg_names, given, strict=False))
-        signature = {name: kind(named[name]) if name in named else "constexpr" for name in function.arg_names}
-        found.append((function.__name__, signature, constants))
+    def run(function: Any, *args: Any, grid: Any, warmup: bool, **constants: int) -> None:
+        by_name = dict(zip(function.arg_names, args, strict=False))
+        signature = {name: kind(by_name[name]) if name in by_name else "constexpr" for name in function.arg_names}
+        launches.append((function.__name__, signature, constants))
 
     monkeypatch.setattr(module.triton.JITFunction, "run", run)
-    return found
+    return launches
 
 
 def launch(module: Any, dtype: torch.dtype) -> None:
@@ -59,7 +59,7 @@ def test_it_compiles(
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     launch(module, torch.float32)
-    for name, signature, constants in {name: (name, *rest) for name, *rest in launched}.values():
+    for name, signature, constants in {name: (name, *remaining) for name, *remaining in launched}.values():
         source = ASTSource(functions[name], signature, constants)
         compiled = module.triton.compile(source, target=GPUTarget("cuda", capability, 32))
         assert compiled.asm["cubin"]
@@ -71,7 +71,7 @@ def test_every_function_is_launched_or_called_by_one_that_is(
 ) -> None:
     launch(module, torch.float32)
     names = {name for name, *_ in launched}
-    called = {name for name in functions if any(f" {name}(" in functions[other].src for other in names)}
+    called = {name for name in functions if any(f" {name}(" in functions[caller].src for caller in names)}
     assert names | called == set(functions)
 
 
@@ -90,15 +90,15 @@ def test_all_types_are_one_program(
 def test_all_sizes_and_addresses_are_one_program(functions: dict[str, Any]) -> None:
     """What is built on one number serves every read: sizes of 1, or divisible by 16, are not compiled for again."""
     for function in functions.values():
-        given = [one for one in function.params if not one.is_constexpr]
-        assert given
-        assert all(one.do_not_specialize and one.do_not_specialize_on_alignment for one in given)
+        parameters = [param for param in function.params if not param.is_constexpr]
+        assert parameters
+        assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
 def test_building_launches_all(module: Any, launched: list[Any]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
     module.build(torch.device("cpu"))
-    built = sorted({str(one) for one in launched})
+    built = sorted({str(item) for item in launched})
     launched.clear()
     launch(module, torch.float32)
-    assert built == sorted({str(one) for one in launched})
+    assert built == sorted({str(item) for item in launched})

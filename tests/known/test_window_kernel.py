@@ -21,7 +21,7 @@ PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
 SCORERS = [
     name for name in registry.names("scorer") if not registry.describe("scorer", name).properties.get("needs_history")
 ]
-AT = torch.tensor([[3], [2], [0], [5], [12]])
+STEPS_OF_QUERIES = torch.tensor([[3], [2], [0], [5], [12]])
 
 
 class Always(Window):
@@ -40,21 +40,21 @@ def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None 
     return fast, plain
 
 
-def given(steps: int = Q, positions: int = M) -> tuple[Tensor, ...]:
+def random_operands(steps: int = Q, positions: int = M) -> tuple[Tensor, ...]:
     sizes = (B, steps, WIDTH), (B, positions, KEYS), (B, positions, VALUES)
     return tuple(torch.randn(size, requires_grad=True) for size in sizes)
 
 
-def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positions: int = M, **asked: Any) -> None:
+def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positions: int = M, **options: Any) -> None:
     """Contexts and all gradients agree, of whatever ``memory_of`` makes of attention, states and values."""
-    tensors, found = given(step_count, positions), []
+    tensors, result = random_operands(step_count, positions), []
     for attention in (fast, plain):
-        context = attention(tensors[0], memory_of(attention, *tensors[1:]), **asked).context
+        context = attention(tensors[0], memory_of(attention, *tensors[1:]), **options).context
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
         weights = torch.linspace(-1, 1, context.numel()).view_as(context)
-        found.append((context, *torch.autograd.grad((context * weights).sum(), learned, materialize_grads=True)))
-    assert all(tensor.isfinite().all() for tensor in found[0])
-    torch.testing.assert_close(found[0], found[1])
+        result.append((context, *torch.autograd.grad((context * weights).sum(), learned, materialize_grads=True)))
+    assert all(tensor.isfinite().all() for tensor in result[0])
+    torch.testing.assert_close(result[0], result[1])
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
@@ -79,7 +79,7 @@ def test_every_scorer(scorer: str, center: str) -> None:
     """With padding and an empty row, for all queries at once and for one that is told its step."""
     fast, plain = both(scorer, knobs={"center": center})
     the_same(fast, plain, padded)
-    the_same(fast, plain, padded, step_count=1, steps=AT)
+    the_same(fast, plain, padded, step_count=1, steps=STEPS_OF_QUERIES)
 
 
 @pytest.mark.usefixtures("float64")
@@ -140,13 +140,13 @@ def test_what_the_caller_allows_and_keeps() -> None:
 def test_gradients(scorer: str) -> None:
     attention, _ = both(scorer, knobs={"center": "predictive", "window": 1})
     assert torch.autograd.gradcheck(
-        lambda queries, *parts: attention(queries, padded(attention, *parts)).context, given(), fast_mode=True
+        lambda queries, *parts: attention(queries, padded(attention, *parts)).context, random_operands(), fast_mode=True
     )
 
 
-def long_read(scorer: str, positions: int, **more: Any) -> tuple[Any, Tensor, Memory]:
+def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, Memory]:
     attention: Any = accel.enable(
-        build_attention(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
+        build_attention(scorer, ("local", {"window": 1, **kwargs}), "softmax", (WIDTH, KEYS, VALUES), {})
     )
     states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
     present = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
@@ -162,7 +162,7 @@ def test_what_it_computes_does_not_grow_with_the_memory(scorer: str, center: str
         attention, queries, memory = long_read(scorer, positions, center=center)
         assert type(attention.kernels[0]) is Window
         with torch.no_grad():
-            sizes = made(lambda read=attention, asked=queries, of=memory: read(asked, of))
+            sizes = made(lambda read=attention, overrides=queries, of=memory: read(overrides, of))
         counts.append(sum(sizes))
     assert counts[0] == counts[1]
 
@@ -182,8 +182,8 @@ def test_what_it_leaves_to_others() -> None:
     calls = []
 
     class Spy(Window):
-        def supports(self, *asked: Any) -> bool:
-            calls.append(super().supports(*asked))
+        def supports(self, *args: Any) -> bool:
+            calls.append(super().supports(*args))
             return calls[-1]
 
     for scorer, positions, expected in [

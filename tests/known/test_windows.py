@@ -30,8 +30,8 @@ def test_a_monotonic_window_is_where_the_scope_puts_it(steps: int, symbols: int,
     scope = Local(query_size=2, window=reach)
     present = torch.ones(1, 1, symbols, dtype=torch.bool)
     allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
-    held = Window(reach, is_monotonic=True, is_dense=False).mask(np.zeros((steps, symbols)), decoder_states=0)
-    np.testing.assert_array_equal(held, allowed)
+    window_mask = Window(reach, is_monotonic=True, is_dense=False).mask(np.zeros((steps, symbols)), decoder_states=0)
+    np.testing.assert_array_equal(window_mask, allowed)
 
 
 def test_a_predicted_window_shows_in_what_has_weight() -> None:
@@ -46,8 +46,8 @@ def test_a_predicted_window_shows_in_what_has_weight() -> None:
             [0, 0, 0, 0, 0, 0],
         ]
     )
-    held = Window(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
-    assert held.astype(int).tolist() == [
+    window_mask = Window(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
+    assert window_mask.astype(int).tolist() == [
         [0, 1, 1, 1, 0, 0],
         [1, 1, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 1],
@@ -64,5 +64,5 @@ def test_where_a_normalizer_gives_zeros_a_predicted_window_is_not_known() -> Non
 def test_own_states_have_a_window_of_their_own() -> None:
     """The second half begins behind two source positions; at step 2 its last two states were read."""
     weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
-    held = Window(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
-    assert held.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]
+    window_mask = Window(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
+    assert window_mask.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]

@@ -41,10 +41,10 @@ def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(c_build, "COMPILERS", ("gcc",))
-    found = without_c(ADDITIVE)
-    assert found is not None
-    assert found.startswith(f"{script} does not compile lstm.c: {printed or 'In a file:'}")
-    assert found.endswith(f": {COST}; {CURE}")
+    result = without_c(ADDITIVE)
+    assert result is not None
+    assert result.startswith(f"{script} does not compile lstm.c: {printed or 'In a file:'}")
+    assert result.endswith(f": {COST}; {CURE}")
 
 
 def test_accel_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,10 @@ def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
     """Where the agents are at last; they never leave the grid."""
     places: dict[str, tuple[int, int]] = {}
     looks: dict[str, str] = {}
-    for name, *said in sentences:
-        verb, _, what = said[0].partition("-")
+    for name, *words in sentences:
+        verb, _, what = words[0].partition("-")
         if verb == "is":
-            x, y = map(int, said[2].strip("()").split(","))
+            x, y = map(int, words[2].strip("()").split(","))
             places[name] = x, y
         elif verb == "faces":
             assert looks.get(name) != what, "it turns elsewhere"
@@ -46,8 +46,8 @@ def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
 
 
 def test_the_published_example() -> None:
-    told = [tuple(line.split()) for line in PUBLISHED.splitlines()]
-    assert walked(told) == {"agent1": (2, 9), "agent2": (10, 4)}
+    expected = [tuple(line.split()) for line in PUBLISHED.splitlines()]
+    assert walked(expected) == {"agent1": (2, 9), "agent2": (10, 4)}
 
 
 @pytest.mark.parametrize("statements", [5, 10, 41])
@@ -63,20 +63,20 @@ def test_answers_follow_from_what_is_told(statements: int) -> None:
 
 def test_both_agents_are_asked_for_and_everything_happens() -> None:
     stories = World(10, 300, seed=1).train("world")
-    said = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
-    assert said == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
+    verbs = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
+    assert verbs == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
     assert [story.question[2] for story in stories[:4]] == ["agent1", "agent2"] * 2
     assert len({story.answer for story in stories}) > 90  # of 100 places
 
 
 def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
-    one, again, other = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
-    assert one.train("world") == again.train("world") != other.train("world")
-    trained, tested = ({story.full_text for story in part} for part in (one.train("world"), one.test("world")))
+    first, again, second = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
+    assert first.train("world") == again.train("world") != second.train("world")
+    trained, tested = ({story.full_text for story in part} for part in (first.train("world"), first.test("world")))
     assert len(trained) == 700
     assert len(tested) == 1000
     assert not trained & tested
-    assert World(5, 30, 1).test("world") == one.test("world")
+    assert World(5, 30, 1).test("world") == first.test("world")
 
 
 def test_other_lengths_are_tested() -> None:

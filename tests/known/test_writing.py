@@ -47,10 +47,10 @@ def test_every_syllable_by_arithmetic(writing: str) -> None:
         assert split_graphemes(chr(0xAC00 + number), writing) == tuple(jamo)
 
 
-@pytest.mark.parametrize("beside", ["\uabff", "\ud7a4", "\u3131", "\uffa1"])
-def test_nothing_else_is_a_syllable(beside: str) -> None:
+@pytest.mark.parametrize("neighbor", ["\uabff", "\ud7a4", "\u3131", "\uffa1"])
+def test_nothing_else_is_a_syllable(neighbor: str) -> None:
     """The code points before the first and after the last syllable, and jamo of older standards, stay whole."""
-    assert split_graphemes(beside, "jamo") == split_graphemes(beside, "nfd") == (beside,)
+    assert split_graphemes(neighbor, "jamo") == split_graphemes(neighbor, "nfd") == (neighbor,)
 
 
 @pytest.mark.parametrize("writing", ["nfc", "nfd", "jamo"])
@@ -59,6 +59,6 @@ def test_however_it_was_typed(writing: str) -> None:
     word = "\ud55c\uae00 \u1ebft \u304c\u0958 a"
     typed = [word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD"))]
     assert len(set(typed)) == 3
-    found = {split_graphemes(one, writing) for one in typed}
-    assert len(found) == 1
-    assert unicodedata.normalize("NFC", "".join(found.pop())) == unicodedata.normalize("NFC", word)
+    result = {split_graphemes(text, writing) for text in typed}
+    assert len(result) == 1
+    assert unicodedata.normalize("NFC", "".join(result.pop())) == unicodedata.normalize("NFC", word)

@@ -78,17 +78,17 @@ def test_everything_is_present_by_default(simple: Any) -> None:
     memory = simple.make_memory(states, values=values)
     assert memory.present.all()
     expected = attend(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
-    found = simple(queries, memory, history=example_history(states, memory.present))
-    torch.testing.assert_close(found.context, expected.context)
+    actual = simple(queries, memory, history=example_history(states, memory.present))
+    torch.testing.assert_close(actual.context, expected.context)
 
 
 def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
     queries, states, values = random_inputs()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
-    found = attend(simple, queries, states, values, dropout_mask=keep)
-    torch.testing.assert_close(found.weights, attend(simple, queries, states, values).weights)
-    torch.testing.assert_close(found.context, (found.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
+    result = attend(simple, queries, states, values, dropout_mask=keep)
+    torch.testing.assert_close(result.weights, attend(simple, queries, states, values).weights)
+    torch.testing.assert_close(result.context, (result.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
 
 
 def test_own_dropout_is_for_training() -> None:
@@ -96,24 +96,24 @@ def test_own_dropout_is_for_training() -> None:
     attention = build(query_size=WIDTH, memory_size=KEYS, dropout=0.5)
     queries, states, _ = random_inputs()
     memory = attention.make_memory(states, values=torch.eye(M).expand(B, M, M))  # a context is then its weights
-    found = attention(queries, memory, need_weights=True)
-    dropped = found.context == 0
+    result = attention(queries, memory, need_weights=True)
+    dropped = result.context == 0
     assert dropped.any()
     assert not dropped.all()
-    torch.testing.assert_close(found.context[~dropped], 2 * found.weights[~dropped])
+    torch.testing.assert_close(result.context[~dropped], 2 * result.weights[~dropped])
     attention.eval()
-    torch.testing.assert_close(attention(queries, memory).context, found.weights)
+    torch.testing.assert_close(attention(queries, memory).context, result.weights)
 
 
 def test_projection(plain_scorer: Choice) -> None:
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
     equal = registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
-        wanted = equal and query_size != KEYS
+        expected = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
         auto = build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "auto"})
-        assert isinstance(auto.project, nn.Linear) == wanted
-        if wanted:
+        assert isinstance(auto.project, nn.Linear) == expected
+        if expected:
             with pytest.raises(UserError, match=f"equal widths, but the query has {WIDTH} and the memory {KEYS}"):
                 build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
         else:
@@ -152,6 +152,6 @@ def test_no_attention_is_a_constant() -> None:
     last = torch.randn(B, 1, VALUES)
     memory = constant.make_memory(last, torch.ones(B, 1, dtype=torch.bool), last)
     assert isinstance(memory, Memory)
-    found = constant(torch.randn(B, Q, 0), memory, need_weights=True)
-    assert found.weights is None
-    assert torch.equal(found.context, last.expand(B, Q, VALUES))
+    result = constant(torch.randn(B, Q, 0), memory, need_weights=True)
+    assert result.weights is None
+    assert torch.equal(result.context, last.expand(B, Q, VALUES))

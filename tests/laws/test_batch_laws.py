@@ -22,14 +22,16 @@ from attnx.data.vocabulary import Vocabulary
 patient = settings(deadline=None)  # a slow machine is no bug
 
 
-def of_lengths(rows: list[tuple[int, int, int]]) -> PairDataset:
+def dataset_with_lengths(rows: list[tuple[int, int, int]]) -> PairDataset:
     """Rows of these source lengths, target lengths and tags."""
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     sources, targets = (Ragged(np.full(side.sum(), 4), np.append(0, np.cumsum(side))) for side in table[:, :2].T)
     return PairDataset(sources, targets, tags=table[:, 2])
 
 
-rows = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17), st.integers(0, 3)), max_size=67).map(of_lengths)
+rows = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17), st.integers(0, 3)), max_size=67).map(
+    dataset_with_lengths
+)
 sizes = st.integers(1, 11)
 numbers = st.integers(0, 2**31)
 limits = st.one_of(
@@ -49,23 +51,23 @@ def test_every_row_once(rows: PairDataset, limit: dict[str, int], seed: int, epo
     """An epoch is a permutation of the rows, in as many batches as ``len`` tells."""
     batches = BucketBatches(rows, **limit, seed=seed, shuffle=shuffle)
     batches.set_epoch(epoch)
-    found = list(batches)
-    assert sorted(row for batch in found for row in batch) == list(range(len(rows)))
-    assert len(found) == len(batches)
-    assert all(type(row) is int for batch in found for row in batch)
+    result = list(batches)
+    assert sorted(row for batch in result for row in batch) == list(range(len(rows)))
+    assert len(result) == len(batches)
+    assert all(type(row) is int for batch in result for row in batch)
 
 
 @patient
 @given(rows, limits, temperatures, numbers)
 def test_batches_are_full(rows: PairDataset, limit: dict[str, int], temperature: float, seed: int) -> None:
     """All but one have ``size`` rows; or none holds more than ``tokens``, unless it is a single row."""
-    found = list(BucketBatches(rows, **limit, seed=seed, temperature=temperature))
-    assert all(found)
+    result = list(BucketBatches(rows, **limit, seed=seed, temperature=temperature))
+    assert all(result)
     if "size" in limit:
-        assert sum(len(batch) < limit["size"] for batch in found) <= 1
+        assert sum(len(batch) < limit["size"] for batch in result) <= 1
     else:
         lengths = rows.lengths()
-        assert all(len(batch) == 1 or len(batch) * lengths[batch].max() <= limit["tokens"] for batch in found)
+        assert all(len(batch) == 1 or len(batch) * lengths[batch].max() <= limit["tokens"] for batch in result)
 
 
 @patient
@@ -127,15 +129,15 @@ def test_nothing_is_lost_on_the_way_into_a_batch(pairs: list[Pair]) -> None:
     data = PairDataset.from_pairs(pairs, letters, phones, every_reference=True)
     batch = collate([data[row] for row in range(len(data))])
     expected = [(i, pair.source, reference) for i, pair in enumerate(pairs) for reference in pair.references]
-    found = [
+    actual = [
         (data.pair_index[row], tuple(letters.decode(source)), tuple(phones.decode(target)))
         for row, source, target in zip(
             batch.row_index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True
         )
     ]
-    assert found == expected
+    assert actual == expected
     assert batch.source_mask.sum(1).tolist() == [len(source) for _, source, _ in expected]
     assert batch.source.shape[1] == max(len(source) for _, source, _ in expected)
     assert not (batch.target == BOS).any()
-    for one, other in zip(as_batch(data), batch, strict=True):
-        assert one is other is None or torch.equal(one, other)
+    for first, second in zip(as_batch(data), batch, strict=True):
+        assert first is second is None or torch.equal(first, second)

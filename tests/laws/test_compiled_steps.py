@@ -55,9 +55,9 @@ def fresh() -> Iterator[None]:
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
-    one = Backend()
-    monkeypatch.setattr(compiled_step, "BACKEND", one)
-    return one
+    counter = Backend()
+    monkeypatch.setattr(compiled_step, "BACKEND", counter)
+    return counter
 
 
 BATCHES = ((7, 5), (5, 3))  # positions and steps; the second one is shorter
@@ -70,21 +70,21 @@ def learn(
     torch.manual_seed(47)
     model.zero_grad(set_to_none=True)
     compile_model(model, compiled)
-    found = {}
+    result = {}
     for cut, steps in batches:
         source = SOURCE[:, :cut]
         output = model(source, source != 0, TARGET[:, :steps], TAG, sampling, need_weights=True)
         slope = torch.linspace(-1, 1, output.logits.numel()).reshape(output.logits.shape)
         loss = (output.logits * slope).sum()
         (loss if output.penalty is None else loss + output.penalty.sum()).backward()
-        found |= {f"{name} {steps}": value for name, value in output._asdict().items() if value is not None}
-    return found | {name: weight.grad for name, weight in model.named_parameters()}
+        result |= {f"{name} {steps}": value for name, value in output._asdict().items() if value is not None}
+    return result | {name: weight.grad for name, weight in model.named_parameters()}
 
 
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], **within: float) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], **within: float) -> None:
+    assert actual.keys() == expected.keys()
     for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, msg=lambda text, name=name: f"{name}: {text}", **within)
+        torch.testing.assert_close(actual[name], tensor, msg=lambda text, name=name: f"{name}: {text}", **within)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -140,8 +140,8 @@ def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> Non
     expected = learn(model, CompileOptions(strict=True))
     assert list(model.state_dict()) == names
     graphs = len(backend)
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert_same(learn(other, other.compile_options), expected)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert_same(learn(copied, copied.compile_options), expected)
     assert len(backend) == graphs  # a copy is not compiled for again
 
 

@@ -31,15 +31,15 @@ FACTORS = {
 }
 
 
-def possible(chosen: dict[str, Any]) -> bool:
-    return chosen.get("scorer", ("dot",))[0] not in ("coverage", "location")
+def possible(choices: dict[str, Any]) -> bool:
+    return choices.get("scorer", ("dot",))[0] not in ("coverage", "location")
 
 
-def built(**chosen: Any) -> Any:
-    config = {kind: node(kind, *chosen.get(kind, (name, {}))) for kind, name in PARTS.items()}
-    config["attention"] = node("attention", "standard", {"heads": chosen.get("heads", 1)})
-    own = {knob: value for knob, value in chosen.items() if knob not in (*PARTS, "heads")}
-    config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **own})
+def built(**choices: Any) -> Any:
+    config = {kind: node(kind, *choices.get(kind, (name, {}))) for kind, name in PARTS.items()}
+    config["attention"] = node("attention", "standard", {"heads": choices.get("heads", 1)})
+    options = {knob: value for knob, value in choices.items() if knob not in (*PARTS, "heads")}
+    config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **options})
     sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
     return registry.build("model", config["model"], config=config, tags=0, **sizes).eval()
 
@@ -50,7 +50,7 @@ def node(kind: str, name: str, knobs: dict[str, Any]) -> dict[str, Any]:
 
 def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:
     """Stories and their questions, and behind them ``extra`` columns of padding more than they need."""
-    sources = [[word for told in STORIES[row] for word in (*told, STOP)] + QUESTIONS[row] for row in rows]
+    sources = [[word for value in STORIES[row] for word in (*value, STOP)] + QUESTIONS[row] for row in rows]
     source = torch.full((len(rows), max(map(len, sources)) + extra), PAD)
     for row, symbols in enumerate(sources):
         source[row, : len(symbols)] = torch.tensor(symbols)
@@ -79,15 +79,15 @@ def test_no_gate_looks_ahead(scorer: str, normalizer: str) -> None:
     model = built(gate_scorer=scorer, gate_normalizer=normalizer)
     source, present = batch([2])
     ends = (source[0] == STOP).nonzero()[:, 0].tolist()
-    before = model.init_state(source, present).weights[0, :, 0].detach()
+    original = model.init_state(source, present).weights[0, :, 0].detach()
     for end in ends:
-        other = source.clone()
+        changed = source.clone()
         later = torch.arange(source.shape[1]) > end
-        other[:, later & (source[0] != STOP)] = 22
-        after = model.init_state(other, present).weights[0, :, 0]
-        assert torch.equal(after[:, : end + 1], before[:, : end + 1])
+        changed[:, later & (source[0] != STOP)] = 22
+        result = model.init_state(changed, present).weights[0, :, 0]
+        assert torch.equal(result[:, : end + 1], original[:, : end + 1])
         if end != ends[-1]:
-            assert not torch.equal(after[:, end + 1 : ends[-1] + 1], before[:, end + 1 : ends[-1] + 1])
+            assert not torch.equal(result[:, end + 1 : ends[-1] + 1], original[:, end + 1 : ends[-1] + 1])
 
 
 @pytest.mark.usefixtures("float64")
@@ -103,13 +103,13 @@ def test_gradients(activation: str) -> None:
             if name == "memory.activation.weight":
                 weight.fill_(0.3)
 
-    def loss(*given: Tensor) -> Tensor:
-        found = torch.func.functional_call(model, dict(zip(names, given, strict=True)), (source, present, target))
-        return model.target.loss(found.logits, target, target != PAD)
+    def loss(*args: Tensor) -> Tensor:
+        result = torch.func.functional_call(model, dict(zip(names, args, strict=True)), (source, present, target))
+        return model.target.loss(result.logits, target, target != PAD)
 
     assert torch.autograd.gradcheck(loss, weights)
-    told = torch.autograd.grad(loss(*weights), weights)
-    assert all(gradient.abs().sum() > 0 for gradient in told)
+    gradients = torch.autograd.grad(loss(*weights), weights)
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
 
 
 @pytest.mark.usefixtures("float64")
@@ -117,17 +117,17 @@ def test_searches_agree() -> None:
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
     model = built()
     source, present = batch([0, 1, 2, 3])
-    told = model.init_state(source, present).log_probs
+    output = model.init_state(source, present).log_probs
     greedy, beam = (
         Greedy()(model, source, present, need_weights=True),
         Beam(beam_size=5, nbest=5)(model, source, present),
     )
-    assert greedy.written[:, 0, 0].tolist() == told.argmax(-1).tolist()
+    assert greedy.written[:, 0, 0].tolist() == output.argmax(-1).tolist()
     assert greedy.lengths.tolist() == [[1]] * 4
-    torch.testing.assert_close(greedy.log_probability[:, 0], told.max(-1).values.to(greedy.log_probability.dtype))
-    assert beam.written[:, :, 0].tolist() == told.topk(5).indices.tolist()
+    torch.testing.assert_close(greedy.log_probability[:, 0], output.max(-1).values.to(greedy.log_probability.dtype))
+    assert beam.written[:, :, 0].tolist() == output.topk(5).indices.tolist()
     assert (beam.written[:, :, 1] == EOS).all()
-    torch.testing.assert_close(beam.log_probability, told.topk(5).values.to(beam.log_probability.dtype))
+    torch.testing.assert_close(beam.log_probability, output.topk(5).values.to(beam.log_probability.dtype))
     drawn = Sampling(top_k=1)(model, source, present)
     assert drawn.written[:, 0, 0].tolist() == greedy.written[:, 0, 0].tolist()
 

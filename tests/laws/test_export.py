@@ -25,7 +25,10 @@ SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=
 PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
 COMPOSITIONS = [
-    *[[f"scorer={one}", f"normalizer={two}", f"scope={three}", f"+query={four}"] for one, two, three, four in ROUND],
+    *[
+        [f"scorer={first}", f"normalizer={two}", f"scope={three}", f"+query={four}"]
+        for first, two, three, four in ROUND
+    ],
     ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
     ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
@@ -67,11 +70,11 @@ def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]
     path = folder / "program.onnx"
     onnx_file.write(program, path)
     session = onnxruntime.InferenceSession(str(path))
-    read = {one.name for one in session.get_inputs()}
+    read = {argument.name for argument in session.get_inputs()}
 
-    def run(*given: Tensor) -> list[Tensor]:
-        named = {name: tensor.numpy() for name, tensor in zip(program.input_names, given, strict=True) if name in read}
-        return [torch.from_numpy(np.asarray(found)) for found in session.run(None, named)]
+    def run(*args: Tensor) -> list[Tensor]:
+        by_name = {name: tensor.numpy() for name, tensor in zip(program.input_names, args, strict=True) if name in read}
+        return [torch.from_numpy(np.asarray(result)) for result in session.run(None, by_name)]
 
     return run
 
@@ -89,8 +92,11 @@ def model_of(overrides: list[str]) -> Exported:
 # Both formats begin with the same trace; of ONNX every operation is another question.
 @pytest.mark.parametrize(
     ("overrides", "save"),
-    [*[(one, saved_as_onnx) for one in COMPOSITIONS], *[(one, saved_as_torch) for one in COMPOSITIONS[-6:]]],
-    ids=lambda one: one.__name__ if callable(one) else " ".join(one),
+    [
+        *[(composition, saved_as_onnx) for composition in COMPOSITIONS],
+        *[(composition, saved_as_torch) for composition in COMPOSITIONS[-6:]],
+    ],
+    ids=lambda item: item.__name__ if callable(item) else " ".join(item),
 )
 def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
     tagged = any(word in " ".join(overrides) for word in TAGGED)
@@ -99,18 +105,18 @@ def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..
     # Not the sizes that were traced.
     rows, length = 4, 9
     source, present = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
-    given = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
+    inputs = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
     model = model_of(overrides)  # with its kernels
-    state, symbol = model.init_state(*given), torch.full((rows,), 1)
-    files = list(read(*given))[: len(flatten_state(state))]
+    state, symbol = model.init_state(*inputs), torch.full((rows,), 1)
+    files = list(read(*inputs))[: len(flatten_state(state))]
     for _ in range(5):
-        expected, state, seen = model.decode_step(symbol, state, need_weights=True)
-        found, *rest = step(symbol, *files)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        if seen.weights is not None:
-            weights, *rest = rest
-            torch.testing.assert_close(weights, seen.weights, rtol=1e-4, atol=1e-5)
-        files, symbol = rest, expected[:, 3:].argmax(-1) + 3
+        expected, state, observed = model.decode_step(symbol, state, need_weights=True)
+        actual, *remaining = step(symbol, *files)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+        if observed.weights is not None:
+            weights, *remaining = remaining
+            torch.testing.assert_close(weights, observed.weights, rtol=1e-4, atol=1e-5)
+        files, symbol = remaining, expected[:, 3:].argmax(-1) + 3
         assert len(files) == len(flatten_state(state))
 
 
@@ -127,5 +133,5 @@ def test_a_state_is_flat_and_nested_again(overrides: list[str]) -> None:
         flatten_state(state), model.init_state(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool))
     )
     assert again.memory.lengths == state.memory.lengths
-    found, expected = (model.decode_step(torch.tensor([5, 7]), one)[0] for one in (again, state))
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    actual, expected = (model.decode_step(torch.tensor([5, 7]), item)[0] for item in (again, state))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)

@@ -19,24 +19,24 @@ from attnx.decoding.greedy import Greedy
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
 PRESENT = SOURCE != 0
 TAG = torch.tensor([2, 0, 1])
-BEFORE: dict[str, Any] = {"query": ["previous_state"], "model": {"feed": "now"}}
+PREVIOUS_STATE: dict[str, Any] = {"query": ["previous_state"], "model": {"feed": "now"}}
 SUPPORTED: dict[str, dict[str, Any]] = {
     "none": {},
-    "now": BEFORE,
-    "token": {**BEFORE, "readout": {"inputs": ["token", "context", "state"], "hidden_size": 17}},
+    "now": PREVIOUS_STATE,
+    "token": {**PREVIOUS_STATE, "readout": {"inputs": ["token", "context", "state"], "hidden_size": 17}},
     "tags": {
         "query": ["previous_state", "language_tag"],
         "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]},
     },
     "told": {"query": ["token"], "model": {"feed": "none", "tag_inputs": ["decoder"]}},
-    "local": {**BEFORE, "scope": ("local", {"center": "predictive"})},
-    "sdpa": {**BEFORE, "scorer": "dot", "normalizer": "softmax"},
-    "sparsemax": {**BEFORE, "normalizer": "sparsemax"},
-    "values": {**BEFORE, "model": {"feed": "now", "keys_from": "one_hot"}},
+    "local": {**PREVIOUS_STATE, "scope": ("local", {"center": "predictive"})},
+    "sdpa": {**PREVIOUS_STATE, "scorer": "dot", "normalizer": "softmax"},
+    "sparsemax": {**PREVIOUS_STATE, "normalizer": "sparsemax"},
+    "values": {**PREVIOUS_STATE, "model": {"feed": "now", "keys_from": "one_hot"}},
     "no attention": {"attention": "none", "model": {"feed": "now"}},
-    "state alone": {**BEFORE, "readout": {"inputs": ["state"], "tanh": False}},
-    "state mapped": {**BEFORE, "readout": {"inputs": ["state"]}},
-    "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden_size": 43}},
+    "state alone": {**PREVIOUS_STATE, "readout": {"inputs": ["state"], "tanh": False}},
+    "state mapped": {**PREVIOUS_STATE, "readout": {"inputs": ["state"]}},
+    "pyramid": {**PREVIOUS_STATE, "encoder": {"name": "pyramid", "layers": 2, "hidden_size": 43}},
 }
 LEFT_ALONE: dict[str, dict[str, Any]] = {
     "next": {"model": {"feed": "next"}},
@@ -47,8 +47,8 @@ LEFT_ALONE: dict[str, dict[str, Any]] = {
     "gru": {"decoder": {"cell": "gru"}},
     "layers": {"decoder": {"layers": 2}},
     "no map": {"readout": {"tanh": False}},
-    "no state": {**BEFORE, "readout": {"inputs": ["context"]}},
-    "state and token": {**BEFORE, "readout": {"inputs": ["state", "token"], "tanh": False}},
+    "no state": {**PREVIOUS_STATE, "readout": {"inputs": ["context"]}},
+    "state and token": {**PREVIOUS_STATE, "readout": {"inputs": ["state", "token"], "tanh": False}},
     "copying": {"output": "copy"},
 }
 Build = Callable[..., Any]
@@ -83,13 +83,13 @@ def test_fused_is_plain(
     model = decided(**composition)
     fused = accel.fused_decoder(model)
     assert isinstance(fused, FusedDecoder)
-    plain, found = (search(decoder, SOURCE, PRESENT, TAG, need_weights=True) for decoder in (model, fused))
+    plain, decoded = (search(decoder, SOURCE, PRESENT, TAG, need_weights=True) for decoder in (model, fused))
     assert len(set(plain.lengths.flatten().tolist())) > 1
-    assert found.written.tolist() == plain.written.tolist()
-    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
-    assert (found.weights is None) == (plain.weights is None)
+    assert decoded.written.tolist() == plain.written.tolist()
+    torch.testing.assert_close(decoded.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+    assert (decoded.weights is None) == (plain.weights is None)
     if plain.weights is not None:
-        torch.testing.assert_close(found.weights, plain.weights, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(decoded.weights, plain.weights, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
@@ -100,7 +100,7 @@ def test_what_cannot_be_fused_is_left_alone(decided: Build, composition: Any) ->
 
 def test_a_plain_model_is_left_alone(decided: Build) -> None:
     """So is one that trains."""
-    model = decided(**BEFORE)
+    model = decided(**PREVIOUS_STATE)
     assert accel.fused_decoder(model.train()) is model
     assert isinstance(accel.fused_decoder(model.eval()), FusedDecoder)
     accel.disable(model)
@@ -116,7 +116,11 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 @torch.no_grad()
 def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
     """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
-    wide, narrow, longest = decided(decoder={"hidden_size": 29}, **BEFORE), decided(), 86 // MIN_WIDTH_PER_POSITION
+    wide, narrow, longest = (
+        decided(decoder={"hidden_size": 29}, **PREVIOUS_STATE),
+        decided(),
+        86 // MIN_WIDTH_PER_POSITION,
+    )
 
     def once(*shape: int, model: Any = wide) -> bool:
         is_projected: bool = state_of(model, *shape).weights.is_projected
@@ -134,7 +138,7 @@ def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
 @torch.no_grad()
 def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
     """As long as they lie together, as many of each source."""
-    decoder: Any = accel.fused_decoder(decided(**BEFORE))
+    decoder: Any = accel.fused_decoder(decided(**PREVIOUS_STATE))
     source = torch.full((3, 5), 7)
     state = decoder.select_rows(decoder.init_state(source, source > 0), torch.tensor([0, 0, 1, 1, 2, 2]))
     for rows, sources, beams in (([0, 1, 4, 5], 2, 2), ([0, 1, 4], 3, 1), ([0, 2, 4], 3, 1), ([3, 2], 1, 2)):
@@ -146,18 +150,18 @@ def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
 @torch.no_grad()
 def test_the_weights_are_those_of_the_moment(decided: Build) -> None:
     """Nothing is kept from one batch to the next: a model that was trained further is another one."""
-    model, symbols = decided(**BEFORE), torch.full((6,), 5)
+    model, symbols = decided(**PREVIOUS_STATE), torch.full((6,), 5)
     fused: Any = accel.fused_decoder(model)
-    before = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
+    original = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
     for part in (model.embedding, model.decoder, model.readout):
         for weight in part.parameters():
             weight.data.mul_(1.5)  # which leaves no trace
-    after = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
+    changed = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
     source = torch.full((3, 5), 7)
     rows = torch.arange(3).repeat_interleave(2)
     plain = model.decode_step(symbols, model.select_rows(model.init_state(source, source > 0), rows))[0]
-    assert (after - before).abs().max() > 0.01
-    torch.testing.assert_close(after, plain, rtol=1e-5, atol=1e-5)
+    assert (changed - original).abs().max() > 0.01
+    torch.testing.assert_close(changed, plain, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("target_features", [0, 5])
@@ -165,20 +169,20 @@ def test_without_a_table(built: Build, monkeypatch: pytest.MonkeyPatch, target_f
     """Of many symbols, or of numbers, which have none: each step's token is projected."""
     monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
     assert MAX_SYMBOLS_IN_TABLE > 17
-    model = built(target_features=target_features, encoder={"hidden_size": 43}, **BEFORE).eval()
+    model = built(target_features=target_features, encoder={"hidden_size": 43}, **PREVIOUS_STATE).eval()
     accel.enable(model)
     assert state_of(model, 3, 5, 1).weights.table is None
-    plain, found = (Greedy()(decoder, SOURCE, PRESENT) for decoder in (model, accel.fused_decoder(model)))
-    torch.testing.assert_close(found.written, plain.written, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+    plain, result = (Greedy()(decoder, SOURCE, PRESENT) for decoder in (model, accel.fused_decoder(model)))
+    torch.testing.assert_close(result.written, plain.written, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
 
 
 def test_members_of_an_ensemble_are_fused(decided: Build) -> None:
     """Each that can be."""
-    model = Ensemble([decided(**BEFORE), decided(decoder={"cell": "gru"})])
+    model = Ensemble([decided(**PREVIOUS_STATE), decided(decoder={"cell": "gru"})])
     fused: Any = accel.fused_decoder(model)
     assert [isinstance(member, FusedDecoder) for member in fused.members] == [True, False]
     assert not any(isinstance(member, FusedDecoder) for member in model.members)
-    plain, found = (Beam(3)(decoder, SOURCE, PRESENT) for decoder in (model, fused))
-    assert found.written.tolist() == plain.written.tolist()
-    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+    plain, result = (Beam(3)(decoder, SOURCE, PRESENT) for decoder in (model, fused))
+    assert result.written.tolist() == plain.written.tolist()
+    torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)

@@ -68,15 +68,15 @@ DECLINED: dict[str, dict[str, list[Any]]] = {
 }
 
 
-def possible(chosen: dict[str, Any]) -> bool:
+def possible(choices: dict[str, Any]) -> bool:
     """A kernel goes with the parts that it serves, and with what it does not decline in general."""
-    kernel, _ = chosen.get("kernel", ("", ""))
-    if any(chosen.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
+    kernel, _ = choices.get("kernel", ("", ""))
+    if any(choices.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
         return False
     serves = KERNELS.get(kernel, {})
     kinds = {"scorer": "scorers", "scope": "scopes", "normalizer": "normalizers"}
-    named = {serves_them: chosen[kind][0] for kind, serves_them in kinds.items() if kind in chosen}
-    return all(not serves.get(what) or name in serves[what] for what, name in named.items())
+    served = {serves_them: choices[kind][0] for kind, serves_them in kinds.items() if kind in choices}
+    return all(not serves.get(what) or name in serves[what] for what, name in served.items())
 
 
 @pytest.fixture(autouse=True)
@@ -97,61 +97,61 @@ class Counted:
         self.kernel, self.reads = kernel, 0
         self.supports = kernel.supports
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, args: AttentionInputs) -> AttentionOutput:
         self.reads += 1
-        read: AttentionOutput = self.kernel(attention, asked)
+        read: AttentionOutput = self.kernel(attention, args)
         return read
 
 
-class Given(NamedTuple):
+class ReadInputs(NamedTuple):
     """What both ways are given: tensors with gradients, and how they are to be read."""
 
     queries: Tensor
     states: Tensor
     values: Tensor
     present: Tensor
-    asked: dict[str, Any]
+    options: dict[str, Any]
 
 
-def given(chosen: dict[str, Any], device: str) -> Given:
-    rows, queries, positions = SIZES[chosen["size"]]
-    heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
+def random_inputs(choices: dict[str, Any], device: str) -> ReadInputs:
+    rows, queries, positions = SIZES[choices["size"]]
+    heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     lengths = torch.tensor([positions, positions // 2, 1, 0])
     present = torch.arange(positions) < lengths[:, None]
     allowed = {
         "all": None,
         "by pair": torch.rand(rows, queries, positions) < 0.7,
         "by position": torch.rand(1, 1, positions) < 0.7,
-    }[chosen["allowed"]]
-    each = (heads,) if heads > 1 else ()
-    keep = torch.bernoulli(torch.full((rows, *each, queries, positions), 0.7)) / 0.7 if chosen["keep"] else None
-    asked = {"allowed": allowed, "dropout_mask": keep, "need_weights": chosen["need_weights"]}
-    asked = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in asked.items()}
+    }[choices["allowed"]]
+    head_shape = (heads,) if heads > 1 else ()
+    keep = torch.bernoulli(torch.full((rows, *head_shape, queries, positions), 0.7)) / 0.7 if choices["keep"] else None
+    options = {"allowed": allowed, "dropout_mask": keep, "need_weights": choices["need_weights"]}
+    options = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in options.items()}
     shapes = (rows, queries, WIDTH), (rows, positions, heads * KEYS), (rows, positions, heads * width)
     drawn = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
-    present = torch.ones_like(present) if chosen["kernel"][1] == "whole" else present
-    return Given(*drawn, present.to(device), asked)
+    present = torch.ones_like(present) if choices["kernel"][1] == "whole" else present
+    return ReadInputs(*drawn, present.to(device), options)
 
 
-def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted]]:
+def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted]]:
     """The same attention twice: with this kernel alone, whose reads are counted, and by definition."""
-    heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
+    heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
-    parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
+    parts = choices["scorer"], choices["scope"], choices["normalizer"]
     without = build_attention(*parts, sizes, {"heads": heads, "chunk_mib": 1}).to(device)
     with_it = accel.enable(copy.deepcopy(without))
-    wanted, counted = registry.find("kernel", chosen["kernel"][0]), []
+    kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
     for module in with_it.modules():
         if isinstance(module, FastAttention):
-            module.kernels = tuple(Counted(kernel) for kernel in module.kernels if type(kernel) is wanted)
+            module.kernels = tuple(Counted(kernel) for kernel in module.kernels if type(kernel) is kernel_class)
             counted += module.kernels
     return with_it, without, counted
 
 
-def read(attention: Any, chosen: dict[str, Any], what: Given) -> AttentionOutput:
-    queries, states, values, present, asked = what
-    values = states if chosen["values"] == "states" else values
-    kind = chosen["kernel"][1]
+def read(attention: Any, choices: dict[str, Any], what: ReadInputs) -> AttentionOutput:
+    queries, states, values, present, options = what
+    values = states if choices["values"] == "states" else values
+    kind = choices["kernel"][1]
     if kind == "two sources":
         cuts = slice(0, 3), slice(3, None)
         memory = concat_sources(
@@ -161,19 +161,21 @@ def read(attention: Any, chosen: dict[str, Any], what: Given) -> AttentionOutput
         memory = attention.make_memory(states, present, values)
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
-    result: AttentionOutput = attention(queries, memory, **asked)
+    result: AttentionOutput = attention(queries, memory, **options)
     return result
 
 
-def outcome(attention: Any, chosen: dict[str, Any], what: Given) -> dict[str, Tensor | None]:
+def outcome(attention: Any, choices: dict[str, Any], what: ReadInputs) -> dict[str, Tensor | None]:
     """All that a read returns, and the gradients of a sum in which every number of it has a weight of its own."""
-    found = read(attention, chosen, what)._asdict()
-    outputs = {name: value for name, value in found.items() if value is not None}
+    result = read(attention, choices, what)._asdict()
+    outputs = {name: value for name, value in result.items() if value is not None}
     torch.manual_seed(1)
     loss = sum((value * torch.randn(value.shape).to(value.device)).sum() for value in outputs.values())
-    named = {name: getattr(what, name) for name in ("queries", "states", "values")} | dict(attention.named_parameters())
-    gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    return outputs | {f"gradient of {name}": value for name, value in zip(named, gradients, strict=True)}
+    leaves = {name: getattr(what, name) for name in ("queries", "states", "values")} | dict(
+        attention.named_parameters()
+    )
+    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return outputs | {f"gradient of {name}": value for name, value in zip(leaves, gradients, strict=True)}
 
 
 def device_of(kernel: str) -> str:
@@ -184,23 +186,23 @@ def device_of(kernel: str) -> str:
     return "cuda" if kernel.endswith("cuda") else "cpu"
 
 
-def same(found: Tensor | None, expected: Tensor | None, name: str) -> None:
-    if found is None or expected is None:
-        assert found is expected, name
+def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
+    if actual is None or expected is None:
+        assert actual is expected, name
         return
     digits = {torch.float32: 2e-5, torch.float64: 1e-10}[expected.dtype]
     scale = max(1.0, expected.abs().max().item()) if expected.numel() else 1.0
-    torch.testing.assert_close(found, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
+    torch.testing.assert_close(actual, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
 
 
 def test_a_kernel_reads_what_the_parts_define(combination: dict[str, Any]) -> None:
     device = device_of(combination["kernel"][0])
     torch.set_default_dtype(getattr(torch, combination["dtype"]))
     with_it, without, _ = pair_of(combination, device)
-    what = given(combination, device)
-    found, expected = (outcome(attention, combination, what) for attention in (with_it, without))
-    assert found.keys() == expected.keys()
-    for name, tensor in found.items():
+    what = random_inputs(combination, device)
+    actual, expected = (outcome(attention, combination, what) for attention in (with_it, without))
+    assert actual.keys() == expected.keys()
+    for name, tensor in actual.items():
         same(tensor, expected[name], name)
     with torch.no_grad():
         again = read(with_it, combination, what)
@@ -213,10 +215,10 @@ PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1,
 
 def typical(kernel: str) -> list[dict[str, Any]]:
     """A large read by each scorer that a kernel serves, with the first of the scopes that it names."""
-    chosen = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in sound_names("scorer")]
-    named = KERNELS[kernel]["scopes"]
-    chosen = [{**one, "scope": (named[0], {"window": 1})} if named else one for one in chosen]
-    return [one for one in chosen if possible(one)]
+    selected = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in sound_names("scorer")]
+    scope_names = KERNELS[kernel]["scopes"]
+    selected = [{**choice, "scope": (scope_names[0], {"window": 1})} if scope_names else choice for choice in selected]
+    return [choice for choice in selected if possible(choice)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -224,9 +226,9 @@ def test_a_kernel_does_read(kernel: str) -> None:
     """By what is compared above it was not declined throughout: some large plain read is its own."""
     device = device_of(kernel)
     reads = 0
-    for chosen in typical(kernel):
-        with_it, _, counted = pair_of(chosen, device)
-        read(with_it, chosen, given(chosen, device))
+    for choice in typical(kernel):
+        with_it, _, counted = pair_of(choice, device)
+        read(with_it, choice, random_inputs(choice, device))
         reads += sum(kernel.reads for kernel in counted)
     assert reads
 
@@ -242,8 +244,8 @@ def test_a_kernel_says_what_it_serves(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_kernel_unless_enabled(kernel: str) -> None:
-    chosen = typical(kernel)[0]
-    parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
+    choices = typical(kernel)[0]
+    parts = choices["scorer"], choices["scope"], choices["normalizer"]
     attention: Any = build_attention(*parts, (KEYS, KEYS, KEYS), {})
     assert not hasattr(attention, "kernels")
     accel.enable(attention)

@@ -23,7 +23,7 @@ KINDS = (
     "lr_schedule",
     "kernel",
 )
-EACH = [
+CASES = [
     pytest.param(law, Candidate(kind, name), id=f"{kind}-{name}-{law.__name__}")
     for kind in KINDS
     for law in kind_laws(kind)
@@ -32,7 +32,7 @@ EACH = [
 ]
 
 
-@pytest.mark.parametrize(("law", "candidate"), EACH)
+@pytest.mark.parametrize(("law", "candidate"), CASES)
 def test_a_part_obeys_the_laws_of_its_kind(law: Any, candidate: Candidate) -> None:
     for variant in variants(candidate):
         try:

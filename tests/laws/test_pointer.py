@@ -22,8 +22,8 @@ RULES = ("any", "distinct", "permutation", "ring")
 
 
 def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
-    name, own = registry.parse_spec(kind, choice)
-    return {"name": name, **registry.check(kind, name, {**own, **knobs})}
+    name, own_knobs = registry.parse_spec(kind, choice)
+    return {"name": name, **registry.check(kind, name, {**own_knobs, **knobs})}
 
 
 def built(scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any) -> Any:
@@ -54,8 +54,8 @@ def batch(rule: str = "permutation") -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return source, present, torch.cat([torch.full((3, 1), BOS), target[:, :-1]], 1), target
 
 
-def same(one: Tensor, other: Tensor, **how: float) -> None:
-    torch.testing.assert_close(one, other, **{"atol": 1e-5, "rtol": 1e-4, **how})
+def same(first: Tensor, second: Tensor, **how: float) -> None:
+    torch.testing.assert_close(first, second, **{"atol": 1e-5, "rtol": 1e-4, **how})
 
 
 def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> None:
@@ -64,9 +64,9 @@ def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> Non
     output = model(source, present, inputs, need_weights=True)
     state = model.init_state(source, present)
     for step in range(inputs.shape[1]):
-        told, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
+        log_probs, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
         real = target[:, step] != PAD
-        same(told[real], torch.log_softmax(output.logits[:, step], -1)[real])
+        same(log_probs[real], torch.log_softmax(output.logits[:, step], -1)[real])
         same(read.weights[real, 0], output.weights[real, step])
 
 
@@ -77,14 +77,16 @@ def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
         assert model.plan.admitted == ("step_by_step",)
         return
     source, present, inputs, target = batch()
-    found = []
+    result = []
     for schedule in ("run_then_attend", "step_by_step"):
         model.zero_grad()
         logits = model(source, present, inputs, schedule=schedule).logits
         model.target.loss(logits, target, target != PAD).backward()
-        found.append([logits.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.requires_grad)])
-    for one, other in zip(*found, strict=True):
-        same(one, other)
+        result.append(
+            [logits.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.requires_grad)]
+        )
+    for first, second in zip(*result, strict=True):
+        same(first, second)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -94,9 +96,9 @@ def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -
     together = model(source.masked_fill(~present[..., None], 7e3), present, inputs).logits
     for row, length in enumerate(LENGTHS):
         steps = int((target[row] != PAD).sum())
-        one = slice(row, row + 1)
-        alone = model(source[one, :length], present[one, :length], inputs[one, :steps]).logits
-        same(together[one, :steps, : 4 + length], alone)
+        row_slice = slice(row, row + 1)
+        alone = model(source[row_slice, :length], present[row_slice, :length], inputs[row_slice, :steps]).logits
+        same(together[row_slice, :steps, : 4 + length], alone)
         assert (together[row, :, 4 + length :] == -torch.inf).all()
 
 
@@ -142,10 +144,13 @@ def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any)
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
     model = built(constraint=rule)
     source, present, *_ = batch(rule)
-    found = search(model, source, present, need_weights=True)
+    decoded = search(model, source, present, need_weights=True)
     for row, length in enumerate(LENGTHS):
-        for written, steps, told in zip(
-            found.written[row].tolist(), found.lengths[row].tolist(), found.log_probability[row].tolist(), strict=True
+        for written, steps, value in zip(
+            decoded.written[row].tolist(),
+            decoded.lengths[row].tolist(),
+            decoded.log_probability[row].tolist(),
+            strict=True,
         ):
             if not steps:
                 continue
@@ -159,10 +164,10 @@ def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any)
                 assert places[0] == places[-1]
             if rule in ("distinct", "ring"):
                 assert len(set(places)) == len(places) - (rule == "ring")
-            one = slice(row, row + 1)
-            logits = model(source[one], present[one], torch.tensor([[BOS, *ids[:-1]]])).logits
+            row_slice = slice(row, row + 1)
+            logits = model(source[row_slice], present[row_slice], torch.tensor([[BOS, *ids[:-1]]])).logits
             steps_told = torch.log_softmax(logits, -1)[0].gather(1, torch.tensor(ids)[:, None])
-            assert steps_told.sum().item() == pytest.approx(told, abs=1e-4)
+            assert steps_told.sum().item() == pytest.approx(value, abs=1e-4)
 
 
 @pytest.mark.parametrize("scope", [("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})])
@@ -172,26 +177,26 @@ def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
     model = built(constraint=rule, scope=scope)
     source, present, inputs, _ = batch(rule)
     output = model(source, present, inputs, need_weights=True)
-    told = torch.softmax(output.logits, -1)
-    same(told.sum(-1), torch.ones(told.shape[:2]))
-    assert ((told[..., 4:] > 0).sum(-1) <= 3).all()
+    log_probs = torch.softmax(output.logits, -1)
+    same(log_probs.sum(-1), torch.ones(log_probs.shape[:2]))
+    assert ((log_probs[..., 4:] > 0).sum(-1) <= 3).all()
     if scope[1] == {"window": 1}:
-        assert (told[0, 0, 4 + 2 :] == 0).all()
+        assert (log_probs[0, 0, 4 + 2 :] == 0).all()
 
 
 def test_it_points_into_symbols_too() -> None:
     model = built(symbols=23)
     source, present = torch.randint(4, 23, (3, 7)), batch()[1]
-    found = Greedy()(model, source, present)
-    assert found.written.shape[:2] == (3, 1)
+    decoded = Greedy()(model, source, present)
+    assert decoded.written.shape[:2] == (3, 1)
 
 
 def test_scores_are_divided_by_the_temperature() -> None:
     source, present, inputs, _ = batch()
-    one, two = (
+    first, two = (
         built(normalizer=("softmax", {"temperature": heat}))(source, present, inputs).logits for heat in (1.0, 2.0)
     )
-    same(one[:, :, EOS], 2 * two[:, :, EOS])
+    same(first[:, :, EOS], 2 * two[:, :, EOS])
 
 
 def test_a_source_beyond_the_ids_is_refused() -> None:

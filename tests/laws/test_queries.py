@@ -40,22 +40,22 @@ def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
     [("token", "token"), ("previous_state", "prev_state"), ("current_state", "state"), ("last_context", "context")],
 )
 def test_what_each_picks(name: str, picks: str) -> None:
-    given = random_step()
-    assert torch.equal(make((name, {}))(given), getattr(given, picks))
+    inputs = random_step()
+    assert torch.equal(make((name, {}))(inputs), getattr(inputs, picks))
 
 
 def test_a_tag_is_embedded() -> None:
-    given, part = random_step(), make(("language_tag", {"embedding_dim": 5}))
-    assert torch.equal(part(given), part.embedding.weight[given.tag])
+    inputs, part = random_step(), make(("language_tag", {"embedding_dim": 5}))
+    assert torch.equal(part(inputs), part.embedding.weight[inputs.tag])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["token", "previous_state", "language_tag"], 2)))
 def test_a_query_is_its_inputs_in_the_order_given(order: tuple[str, ...]) -> None:
-    given = random_step()
+    inputs = random_step()
     parts = [make((name, {})) for name in order]
     query = Query(parts)
     assert query.size == sum(part.size for part in parts)
-    torch.testing.assert_close(query(given), torch.cat([part(given) for part in parts], -1))
+    torch.testing.assert_close(query(inputs), torch.cat([part(inputs) for part in parts], -1))
 
 
 def test_the_empty_query_has_no_width() -> None:

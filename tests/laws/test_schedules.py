@@ -97,13 +97,22 @@ def contradicts(query: tuple[str, ...], feed: str | None) -> bool:
 
 def admitted(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) -> tuple[str, ...]:
     """The design's table, under teacher forcing throughout."""
-    feed, grows, known = feed_of(query, feed), "decoder" in knob(scope, "sources"), needs(query) <= {"token", "tag"}
-    if "context" in needs(query) or feed == "next" or (feed == "now" and (grows or not known)) or needs_history(scorer):
+    feed, grows, has_known_queries = (
+        feed_of(query, feed),
+        "decoder" in knob(scope, "sources"),
+        needs(query) <= {"token", "tag"},
+    )
+    if (
+        "context" in needs(query)
+        or feed == "next"
+        or (feed == "now" and (grows or not has_known_queries))
+        or needs_history(scorer)
+    ):
         return ("step_by_step",)
-    found = ["run_then_attend"] if feed == "none" else []
+    result = ["run_then_attend"] if feed == "none" else []
     # With feed=none too a query of known inputs alone may attend first: no state is asked, none is fed.
-    found += ["attend_then_run"] if known and not grows else []
-    return (*found, "step_by_step")
+    result += ["attend_then_run"] if has_known_queries and not grows else []
+    return (*result, "step_by_step")
 
 
 def needs_history(scorer: str) -> bool:
@@ -157,28 +166,30 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
 }
 
 
-def possible(chosen: Config) -> bool:
+def possible(choices: Config) -> bool:
     """Whether choices, some or all, do not contradict each other."""
-    return all(rule(*(chosen[name] for name in names)) for names, rule in RULES.items() if chosen.keys() >= set(names))
+    return all(
+        rule(*(choices[name] for name in names)) for names, rule in RULES.items() if choices.keys() >= set(names)
+    )
 
 
-def choices(chosen: Config) -> Config:
+def choices(options: Config) -> Config:
     """The nodes of a configuration, with units dropped everywhere something can be dropped."""
-    below, above = chosen["layers"]
-    cell = {"dropout": 0.3, "cell": chosen["cell"]}
-    reads = {"name": chosen["encoder"], "layers": below, "bidirectional": chosen["bidirectional"]}
+    below, above = options["layers"]
+    cell = {"dropout": 0.3, "cell": options["cell"]}
+    reads = {"name": options["encoder"], "layers": below, "bidirectional": options["bidirectional"]}
     model = {
-        name: chosen[name] for name in ("feed", "keys_from", "values_from", "bridge", "tag_inputs", "tie_embeddings")
+        name: options[name] for name in ("feed", "keys_from", "values_from", "bridge", "tag_inputs", "tie_embeddings")
     }
-    hidden = chosen["hidden"] * chosen["heads"]
+    hidden = options["hidden"] * options["heads"]
     return {
-        **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
+        **{kind: options[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
         "model": {"dropout": 0.3, **model},
-        "attention": ("standard", {"dropout": 0.3, "heads": chosen["heads"]}),
+        "attention": ("standard", {"dropout": 0.3, "heads": options["heads"]}),
         "encoder": {**cell, **reads, "hidden_size": hidden},
         "decoder": {**cell, "layers": above},
-        "readout": {"inputs": chosen["read_out"], "tanh": chosen["tanh"]},
-        "target_features": ROWS.shape[-1] if chosen["written"] == "numbers" else 0,
+        "readout": {"inputs": options["read_out"], "tanh": options["tanh"]},
+        "target_features": ROWS.shape[-1] if options["written"] == "numbers" else 0,
     }
 
 
@@ -202,13 +213,13 @@ def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) ->
     fast = accel.enable(copy.deepcopy(model))
     inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
     for schedule in model.plan.admitted:
-        expected, found = (outputs_and_gradients(Case(one, inputs=inputs), schedule) for one in (model, fast))
-        assert found.keys() == expected.keys()
+        expected, actual = (outputs_and_gradients(Case(item, inputs=inputs), schedule) for item in (model, fast))
+        assert actual.keys() == expected.keys()
         for name, tensor in expected.items():
             scale = max(1.0, float(tensor.abs().max()))
-            torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-4 * scale, msg=name)
+            torch.testing.assert_close(actual[name], tensor, rtol=1e-4, atol=1e-4 * scale, msg=name)
         with torch.no_grad():
-            logits = [one(SOURCE, PRESENT, inputs, TAG, schedule=schedule).logits for one in (model, fast)]
+            logits = [item(SOURCE, PRESENT, inputs, TAG, schedule=schedule).logits for item in (model, fast)]
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
@@ -221,9 +232,9 @@ def test_the_laws_hold_whatever_meets(built: Built, combination: Config) -> None
 BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by_step", "none": "run_then_attend"}
 
 
-@pytest.mark.parametrize(("feed", "chosen"), BASELINES.items(), ids=map(str, BASELINES))
+@pytest.mark.parametrize(("feed", "choices"), BASELINES.items(), ids=map(str, BASELINES))
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_no_attention(built: Built, feed: str | None, chosen: str, cell: str) -> None:
+def test_no_attention(built: Built, feed: str | None, choices: str, cell: str) -> None:
     """The baseline obeys the same laws: its context is known before anything runs."""
     drop = {"dropout": 0.3}
     model = built(
@@ -232,7 +243,7 @@ def test_no_attention(built: Built, feed: str | None, chosen: str, cell: str) ->
         encoder=drop,
         decoder={**drop, "cell": cell, "layers": 2},
     )
-    assert model.plan.schedule == chosen
+    assert model.plan.schedule == choices
     assert_laws(model)
 
 
@@ -275,16 +286,16 @@ def test_the_others_are_refused(
 ) -> None:
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
     scope, scorer = site
-    fed, known = feed_of(query, feed), needs(query) <= {"token", "tag"}
+    fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag"}
     true = {
         "the scorer reads the weights of earlier steps": needs_history(scorer),
         "the query holds the last context": "context" in needs(query),
         r"model\.feed=next": fed == "next",
-        r"a state \(model\.feed=now\)": fed == "now" and not known,
+        r"a state \(model\.feed=now\)": fed == "now" and not has_known_queries,
         "the memory grows with it": fed == "now" and scope == "history",
-        "the memory grows while decoding": fed == "none" and known and scope == "history",
+        "the memory grows while decoding": fed == "none" and has_known_queries and scope == "history",
         r"the context enters the recurrence \(model\.feed=now\); use attend": fed == "now",
-        "the query holds a state, which": not known,
+        "the query holds a state, which": not has_known_queries,
     }
     reasons = "|".join(reason for reason, holds in true.items() if holds)
     for schedule in SCHEDULES:
@@ -340,12 +351,12 @@ def test_sampling_steps(built: Built, scope: str, features: int) -> None:
     """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
     model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
-    given = ROWS if features else INPUTS
-    forced = model(SOURCE, PRESENT, given, TAG).logits
-    torch.testing.assert_close(model(SOURCE, PRESENT, given, TAG, sampling=0.0).logits, forced)
-    other = torch.cat([given[:, :1], given[:, 1:] + 2], 1)
+    arguments = ROWS if features else INPUTS
+    forced = model(SOURCE, PRESENT, arguments, TAG).logits
+    torch.testing.assert_close(model(SOURCE, PRESENT, arguments, TAG, sampling=0.0).logits, forced)
+    changed = torch.cat([arguments[:, :1], arguments[:, 1:] + 2], 1)
     outputs = []
-    for inputs in (given, other):
+    for inputs in (arguments, changed):
         torch.manual_seed(47)
         outputs.append(model(SOURCE, PRESENT, inputs, TAG, sampling=1.0).logits)
     torch.testing.assert_close(*outputs)

@@ -32,10 +32,10 @@ CORE = [name for name in registry.names("scope") if registry.describe("scope", n
 @pytest.mark.parametrize("name", CORE)
 def test_every_scope_takes_any_sources(name: str, sources: list[str]) -> None:
     """They are where, and the scope is which: what it allows of one source is the same."""
-    given = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), growing()
+    inputs = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), growing()
     scope = make((name, {"sources": sources, "include_self": True}))
     assert scope.sources == tuple(sources)
-    require_same(scope(*given), make((name, {}))(*given), "of other sources")
+    require_same(scope(*inputs), make((name, {}))(*inputs), "of other sources")
 
 
 def window_of(center: int, window: int, length: int) -> list[bool]:
@@ -69,7 +69,7 @@ def test_local_predictive_window(window: int) -> None:
 
 
 def test_only_a_predictive_window_has_a_gain() -> None:
-    queries, at = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    assert make(("local", {"center": "predictive"}))(queries, at, present()).gain is not None
-    assert make(("local", {"center": "monotonic"}))(queries, at, present()).gain is None
-    assert make(("global", {}))(queries, at, present()).gain is None
+    queries, steps = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    assert make(("local", {"center": "predictive"}))(queries, steps, present()).gain is not None
+    assert make(("local", {"center": "monotonic"}))(queries, steps, present()).gain is None
+    assert make(("global", {}))(queries, steps, present()).gain is None

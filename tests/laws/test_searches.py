@@ -26,20 +26,20 @@ SOURCE = torch.tensor(
 )
 PRESENT = SOURCE != 0
 TAG = torch.tensor([2, 0, 1, 2])
-BEFORE = ["previous_state"]
+PREVIOUS_STATE = ["previous_state"]
 # What a state can be made of: each grows, or is reordered, in its own way.
 COMPOSITIONS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "now": {"query": BEFORE, "model": {"feed": "now"}},
+    "now": {"query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "next": {"model": {"feed": "next"}, "decoder": {"cell": "gru", "layers": 2}},
     "last_context": {"query": ["current_state", "last_context"]},
     "local": {"scope": ("local", {"center": "predictive"})},
     "encoder_decoder": {"scope": "encoder_decoder"},
-    "encoder_decoder_now": {"scope": "encoder_decoder", "query": BEFORE, "model": {"feed": "now"}},
+    "encoder_decoder_now": {"scope": "encoder_decoder", "query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "history": {"scope": ("history", {"include_self": True})},
     "history_next": {"scope": "history", "model": {"feed": "next"}, "scorer": "dot"},
     "coverage": {"scorer": "coverage"},
-    "location": {"scorer": "location", "query": BEFORE, "model": {"feed": "now"}},
+    "location": {"scorer": "location", "query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "coverage_of_both": {"scorer": "coverage", "scope": "encoder_decoder"},
     "heads": {"attention": ("standard", {"heads": 2})},
     "heads_of_both": {"attention": ("standard", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
@@ -64,39 +64,41 @@ def decided(built: Built) -> Built:
     return build
 
 
-def forced(model: Any, found: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
+def forced(model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
     """What a pass over each hypothesis gives: log-probabilities (b, n), of none -inf, and weights of its steps."""
-    rows = torch.arange(len(source)).repeat_interleave(found.written.shape[1])
-    written = found.written.flatten(0, 1)
+    rows = torch.arange(len(source)).repeat_interleave(actual.written.shape[1])
+    written = actual.written.flatten(0, 1)
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
-    real = torch.arange(inputs.shape[1]) < found.lengths.flatten()[:, None]
+    real = torch.arange(inputs.shape[1]) < actual.lengths.flatten()[:, None]
     output = model(source[rows], source[rows] != 0, inputs, tag[rows], need_weights=True)
-    told = (output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0] * real).sum(-1)
-    told = told.masked_fill(~real[:, 0], float("-inf")).view(found.score.shape)
+    log_probs = (output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0] * real).sum(-1)
+    log_probs = log_probs.masked_fill(~real[:, 0], float("-inf")).view(actual.score.shape)
     if output.weights is None:
-        return told, None
+        return log_probs, None
     weights = output.weights * real[(slice(None), *[None] * (output.weights.dim() - 3), slice(None), None)]
-    return told, weights.unflatten(0, found.score.shape)
+    return log_probs, weights.unflatten(0, actual.score.shape)
 
 
 @each_composition
-@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda item: type(item).__name__
+)
 def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = decided(**composition)
-    found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
-    assert len(set(found.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
-    assert not (found.written == BOS).any()
-    steps = torch.arange(found.written.shape[2])
-    assert ((found.written == PAD) == (steps >= found.lengths[..., None])).all()
-    assert found.written.shape[2] == found.lengths.max()
-    told, weights = forced(model, found)
-    torch.testing.assert_close(found.log_probability, told)
+    decoded = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+    assert len(set(decoded.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
+    assert not (decoded.written == BOS).any()
+    steps = torch.arange(decoded.written.shape[2])
+    assert ((decoded.written == PAD) == (steps >= decoded.lengths[..., None])).all()
+    assert decoded.written.shape[2] == decoded.lengths.max()
+    log_probs, weights = forced(model, decoded)
+    torch.testing.assert_close(decoded.log_probability, log_probs)
     if weights is None:
-        assert found.weights is None
+        assert decoded.weights is None
         return
-    real = steps < found.lengths[..., None]
-    read = found.weights * real[(slice(None), slice(None), *[None] * (weights.dim() - 4), slice(None), None)]
+    real = steps < decoded.lengths[..., None]
+    read = decoded.weights * real[(slice(None), slice(None), *[None] * (weights.dim() - 4), slice(None), None)]
     columns = read.shape[-1]
     torch.testing.assert_close(read, weights[..., :columns])
     assert (weights[..., columns:] == 0).all()
@@ -106,11 +108,11 @@ def test_what_is_written_is_what_the_model_says_of_it(decided: Built, compositio
 def test_greedy_takes_the_likeliest(decided: Built, composition: Any) -> None:
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = decided(**composition)
-    found = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, PRESENT, TAG)
-    written = found.written[:, 0]
+    decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, PRESENT, TAG)
+    written = decoded.written[:, 0]
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
     likeliest = model(SOURCE, PRESENT, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
-    for row, steps in enumerate(found.lengths[:, 0].tolist()):
+    for row, steps in enumerate(decoded.lengths[:, 0].tolist()):
         assert written[row, :steps].tolist() == likeliest[row, :steps].tolist()
         assert written[row, steps - 1] == EOS or steps == PRESENT[row].sum() + 3
         assert EOS not in written[row, : steps - 1]
@@ -133,15 +135,15 @@ def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any)
     same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
 
 
-def same(one: DecodeResult, other: DecodeResult) -> None:
+def same(first: DecodeResult, second: DecodeResult) -> None:
     """Find two searches alike, in all but their scores."""
-    assert one.written.tolist() == other.written.tolist()
-    assert one.lengths.tolist() == other.lengths.tolist()
-    torch.testing.assert_close(one.log_probability, other.log_probability)
-    if other.weights is not None:
-        real = torch.arange(one.written.shape[2]) < one.lengths[..., None]
-        real = real[(slice(None), slice(None), *[None] * (other.weights.dim() - 4), slice(None), None)]
-        torch.testing.assert_close(one.weights * real, other.weights * real)
+    assert first.written.tolist() == second.written.tolist()
+    assert first.lengths.tolist() == second.lengths.tolist()
+    torch.testing.assert_close(first.log_probability, second.log_probability)
+    if second.weights is not None:
+        real = torch.arange(first.written.shape[2]) < first.lengths[..., None]
+        real = real[(slice(None), slice(None), *[None] * (second.weights.dim() - 4), slice(None), None)]
+        torch.testing.assert_close(first.weights * real, second.weights * real)
 
 
 @each_composition
@@ -155,22 +157,25 @@ def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any
     model = decided(**composition)
     together = search(model, SOURCE, PRESENT, TAG, need_weights=True)
     for row, length in enumerate(PRESENT.sum(-1).tolist()):
-        mine, tag = slice(row, row + 1), TAG[row : row + 1]
-        alone = search(model, SOURCE[mine, :length], PRESENT[mine, :length], tag, need_weights=True)
+        row_slice, tag = slice(row, row + 1), TAG[row : row + 1]
+        alone = search(model, SOURCE[row_slice, :length], PRESENT[row_slice, :length], tag, need_weights=True)
         steps = int(alone.lengths.max())
-        assert alone.lengths.tolist() == together.lengths[mine].tolist()
-        assert alone.written.tolist() == together.written[mine, :, :steps].tolist()
+        assert alone.lengths.tolist() == together.lengths[row_slice].tolist()
+        assert alone.written.tolist() == together.written[row_slice, :, :steps].tolist()
         assert (together.written[row, :, steps:] == PAD).all()
-        torch.testing.assert_close(alone.log_probability, together.log_probability[mine])
-        torch.testing.assert_close(alone.score, together.score[mine])
+        torch.testing.assert_close(alone.log_probability, together.log_probability[row_slice])
+        torch.testing.assert_close(alone.score, together.score[row_slice])
         if alone.weights is None:
             continue
         first = length if "encoder" in model.sources else 0
-        own = alone.weights.shape[-1] - first
-        columns = [*range(first), *range(SOURCE.shape[1] if first else 0, (SOURCE.shape[1] if first else 0) + own)]
+        num_own_states = alone.weights.shape[-1] - first
+        columns = [
+            *range(first),
+            *range(SOURCE.shape[1] if first else 0, (SOURCE.shape[1] if first else 0) + num_own_states),
+        ]
         real = torch.arange(steps) < alone.lengths[..., None]
         real = real[(slice(None), slice(None), *[None] * (alone.weights.dim() - 4), slice(None), None)]
-        read = together.weights[mine][..., :steps, :][..., columns]
+        read = together.weights[row_slice][..., :steps, :][..., columns]
         torch.testing.assert_close(alone.weights * real, read * real)
 
 
@@ -194,14 +199,14 @@ def test_rows_of_numbers_are_those_of_a_pass_over_them(built: Built) -> None:
     model = built(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
-    found = Greedy()(model, SOURCE, PRESENT)
-    written = found.written[:, 0]
+    decoded = Greedy()(model, SOURCE, PRESENT)
+    written = decoded.written[:, 0]
     inputs = torch.cat([torch.zeros(len(written), 1, 5), written[:, :-1]], 1)
     outputs = model(SOURCE, PRESENT, inputs).logits
-    real = torch.arange(inputs.shape[1]) < found.lengths
+    real = torch.arange(inputs.shape[1]) < decoded.lengths
     torch.testing.assert_close(written, outputs[..., :-1] * real[..., None])
     limits = 2 * PRESENT.sum(-1) + 5
-    for row, steps in enumerate(found.lengths[:, 0].tolist()):
+    for row, steps in enumerate(decoded.lengths[:, 0].tolist()):
         ends = (outputs[row, :steps, -1] > 0).tolist()
         assert not any(ends[:-1])
         assert ends[-1] or steps == limits[row]
@@ -237,34 +242,34 @@ def everything(limit: int) -> Iterator[tuple[int, ...]]:
 
 def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **penalty: Any) -> list[Any]:
     """All that is allowed, (score, sequence, log-probability), the best first."""
-    sequences = [one for one in everything(LIMITS[row]) if allowed(one)]
-    length = torch.tensor([[len(one)] for one in sequences])
-    written = torch.tensor([(*one, *[PAD] * (5 - len(one))) for one in sequences])[:, None]
+    sequences = [sequence for sequence in everything(LIMITS[row]) if allowed(sequence)]
+    length = torch.tensor([[len(sequence)] for sequence in sequences])
+    written = torch.tensor([(*sequence, *[PAD] * (5 - len(sequence))) for sequence in sequences])[:, None]
     score = torch.zeros(len(sequences), 1)
     source = TWO[row : row + 1].expand(len(sequences), -1)
-    told, weights = forced(
+    log_probs, weights = forced(
         model, DecodeResult(written, length, score, score, None), source, torch.zeros(len(source)).long()
     )
     by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("length_penalty_alpha", 0.6), "average": length}
-    score = told / by[penalty.get("length_penalty", "none")]
+    score = log_probs / by[penalty.get("length_penalty", "none")]
     if "coverage_penalty" in penalty:
         covered = weights[:, 0].sum(-2)[:, : LIMITS[row] - 2].clamp(1e-9, 1)
         score = score + penalty["coverage_penalty"] * covered.log().sum(-1, keepdim=True)
-    found = zip(score[:, 0].tolist(), sequences, told[:, 0].tolist(), strict=True)
-    return sorted(found, reverse=True)
+    result = zip(score[:, 0].tolist(), sequences, log_probs[:, 0].tolist(), strict=True)
+    return sorted(result, reverse=True)
 
 
 def no_repeat(size: int) -> Callable[[tuple[int, ...]], bool]:
     def holds(sequence: tuple[int, ...]) -> bool:
-        grams = [sequence[at : at + size] for at in range(len(sequence) - size + 1)]
+        grams = [sequence[start : start + size] for start in range(len(sequence) - size + 1)]
         return len(set(grams)) == len(grams)
 
     return holds
 
 
 RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
-    "no rule": ({}, lambda one: True),
-    "min_length": ({"min_length": 3}, lambda one: EOS not in one[:3]),
+    "no rule": ({}, lambda item: True),
+    "min_length": ({"min_length": 3}, lambda item: EOS not in item[:3]),
     "no symbol twice": ({"no_repeat_ngram_size": 1}, no_repeat(1)),
     "no pair twice": ({"no_repeat_ngram_size": 2}, no_repeat(2)),
 }
@@ -275,13 +280,13 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
 def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penalty: Any) -> None:
     """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
     model = small(**COMPOSITIONS[composition])
-    found = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
+    decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
     for row in range(2):
-        best = listed(model, row, lambda one: True, **penalty)[:7]
-        written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
+        best = listed(model, row, lambda item: True, **penalty)[:7]
+        written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
-        assert found.score[row].tolist() == pytest.approx([score for score, _, _ in best])
-        assert found.log_probability[row].tolist() == pytest.approx([told for _, _, told in best])
+        assert decoded.score[row].tolist() == pytest.approx([score for score, _, _ in best])
+        assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -289,12 +294,12 @@ def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penal
 def test_a_wide_beam_finds_the_best_of_what_is_allowed(small: Built, rule: str, penalty: Any) -> None:
     model = small()
     knobs, allowed = RULES[rule]
-    found = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
+    decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
     for row in range(2):
         best = listed(model, row, allowed, **penalty)[:7]
-        written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
+        written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
-        assert found.log_probability[row].tolist() == pytest.approx([told for _, _, told in best])
+        assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
 def test_all_that_there_is(small: Built) -> None:
@@ -307,12 +312,12 @@ def test_all_that_there_is(small: Built) -> None:
     def few(written: Tensor, rows: Tensor) -> Tensor:
         return torch.tensor([0, 0, 1, 1, 0, 1, 0]).bool().expand(len(rows), -1)
 
-    found = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, choices=few)
+    decoded = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, choices=few)
     for row in range(2):
-        written = {tuple(x for x in one if x != PAD) for one in found.written[row, :5].tolist()}
+        written = {tuple(x for x in sequence if x != PAD) for sequence in decoded.written[row, :5].tolist()}
         assert written == {(EOS,), (3, EOS), (5, EOS), (3, 5, EOS), (5, 3, EOS)}
-        assert found.lengths[row, 5:].tolist() == [0] * 6
-        assert found.score[row, 5:].tolist() == found.log_probability[row, 5:].tolist() == [float("-inf")] * 6
+        assert decoded.lengths[row, 5:].tolist() == [0] * 6
+        assert decoded.score[row, 5:].tolist() == decoded.log_probability[row, 5:].tolist() == [float("-inf")] * 6
     complete = Beam(1301, nbest=1301, max_length_ratio=1.0, max_length_extra=2)(model, TWO, TWO != 0)
     assert (complete.lengths > 0).sum(1).tolist()[1] == 1 + 4 + 16 + 64 * 5
     probability = complete.log_probability[1].exp().sum()
@@ -322,11 +327,11 @@ def test_all_that_there_is(small: Built) -> None:
 
 @each_composition
 def test_hypotheses_are_in_order_and_no_two_alike(decided: Built, composition: Any) -> None:
-    found = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
-    assert (found.score.diff(dim=1) <= 0).all()
-    assert found.score.isfinite().all()
-    assert found.weights is None  # nobody asked
-    for row in found.written.tolist():
+    decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
+    assert (decoded.score.diff(dim=1) <= 0).all()
+    assert decoded.score.isfinite().all()
+    assert decoded.weights is None  # nobody asked
+    for row in decoded.written.tolist():
         assert len(set(map(tuple, row))) == 5
 
 
@@ -347,18 +352,18 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
     model = decided(**COMPOSITIONS[composition])
     prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
-    found = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
+    decoded = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE, PRESENT, prefix=prefix
     )
-    assert found.written[0, 0, :3].tolist() == [11, 3, 3]
-    assert found.lengths[0, 0] == 4
-    assert found.written[1, 0, 0] == 7
-    assert found.written[2, 0].tolist() == [13, 5, EOS, PAD]
-    torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
+    assert decoded.written[0, 0, :3].tolist() == [11, 3, 3]
+    assert decoded.lengths[0, 0] == 4
+    assert decoded.written[1, 0, 0] == 7
+    assert decoded.written[2, 0].tolist() == [13, 5, EOS, PAD]
+    torch.testing.assert_close(decoded.log_probability, forced(model, decoded, tag=torch.zeros(4).long())[0])
     free = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE[3:], PRESENT[3:]
     )
-    assert found.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
+    assert decoded.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
 
 
 def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> None:
@@ -370,26 +375,26 @@ def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> Non
 @pytest.mark.parametrize("search", SEARCHES)
 def test_choices_are_obeyed(decided: Built, search: Any) -> None:
     """A tour: each of the row's own symbols once, and only then an end."""
-    model, asked = decided(scope="encoder_decoder"), []
-    mine = torch.zeros(4, 17, dtype=torch.bool)
+    model, calls = decided(scope="encoder_decoder"), []
+    allowed_symbols = torch.zeros(4, 17, dtype=torch.bool)
     for row, symbols in enumerate([[3, 5, 7, 11, 13], [4], [6, 8, 10], [16, 3]]):
-        mine[row, symbols] = True
+        allowed_symbols[row, symbols] = True
 
-    def left(written: Tensor, rows: Tensor) -> Tensor:
-        asked.append(rows.unique().tolist())
-        open_ = mine[rows].scatter(1, written, False)
+    def remaining_choices(written: Tensor, rows: Tensor) -> Tensor:
+        calls.append(rows.unique().tolist())
+        open_ = allowed_symbols[rows].scatter(1, written, False)
         open_[:, EOS] = ~open_.any(-1)
         return open_
 
-    found = search()(model, SOURCE, PRESENT, choices=left)
+    decoded = search()(model, SOURCE, PRESENT, choices=remaining_choices)
     for row, (written, steps) in enumerate(
-        zip(found.written[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)
+        zip(decoded.written[:, 0].tolist(), decoded.lengths[:, 0].tolist(), strict=True)
     ):
-        assert sorted(written[: steps - 1]) == mine[row].nonzero()[:, 0].tolist()
+        assert sorted(written[: steps - 1]) == allowed_symbols[row].nonzero()[:, 0].tolist()
         assert written[steps - 1] == EOS
-    assert asked[0] == [0, 1, 2, 3]
-    assert asked[-1] == [0]  # the others have ended before
-    torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
+    assert calls[0] == [0, 1, 2, 3]
+    assert calls[-1] == [0]  # the others have ended before
+    torch.testing.assert_close(decoded.log_probability, forced(model, decoded, tag=torch.zeros(4).long())[0])
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -402,10 +407,10 @@ def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None
         model.output.bias[7] += 19
     free = search(min_length=11)(model, SOURCE, PRESENT)
     bound = search(min_length=11, no_repeat_ngram_size=size)(model, SOURCE, PRESENT)
-    for found, kept in ((free, False), (bound, True)):
-        for written, steps in zip(found.written[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True):
+    for result, is_bound in ((free, False), (bound, True)):
+        for written, steps in zip(result.written[:, 0].tolist(), result.lengths[:, 0].tolist(), strict=True):
             assert steps >= 12
-            assert no_repeat(size)(tuple(written[:steps])) == kept
+            assert no_repeat(size)(tuple(written[:steps])) == is_bound
             assert EOS not in written[:11]
 
 
@@ -416,9 +421,9 @@ def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> Non
     def none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    found = search(min_length=5)(decided(), SOURCE, PRESENT, choices=none)
-    assert found.lengths[:, 0].tolist() == [3] * 4
-    assert (found.written[:, 0, 2] == EOS).all()
+    decoded = search(min_length=5)(decided(), SOURCE, PRESENT, choices=none)
+    assert decoded.lengths[:, 0].tolist() == [3] * 4
+    assert (decoded.written[:, 0, 2] == EOS).all()
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -431,21 +436,21 @@ def test_where_even_the_end_is_forbidden_it_ends(decided: Built, search: Any) ->
     def none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    found = search()(model, SOURCE, PRESENT, choices=none)
-    assert found.lengths[:, 0].tolist() == [3] * 4
-    assert (found.written[:, 0, 2] == EOS).all()
+    decoded = search()(model, SOURCE, PRESENT, choices=none)
+    assert decoded.lengths[:, 0].tolist() == [3] * 4
+    assert (decoded.written[:, 0, 2] == EOS).all()
 
 
 def p_value(counts: dict[Any, int], shares: dict[Any, float]) -> float:
     """How likely counts as far from the shares as these, or farther: Pearson's chi-square, cells of 5 or more."""
     total = sum(counts.values())
     cells = {cell: share for cell, share in shares.items() if share * total >= 5}
-    rest = 1 - sum(cells.values())
+    remaining = 1 - sum(cells.values())
     observed = [
         *(counts.get(cell, 0) for cell in cells),
         sum(count for cell, count in counts.items() if cell not in cells),
     ]
-    expected = [*(share * total for share in cells.values()), rest * total]
+    expected = [*(share * total for share in cells.values()), remaining * total]
     if expected[-1] < 5:
         assert observed[-1] < 23
         observed, expected = observed[:-1], expected[:-1]
@@ -458,13 +463,13 @@ def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: flo
     """The chances of five symbols, one by one."""
     powers = [share ** (1 / temperature) for share in shares.tolist()]
     order = sorted(range(5), key=lambda place: -powers[place])[: top_k or 5]
-    kept, reached = set(), 0.0
+    kept_symbols, reached = set(), 0.0
     for place in order:
-        if reached < top_p * sum(powers[one] for one in order):
-            kept.add(place)
+        if reached < top_p * sum(powers[item] for item in order):
+            kept_symbols.add(place)
         reached += powers[place]
-    total = sum(powers[place] for place in kept)
-    return [powers[place] / total if place in kept else 0.0 for place in range(5)]
+    total = sum(powers[place] for place in kept_symbols)
+    return [powers[place] / total if place in kept_symbols else 0.0 for place in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -475,39 +480,39 @@ def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: flo
 def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
     """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
     model = small()
-    found = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
+    decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
         model, TWO[:1], TWO[:1] != 0
     )
-    written = [tuple(x for x in one if x != PAD) for one in found.written[0].tolist()]
-    counts = {one: written.count(one) for one in set(written)}
+    written = [tuple(x for x in sequence if x != PAD) for sequence in decoded.written[0].tolist()]
+    counts = {item: written.count(item) for item in set(written)}
 
     def shares(**knobs: Any) -> dict[tuple[int, ...], float]:
         inputs = torch.tensor([[BOS, symbol] for symbol in FEW])
         logits = model(TWO[:1].expand(5, -1), TWO[:1].expand(5, -1) != 0, inputs).logits[..., EOS:].softmax(-1)
         first, then = changed(logits[0, 0], **knobs), [changed(row, **knobs) for row in logits[:, 1]]
-        pairs = {(one, two): first[m] * then[m][n] for m, one in enumerate(FEW) for n, two in enumerate(FEW) if m}
+        pairs = {(entry, two): first[m] * then[m][n] for m, entry in enumerate(FEW) for n, two in enumerate(FEW) if m}
         return {(EOS,): first[0], **pairs}
 
     expected = shares(**knobs)
     assert p_value(counts, expected) > 0.001
     assert p_value(counts, shares(temperature=5.0)) < 1e-9
-    assert all(expected[one] > 0 for one in counts)
+    assert all(expected[sequence] > 0 for sequence in counts)
 
 
 def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
     model = decided()
-    one, again, other = (Sampling(nbest=5, seed=seed)(model, SOURCE, PRESENT) for seed in (7, 7, 11))
-    same(one, again)
-    assert one.written.tolist() != other.written.tolist()
+    first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, PRESENT) for seed in (7, 7, 11))
+    same(first, again)
+    assert first.written.tolist() != second.written.tolist()
     twice = Sampling(nbest=5, seed=7)(model, SOURCE[[1, 1]], PRESENT[[1, 1]])
     assert twice.written[0].tolist() == twice.written[1].tolist()
     assert len(set(map(tuple, twice.written[0].tolist()))) > 1
-    assert one.log_probability.tolist() == one.score.tolist()
+    assert first.log_probability.tolist() == first.score.tolist()
 
 
 @each_composition
 @pytest.mark.parametrize(
-    "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
+    "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda item: type(item).__name__
 )
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)

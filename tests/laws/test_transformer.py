@@ -64,21 +64,21 @@ ROWS = torch.linspace(-2, 3, 2 * 4 * 5, dtype=torch.float64).reshape(2, 4, 5)  #
 FEATURES = torch.linspace(-1, 2, 2 * 7 * 3, dtype=torch.float64).reshape(2, 7, 3)
 
 
-def possible(chosen: Config) -> bool:
+def possible(choices: Config) -> bool:
     """Whether choices, some or all, do not contradict each other."""
-    alone = chosen.get("form") == "decoder_only"
+    alone = choices.get("form") == "decoder_only"
     rules = {
-        ("form", "cross_scope"): lambda: not alone or chosen["cross_scope"] is None,
-        ("form", "cross_scorer"): lambda: not alone or chosen["cross_scorer"] is None,
-        ("form", "layers"): lambda: not alone or chosen["layers"][1] is None,
-        ("form", "scope"): lambda: alone or chosen["scope"] != "encoder_decoder",
-        ("form", "scope", "cross_scope"): lambda: alone or chosen["scope"] != "history" or chosen["cross_scope"],
+        ("form", "cross_scope"): lambda: not alone or choices["cross_scope"] is None,
+        ("form", "cross_scorer"): lambda: not alone or choices["cross_scorer"] is None,
+        ("form", "layers"): lambda: not alone or choices["layers"][1] is None,
+        ("form", "scope"): lambda: alone or choices["scope"] != "encoder_decoder",
+        ("form", "scope", "cross_scope"): lambda: alone or choices["scope"] != "history" or choices["cross_scope"],
         ("scorer", "position_encoding"): lambda: (
-            chosen["position_encoding"] != "rotary" or SCORERS[chosen["scorer"]]["requires_equal_dims"]
+            choices["position_encoding"] != "rotary" or SCORERS[choices["scorer"]]["requires_equal_dims"]
         ),
-        ("written", "tie_embeddings"): lambda: not chosen["tie_embeddings"] or chosen["written"] == "symbols",
+        ("written", "tie_embeddings"): lambda: not choices["tie_embeddings"] or choices["written"] == "symbols",
     }
-    return all(rule() for names, rule in rules.items() if chosen.keys() >= set(names))
+    return all(rule() for names, rule in rules.items() if choices.keys() >= set(names))
 
 
 def node(kind: str, choice: Any) -> Config:
@@ -86,22 +86,22 @@ def node(kind: str, choice: Any) -> Config:
     return {"name": name, **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **knobs})}
 
 
-def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Config:
+def composed(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Config:
     """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
-    heads = chosen.pop("heads", 2)
-    is_none = chosen.pop("name", None) == "none"
+    heads = choices.pop("heads", 2)
+    is_none = choices.pop("name", None) == "none"
     attention = {"name": "none"} if is_none else node("attention", ("standard", {"heads": heads}))
-    chosen = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0, **chosen}
-    config = {kind: node(kind, chosen.pop(kind, other)) for kind, other in DEFAULTS.items()}
+    choices = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0, **choices}
+    config = {kind: node(kind, choices.pop(kind, default)) for kind, default in DEFAULTS.items()}
     config |= {"attention": attention, "query": {name: {} for name in query}}
-    return {**config, "model": node("model", ("transformer", chosen))}
+    return {**config, "model": node("model", ("transformer", choices))}
 
 
 DEFAULTS = {"scorer": "scaled", "scope": "global", "normalizer": "softmax"}
 
 
-def built(written: str = "symbols", read: str = "symbols", **chosen: Any) -> Any:
-    config = composed(**chosen)
+def built(written: str = "symbols", read: str = "symbols", **choices: Any) -> Any:
+    config = composed(**choices)
     sizes = {"source_symbols": 23, "source_features": 3 if read == "features" else 0, "target_symbols": 17, "tags": 3}
     sizes["target_features"] = 5 if written == "numbers" else 0
     return registry.build("model", config["model"], config=config, **sizes).eval()
@@ -109,12 +109,12 @@ def built(written: str = "symbols", read: str = "symbols", **chosen: Any) -> Any
 
 def of(combination: Config) -> Any:
     """The model of a combination."""
-    chosen = dict(combination)
-    layers, below = chosen.pop("layers")
+    choices = dict(combination)
+    layers, below = choices.pop("layers")
     for knob in ("cross_scope", "cross_scorer"):
-        picked = chosen[knob]
-        chosen[knob] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
-    return built(**chosen, layers=layers, encoder_layers=below)
+        picked = choices[knob]
+        choices[knob] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
+    return built(**choices, layers=layers, encoder_layers=below)
 
 
 def case(model: Any) -> Case:
@@ -123,10 +123,10 @@ def case(model: Any) -> Case:
     return Case(model, source, ROWS if isinstance(model.target, Numbers) else INPUTS)
 
 
-def assert_what_is_read_matters(given: Case) -> None:
+def assert_what_is_read_matters(feed: Case) -> None:
     """Another symbol changes the output of its own step and of later ones."""
-    other = given._replace(inputs=given.inputs.index_fill(1, torch.tensor([2]), 11))
-    first, second = (one.model(*one.batch).logits for one in (given, other))
+    changed = feed._replace(inputs=feed.inputs.index_fill(1, torch.tensor([2]), 11))
+    first, second = (item.model(*item.batch).logits for item in (feed, changed))
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
@@ -167,11 +167,11 @@ def test_gradients(choice: Config) -> None:
     few = [place for place, name in enumerate(names) if "embedding" not in name and not name.startswith("source")]
 
     def logits(*moved: Tensor) -> Tensor:
-        given = dict(zip(names, values, strict=True)) | {
+        inputs = dict(zip(names, values, strict=True)) | {
             names[place]: new for place, new in zip(few, moved, strict=True)
         }
         output: Tensor = torch.func.functional_call(
-            model, given, (SOURCE[:, :3], PRESENT[:, :3], INPUTS[:, :2], TAG)
+            model, inputs, (SOURCE[:, :3], PRESENT[:, :3], INPUTS[:, :2], TAG)
         ).logits
         return output[..., :2]
 
@@ -186,15 +186,15 @@ def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any
     model = built(form=form, scorer="cosine", position_encoding="rotary")
     with torch.no_grad():
         model.output.weight *= 3
-        found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
-        for rank in range(found.written.shape[1]):
-            written, steps = found.written[:, rank], found.lengths[:, rank]
+        decoded = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+        for rank in range(decoded.written.shape[1]):
+            written, steps = decoded.written[:, rank], decoded.lengths[:, rank]
             inputs = torch.cat([model.target.start_input(2, SOURCE.device)[:, None], written[:, :-1]], 1)
             output = model(SOURCE, PRESENT, inputs, TAG, need_weights=True)
-            chosen = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]
+            log_probs = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]
             real = torch.arange(written.shape[1]) < steps[:, None]
-            torch.testing.assert_close((chosen * real).sum(-1), found.log_probability[:, rank])
-            read = found.weights[:, rank]
+            torch.testing.assert_close((log_probs * real).sum(-1), decoded.log_probability[:, rank])
+            read = decoded.weights[:, rank]
             mask = real[:, None, :, None].to(read.dtype)
             torch.testing.assert_close(read * mask, output.weights[..., : read.shape[-1]] * mask)
 
@@ -207,7 +207,7 @@ def test_an_encoded_source_is_not_copied_among_its_beams() -> None:
     assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
     _, state, _ = model.decode_step(torch.tensor([5, 7, 11, 5, 7, 11]), state)
     reordered = model.reorder_beams(state, torch.tensor([2, 0, 2, 4, 4, 3]))
-    assert all(after.keys is before.keys for after, before in zip(reordered.sources, state.sources, strict=True))
+    assert all(result.keys is original.keys for result, original in zip(reordered.sources, state.sources, strict=True))
     assert torch.equal(reordered.memories[0].keys[0], state.memories[0].keys[2])
 
 
@@ -247,15 +247,15 @@ def test_rotary_positions_are_relative(heads: int) -> None:
     model = built(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], PRESENT[:1])
-        at = torch.arange(7)[None] + 5
+        shifted = torch.arange(7)[None] + 5
         states, chunk = model._embed_source(SOURCE[:1], PRESENT[:1], None)[::-1]
-        later = model.decoder.make_memory(states, chunk._replace(rotation=model.source_positions.rotary(at)))
+        later = model.decoder.make_memory(states, chunk._replace(rotation=model.source_positions.rotary(shifted)))
         memories = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
             for memory, moved in zip(state.memories, later, strict=True)
         )
         moved = state._replace(memories=memories, offset=state.offset + 5)
-        torch.testing.assert_close(*(model.decode_step(INPUTS[:1, 0], one)[0] for one in (state, moved)))
+        torch.testing.assert_close(*(model.decode_step(INPUTS[:1, 0], item)[0] for item in (state, moved)))
 
 
 REFUSED: dict[str, tuple[Config, str]] = {
@@ -287,28 +287,33 @@ REFUSED: dict[str, tuple[Config, str]] = {
     "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
     "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),
-    **{f"past {one}": ({"scorer": one}, f"scorer={one} needs the attention weights of") for one in LOOKING_BACK},
     **{
-        f"query {one}": ({"query": (one,)}, re.escape(f"query={one} does not work with model=transformer: {reason}"))
-        for one, reason in UNSUPPORTED_QUERIES.items()
+        f"past {entry}": ({"scorer": entry}, f"scorer={entry} needs the attention weights of") for entry in LOOKING_BACK
+    },
+    **{
+        f"query {entry}": (
+            {"query": (entry,)},
+            re.escape(f"query={entry} does not work with model=transformer: {reason}"),
+        )
+        for entry, reason in UNSUPPORTED_QUERIES.items()
     },
 }
 
 
-@pytest.mark.parametrize(("chosen", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_is_refused(chosen: Config, said: str) -> None:
-    with pytest.raises(UserError, match=said) as refused:
-        resolve(composed(**chosen))
+@pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_is_refused(choices: Config, message: str) -> None:
+    with pytest.raises(UserError, match=message) as refused:
+        resolve(composed(**choices))
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("choices", "message"),
     [
         ({"tie_embeddings": True, "written": "numbers"}, "model.tie_embeddings=true needs target symbols to embed"),
         ({"hidden_size": 9}, "attention.heads=2 does not divide the width of the values, 9"),
     ],
 )
-def test_what_cannot_be_built_is_refused(chosen: Config, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        built(**chosen)
+def test_what_cannot_be_built_is_refused(choices: Config, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        built(**choices)

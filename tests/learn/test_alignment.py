@@ -80,20 +80,20 @@ def trained(scorer: str | None, scope: str, reverse: bool) -> torch.nn.Module:
 
 def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
     """The mean weight on the position that holds the symbol to be written."""
-    held = []
+    line_weights = []
     for row, length in enumerate(batch.source_mask.sum(-1).tolist()):
         places = reversed(range(length)) if reverse else range(length)
-        held += [float(weights[row, step, place]) for step, place in enumerate(places)]
-    return sum(held) / len(held)
+        line_weights += [float(weights[row, step, place]) for step, place in enumerate(places)]
+    return sum(line_weights) / len(line_weights)
 
 
 def share_right(model: torch.nn.Module, batch: Batch) -> tuple[float, Tensor | None]:
     """The share of strings that are right to the last symbol, and the weights."""
-    found = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
-    written = found.written[:, 0]
+    decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
+    written = decoded.written[:, 0]
     steps = min(written.shape[1], batch.target.shape[1])
     right = (written[:, :steps] == batch.target[:, :steps]).all(-1) & (written[:, steps:] == PAD).all(-1)
-    return float(right.float().mean()), None if found.weights is None else found.weights[:, 0]
+    return float(right.float().mean()), None if decoded.weights is None else decoded.weights[:, 0]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from attnx.tasks.contract import token_loss
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
 MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
-TAUGHT, OTHERS = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
+TAUGHT, UNTAUGHT = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
 
 
 def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def model_of(output: str) -> Any:
         "readout": node("readout", "joint"),
         "output": node("output", output),
     }
-    symbols = OTHERS.stop
+    symbols = UNTAUGHT.stop
     sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
     sizes |= {"target_symbols": symbols, "target_features": 0}
     model = registry.build("model", config["model"], config=config, **sizes)
@@ -44,11 +44,11 @@ def model_of(output: str) -> Any:
     return model
 
 
-def draw(rows: int, asked: range, chance: torch.Generator) -> Batch:
+def draw(rows: int, allowed_names: range, chance: torch.Generator) -> Batch:
     """Names, among them a mark; the target is the name behind it, one of those that are asked for."""
-    source = torch.randint(TAUGHT.start, OTHERS.stop, (rows, POSITIONS), generator=chance)
+    source = torch.randint(TAUGHT.start, UNTAUGHT.stop, (rows, POSITIONS), generator=chance)
     place = torch.randint(POSITIONS - 1, (rows, 1), generator=chance)
-    name = torch.randint(asked.start, asked.stop, (rows, 1), generator=chance)
+    name = torch.randint(allowed_names.start, allowed_names.stop, (rows, 1), generator=chance)
     source = source.scatter(1, place, MARK).scatter(1, place + 1, name)
     target = torch.cat([name, torch.full_like(name, EOS)], 1)
     number = torch.arange(rows)
@@ -66,17 +66,17 @@ def share_right(output: str) -> tuple[float, float]:
         optimizer.step()
     model.eval()
 
-    def right(asked: range) -> float:
-        batch = draw(200, asked, chance)
-        found = Greedy()(model, batch.source, batch.source_mask).written[:, 0]
-        return float((found[:, :2] == batch.target).all(-1).float().mean())
+    def right(allowed_names: range) -> float:
+        batch = draw(200, allowed_names, chance)
+        decoded = Greedy()(model, batch.source, batch.source_mask).written[:, 0]
+        return float((decoded[:, :2] == batch.target).all(-1).float().mean())
 
-    return right(TAUGHT), right(OTHERS)
+    return right(TAUGHT), right(UNTAUGHT)
 
 
 @pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copy", True)])
 def test_what_is_copied_need_not_have_been_written_before(output: str, writes_others: bool) -> None:
-    taught, others = share_right(output)
+    taught, untaught = share_right(output)
     assert taught > 0.8
-    assert (others > 0.7) is writes_others
-    assert (others < 0.1) is not writes_others
+    assert (untaught > 0.7) is writes_others
+    assert (untaught < 0.1) is not writes_others

@@ -26,10 +26,10 @@ def draw(rows: int, chance: random.Random) -> Batch:
     """Stories of "name place ." and then a name: where is it? Two or three sentences, the last that names it counts."""
     sources, answers = [], []
     for _ in range(rows):
-        told = [(chance.choice(NAMES), chance.choice(PLACES)) for _ in range(chance.randint(2, SENTENCES))]
-        asked = chance.choice(told)[0]
-        sources.append([symbol for name, place in told for symbol in (name, place, STOP)] + [asked])
-        answers.append(dict(told)[asked])
+        story_facts = [(chance.choice(NAMES), chance.choice(PLACES)) for _ in range(chance.randint(2, SENTENCES))]
+        queried_name = chance.choice(story_facts)[0]
+        sources.append([symbol for name, place in story_facts for symbol in (name, place, STOP)] + [queried_name])
+        answers.append(dict(story_facts)[queried_name])
     source = torch.full((rows, max(map(len, sources))), PAD)
     for row, symbols in enumerate(sources):
         source[row, : len(symbols)] = torch.tensor(symbols)
@@ -61,14 +61,14 @@ def trained() -> Any:
 
 def test_it_learns_who_is_where() -> None:
     model, batch = trained(), draw(300, random.Random(3))
-    found = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
-    right = found.written[:, 0, 0] == batch.target[:, 0]
+    decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
+    right = decoded.written[:, 0, 0] == batch.target[:, 0]
     assert right.float().mean() > 0.9
-    assert found.weights is not None
-    assert apart(found.weights[:, 0, :, 0], batch.source) > 0.2
+    assert decoded.weights is not None
+    assert gate_difference(decoded.weights[:, 0, :, 0], batch.source) > 0.2
 
 
-def apart(weights: Tensor, source: Tensor) -> float:
+def gate_difference(weights: Tensor, source: Tensor) -> float:
     """How far a slot's mean gate (b, j, s) at a stop differs from name to name, the symbol two before; the most."""
     at_stop = source[:, 2:] == STOP
     gates, names = weights.mT[:, 2:][at_stop], source[:, :-2][at_stop]

@@ -48,9 +48,9 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
     """Of one period, each begun somewhere else."""
     phase = torch.rand(rows, 1, generator=chance) * 2 * math.pi
     wave = torch.sin(2 * math.pi / PERIOD * torch.arange(PAST + AHEAD) + phase)[..., None]
-    there = torch.ones(rows, PAST + AHEAD, dtype=torch.bool)
+    present = torch.ones(rows, PAST + AHEAD, dtype=torch.bool)
     index = torch.arange(rows)
-    return Batch(wave[:, :PAST], there[:, :PAST], wave[:, PAST:], there[:, PAST:], index, torch.zeros_like(index))
+    return Batch(wave[:, :PAST], present[:, :PAST], wave[:, PAST:], present[:, PAST:], index, torch.zeros_like(index))
 
 
 def trained(config: dict[str, Any], sizes: dict[str, int], batch: Any, steps: int) -> Any:
@@ -72,8 +72,8 @@ def test_it_goes_on_with_a_sine() -> None:
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
     model = trained(SINE, sizes, lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
-    found = Greedy()(model, batch.source, batch.source_mask)
-    assert (found.written[:, 0] - batch.target).square().mean() < 0.05
+    decoded = Greedy()(model, batch.source, batch.source_mask)
+    assert (decoded.written[:, 0] - batch.target).square().mean() < 0.05
 
 
 def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
@@ -93,8 +93,8 @@ def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
     with torch.no_grad():
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1
     prompt = torch.tensor([[5, 6], [6, 4]])
-    found = Greedy(max_length_extra=10)(model, prompt, prompt > 0, prefix=prompt)
-    assert found.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
+    decoded = Greedy(max_length_extra=10)(model, prompt, prompt > 0, prefix=prompt)
+    assert decoded.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
 
 
 def test_who_knows_nothing_has_the_perplexity_of_a_dice() -> None:

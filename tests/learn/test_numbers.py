@@ -57,10 +57,10 @@ def test_it_learns_a_delay() -> None:
     model.eval()
     with torch.no_grad():
         loss = token_loss(model, batch).mean.item()
-    found = Greedy()(model, batch.source, batch.source_mask)
-    right = (found.lengths[:, 0] == batch.source_mask.sum(-1)).float().mean().item()
-    steps = min(found.written.shape[2], LONGEST)
-    error = (found.written[:, 0, :steps] - batch.target[:, :steps]).square().mean(-1)[batch.source_mask[:, :steps]]
+    decoded = Greedy()(model, batch.source, batch.source_mask)
+    right = (decoded.lengths[:, 0] == batch.source_mask.sum(-1)).float().mean().item()
+    steps = min(decoded.written.shape[2], LONGEST)
+    error = (decoded.written[:, 0, :steps] - batch.target[:, :steps]).square().mean(-1)[batch.source_mask[:, :steps]]
     # In trials with five seeds the loss was below 0.007, the error below 0.006, and all lengths were right.
     assert loss < 0.05
     assert error.mean() < 0.05

@@ -51,8 +51,8 @@ def test_it_learns_to_sort() -> None:
         optimizer.step()
         falling.step()
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those trained on
-    found = Greedy()(model.eval(), batch.source, batch.source_mask)
-    steps = found.written.shape[2]
+    decoded = Greedy()(model.eval(), batch.source, batch.source_mask)
+    steps = decoded.written.shape[2]
     assert steps == LONGEST + 1
-    right = (found.written[:, 0] == batch.target).all(-1).float().mean().item()
+    right = (decoded.written[:, 0] == batch.target).all(-1).float().mean().item()
     assert right > 0.6

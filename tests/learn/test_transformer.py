@@ -71,8 +71,8 @@ def test_it_learns(reverse: bool, knobs: dict[str, Any]) -> None:
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     model = built(**knobs).train()
-    held = draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those trained on
-    assert share_right(model, held) < 0.1
+    valid_pairs = draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those trained on
+    assert share_right(model, valid_pairs) < 0.1
     optimizer = torch.optim.Adam(model.train().parameters(), lr=0.004, betas=(0.9, 0.98))
     rising = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 30, (STEPS - step) / 150))
     for _ in range(STEPS):
@@ -80,4 +80,4 @@ def test_it_learns(reverse: bool, knobs: dict[str, Any]) -> None:
         token_loss(model, draw(48, chance, reverse)).mean.backward()
         optimizer.step()
         rising.step()
-    assert share_right(model, held) > 0.9
+    assert share_right(model, valid_pairs) > 0.9

@@ -40,11 +40,11 @@ class Browser:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
         options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={profile}"]}
         logged = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, **logged}
-        begun = self.ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, **logged}
+        begun = self.send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
         self.address = f"{address}/{begun['sessionId']}"
 
-    def ask(self, method: str, path: str, content: Any = None) -> Any:
+    def send(self, method: str, path: str, content: Any = None) -> Any:
         body = json.dumps(content).encode() if content is not None else None
         request = urllib.request.Request(
             f"{self.address}{path}", body, {"Content-Type": "application/json"}, method=method
@@ -57,10 +57,10 @@ class Browser:
                 raise AssertionError(json.load(error)["value"]["message"]) from None
 
     def close(self) -> None:
-        self.ask("DELETE", "")
+        self.send("DELETE", "")
 
     def protocol(self, command: str, **params: Any) -> Any:
-        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
+        return self.send("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
 
     def emulate(self, width: int = 1280, height: int = 900, scheme: str = "light", phone: bool = False) -> None:
         self.protocol(
@@ -69,78 +69,78 @@ class Browser:
         self.protocol("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def go(self, page: Path, fragment: str = "") -> None:
-        self.ask("POST", "/url", {"url": "about:blank"})
+        self.send("POST", "/url", {"url": "about:blank"})
         self.log("browser")
         self.log("performance")
-        self.ask("POST", "/url", {"url": page.as_uri() + fragment})
+        self.send("POST", "/url", {"url": page.as_uri() + fragment})
 
     def log(self, kind: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("POST", "/se/log", {"type": kind})
-        return found
+        value: list[dict[str, Any]] = self.send("POST", "/se/log", {"type": kind})
+        return value
 
     def run(self, script: str, *words: Any) -> Any:
-        return self.ask("POST", "/execute/sync", {"script": script, "args": list(words)})
+        return self.send("POST", "/execute/sync", {"script": script, "args": list(words)})
 
     def find(self, selector: str) -> str:
-        found: str = self.ask("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
-        return found
+        value: str = self.send("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
+        return value
 
     def click(self, selector: str) -> None:
-        self.ask("POST", f"/element/{self.find(selector)}/click", {})
+        self.send("POST", f"/element/{self.find(selector)}/click", {})
 
     def write(self, selector: str, text: str) -> None:
-        self.ask("POST", f"/element/{self.find(selector)}/value", {"text": text})
+        self.send("POST", f"/element/{self.find(selector)}/value", {"text": text})
 
     def hover(self, selector: str) -> None:
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}}
-        self.ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
+        self.send("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
 
-    def told(self, selector: str) -> str:
-        """What the pointer is told over an element.
+    def tooltip(self, selector: str) -> str:
+        """The tooltip over an element.
 
-        A page scrolls a little after it was asked to, and takes the tip away when it does: points again until told.
+        A page that scrolls late takes the tip away: this points again until there is one.
         """
         for _ in range(20):
             self.hover(selector)
             if tip := self.text("#tip"):
                 return tip
-            self.hover("body")  # only a pointer that comes from elsewhere is told anything
+            self.hover("body")  # a tip shows only when the pointer enters
             time.sleep(0.1)
         return ""
 
     def press(self, key: str) -> None:
         value = KEYS.get(key, key)
         actions = [{"type": kind, "value": value} for kind in ("keyDown", "keyUp")]
-        self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+        self.send("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def text(self, selector: str) -> str:
         """What can be read in an element: its visible text."""
-        found: str = self.ask("GET", f"/element/{self.find(selector)}/text")
-        return found
+        value: str = self.send("GET", f"/element/{self.find(selector)}/text")
+        return value
 
     def texts(self, selector: str) -> list[str]:
         """What can be read in each element, all on one line."""
         script = (
             "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText.replace(/\\s+/g, ' ').trim())"
         )
-        found: list[str] = self.run(script, selector)
-        return found
+        value: list[str] = self.run(script, selector)
+        return value
 
     def box(self, selector: str) -> dict[str, float]:
-        found: dict[str, float] = self.run(
+        value: dict[str, float] = self.run(
             "const b = document.querySelector(arguments[0]).getBoundingClientRect();"
             "return {left: b.left, top: b.top, right: b.right, bottom: b.bottom}", selector)  # fmt: skip
-        return found
+        return value
 
     def boxes(self, selector: str) -> list[list[float]]:
-        found: list[list[float]] = self.run(
+        value: list[list[float]] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
             ".map(b => [b.left, b.top, b.right, b.bottom])", selector)  # fmt: skip
-        return found
+        return value
 
     def picture(self, path: Path | None = None) -> NDArray[np.float64]:
         """What the window shows, (height, width, 3), from 0 to 1; also saved if a path is given."""
-        content = base64.b64decode(self.ask("GET", "/screenshot"))
+        content = base64.b64decode(self.send("GET", "/screenshot"))
         if path is not None:
             path.write_bytes(content)
         image: NDArray[np.float64] = imread(BytesIO(content), format="png")[..., :3]
@@ -202,12 +202,12 @@ def keep() -> Callable[..., Path]:
     """Keep an alignment in a run folder: ``keep(folder, "000", symbols read, symbols written, weights)``."""
 
     def write(
-        folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, /, **others: Any
+        folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, /, **fields: Any
     ) -> Path:
-        own = int(others.get("num_decoder_states", 0))
-        columns = [*read, *wrote[:own]]
-        others = {"reference": list(wrote), **others}
-        arrays = {key: np.array(value) for key, value in others.items()}
+        num_own_states = int(fields.get("num_decoder_states", 0))
+        columns = [*read, *wrote[:num_own_states]]
+        fields = {"reference": list(wrote), **fields}
+        arrays = {key: np.array(value) for key, value in fields.items()}
         path = folder / ALIGNMENTS / f"{name}.npz"
         np.savez(
             path,

@@ -106,7 +106,7 @@ def test_a_long_word_is_seen_whole(see: Any, width: int) -> None:
     assert browser.run(cut, ".scroll", False) == 0
     heads = browser.boxes("thead th[data-column] span")
     assert len(heads) == len(LETTERS)
-    assert all(left[2] <= right[0] for left, right in pairwise(heads))
+    assert all(left_edge[2] <= right[0] for left_edge, right in pairwise(heads))
 
 
 def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
@@ -164,12 +164,12 @@ def in_the_middle(browser: Any, selector: str) -> tuple[int, int]:
 def test_cells_have_the_colors_of_their_weights(see: Any, scheme: str, colors: Any) -> None:
     browser = see(scheme=scheme)
     image = browser.picture()
-    seen = {}
+    brightness_by_weight = {}
     for (row, column), weight in np.ndenumerate(CAT):
-        seen[row, column] = image[in_the_middle(browser, cell(row, column))] * 255
+        brightness_by_weight[row, column] = image[in_the_middle(browser, cell(row, column))] * 255
         if weight in colors:
-            assert seen[row, column] == pytest.approx(colors[weight], abs=2), (row, column)
-    darkness = [seen[place].mean() for place in [(0, 1), (2, 1), (1, 0), (1, 1), (2, 2), (0, 0)]]
+            assert brightness_by_weight[row, column] == pytest.approx(colors[weight], abs=2), (row, column)
+    darkness = [brightness_by_weight[place].mean() for place in [(0, 1), (2, 1), (1, 0), (1, 1), (2, 2), (0, 0)]]
     assert (np.diff(darkness) < 0).all() if scheme == "light" else (np.diff(darkness) > 0).all()
 
 
@@ -186,9 +186,9 @@ def test_light_and_dark_change_while_it_is_open(see: Any) -> None:
 def test_a_pointer_over_a_cell_shows_its_weight(see: Any) -> None:
     browser = see()
     assert not browser.run("return document.getElementById('tip').checkVisibility()")
-    assert browser.told(cell(2, 1)) == "T read a: 0.123"
-    tip, here = browser.box("#tip"), browser.box(cell(2, 1))
-    assert tip["bottom"] <= here["top"] or tip["top"] >= here["bottom"]  # it does not hide what it is about
+    assert browser.tooltip(cell(2, 1)) == "T read a: 0.123"
+    tip, cell_box = browser.box("#tip"), browser.box(cell(2, 1))
+    assert tip["bottom"] <= cell_box["top"] or tip["top"] >= cell_box["bottom"]  # it does not hide what it is about
     assert browser.texts(".map .met") == ["a", "T"]
     browser.hover("h1")
     assert not browser.run("return document.getElementById('tip').checkVisibility()")
@@ -280,11 +280,11 @@ def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
     assert browser.texts("[data-menu='hypothesis'] option") == ["1: K AE T (-0.25)", "2: S AH (-1.50)"]
     assert browser.texts("[data-menu='head'] option") == ["mean", "head 1", "head 2"]
     browser.click("[data-menu='head'] option:nth-child(3)")
-    assert browser.told(cell(1, 2)) == "AE read t: 0.400"
+    assert browser.tooltip(cell(1, 2)) == "AE read t: 0.400"
     browser.click("[data-menu='hypothesis'] option:nth-child(2)")
     assert browser.texts(".output .symbol") == ["S", "AH", END]
     assert browser.text(".reference") == "should be\nK AE T"
-    assert browser.told(cell(0, 2)) == "S read t: 1.000"
+    assert browser.tooltip(cell(0, 2)) == "S read t: 1.000"
     assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
 
 
@@ -359,28 +359,28 @@ def test_hostile_symbols_are_text(see: Any) -> None:
     assert browser.run("return document.querySelectorAll('img').length") == 0
     shown = browser.run("return [...document.querySelectorAll('.read .symbol')].map(e => e.textContent)")
     assert shown == [symbol.replace(" ", "␣") for symbol in HOSTILE]
-    assert browser.told(cell(0, 0)).startswith("</script><script>")
+    assert browser.tooltip(cell(0, 0)).startswith("</script><script>")
 
 
 def test_a_screen_reader_is_told_everything(see: Any) -> None:
     browser = see()
     browser.protocol("Accessibility.enable")
     tree = browser.protocol("Accessibility.getFullAXTree")["nodes"]
-    named = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]]
-    assert ("gridcell", "T read a, weight 0.123") in named
+    labels = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]]
+    assert ("gridcell", "T read a, weight 0.123") in labels
     assert {("columnheader", "c"), ("button", "Next example"), ("searchbox", "Find"), ("navigation", "Examples")} <= {
-        *named
+        *labels
     }
-    assert ("button", "wrong: dog D AO K") in named
+    assert ("button", "wrong: dog D AO K") in labels
     acting = ("button", "searchbox", "combobox", "grid", "gridcell")
-    assert [role for role, name in named if role in acting and not name] == []
+    assert [role for role, name in labels if role in acting and not name] == []
 
 
 def test_nothing_is_loaded(see: Any, home: Path) -> None:
     """The policy is there and works, and the browser asked for the file itself and for nothing else."""
     browser = see()
-    wanted = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-    assert browser.run("return document.querySelector('meta[http-equiv]').content").startswith(wanted)
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    assert browser.run("return document.querySelector('meta[http-equiv]').content").startswith(policy)
     events = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
     sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
     assert {url.partition("#")[0] for url in sent} <= {(home / "first.html").as_uri(), "data:,", "about:blank"}
@@ -394,7 +394,7 @@ class Scripts(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.held: list[str] = []
+        self.contents: list[str] = []
         self._within = False
         self.feed(text)
 
@@ -406,15 +406,15 @@ class Scripts(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._within:
-            self.held.append(data)
+            self.contents.append(data)
 
 
 def test_what_is_embedded_is_whole(home: Path) -> None:
-    scripts = Scripts(run_page([home / "first"])).held
+    scripts = Scripts(run_page([home / "first"])).contents
     assert len(scripts) == 2
-    held = json.loads(scripts[0])
-    assert [example["read"] for example in held["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
-    best = held["examples"][0]["runs"][0][0]
+    saved = json.loads(scripts[0])
+    assert [example["read"] for example in saved["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
+    best = saved["examples"][0]["runs"][0][0]
     assert best["views"][0]["weights"] == [1000, 0, 0, 200, 600, 200, 0, 123, 877, 0, 0, 1000]
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
@@ -426,9 +426,9 @@ def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, ke
     for center, mean in (("predictive", None), ("monotonic", [[0, 2]])):
         folder = write_run(tmp_path / center, {"scope": {**scope, "center": center}, "normalizer": {"name": "softmax"}})
         keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
-        held = json.loads(Scripts(run_page([folder])).held[0])["examples"][0]["runs"][0][0]["views"]
-        own = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
-        assert [view["window"] for view in held] == [mean, *own]
+        views = json.loads(Scripts(run_page([folder])).contents[0])["examples"][0]["runs"][0][0]["views"]
+        own_windows = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
+        assert [view["window"] for view in views] == [mean, *own_windows]
 
 
 def test_no_address_and_no_other_file_is_named(home: Path) -> None:
@@ -467,10 +467,10 @@ def test_mistakes_are_told_and_nothing_is_written(
     monkeypatch.chdir(home)
     if not Path("empty").exists():
         write_run(home / "empty")
-    before = sorted(home.rglob("*"))
+    files_before = sorted(home.rglob("*"))
     with pytest.raises(UserError, match=message):
         command(["page", *words])
-    assert sorted(home.rglob("*")) == before
+    assert sorted(home.rglob("*")) == files_before
 
 
 def test_the_command_writes_it_into_the_run_or_where_it_is_told(

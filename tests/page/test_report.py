@@ -32,11 +32,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def held(page: Path) -> Any:
+def embedded_data(page: Path) -> Any:
     """What is embedded in the page."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
-    assert found
-    return json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert match
+    return json.loads(match[1])
 
 
 @pytest.fixture
@@ -51,17 +51,17 @@ def look(browser: Any, page: Path) -> Iterator[Look]:
     yield open_page
     assert browser.log("browser") == []
     sent = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
-    asked = [one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"]
-    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
+    urls = [message["params"]["request"]["url"] for message in sent if message["method"] == "Network.requestWillBeSent"]
+    assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
 
 
 def column(browser: Any, name: str) -> list[str]:
-    found: list[str] = browser.run(
+    result: list[str] = browser.run(
         "const heads = [...document.querySelectorAll('#table thead th')];"
         "const at = heads.findIndex(e => e.dataset.column === arguments[0]);"
         "return [...document.querySelectorAll('#table tr.row')].map(e => e.cells[at].textContent.trim())",
         name)  # fmt: skip
-    return found
+    return result
 
 
 def isolated(browser: Any) -> tuple[int, int, int]:
@@ -100,9 +100,9 @@ def test_it_is_legible(look: Look, name: str, window: dict[str, Any], tmp_path_f
     browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}-curves.png")
 
 
-def test_the_first_thing_said_is_who_won(look: Look, held: Any) -> None:
+def test_the_first_thing_said_is_who_won(look: Look, embedded_data: Any) -> None:
     browser = look()
-    first, *_ = held["comparisons"][0]["measures"][0]["verdict"]
+    first, *_ = embedded_data["comparisons"][0]["measures"][0]["verdict"]
     assert browser.texts("#verdict p")[0] == first.replace("**", "")
     assert browser.texts("#verdict strong")[0] == "additive, local, lr=0.002"
     assert browser.text("#counts").startswith(f"{RUNS} runs: {RUNS - FAILED} finished, {FAILED} failed.")
@@ -144,12 +144,12 @@ def test_the_table_is_filtered_by_words_and_by_choices(look: Look) -> None:
     assert browser.text("#count") == f"20 of {SETTINGS} settings"
 
 
-def test_a_row_opens_to_its_runs_and_their_folders(look: Look, page: Path, held: Any) -> None:
+def test_a_row_opens_to_its_runs_and_their_folders(look: Look, page: Path, embedded_data: Any) -> None:
     browser = look()
     browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
     browser.press("enter")
-    place = held["comparisons"][0]["measures"][0]["rows"][0]["setting"]
-    runs = [held["runs"][number] for number in held["comparisons"][0]["settings"][place]["runs"]]
+    place = embedded_data["comparisons"][0]["measures"][0]["rows"][0]["setting"]
+    runs = [embedded_data["runs"][number] for number in embedded_data["comparisons"][0]["settings"][place]["runs"]]
     assert browser.texts("tr.detail tbody td:nth-child(2)") == [f"{run['values']['test_per']:.2f}" for run in runs]
     links = browser.run("return [...document.querySelectorAll('tr.detail a')].map(e => e.getAttribute('href'))")
     assert [(page.parent / link / "run.json").is_file() for link in links] == [True] * 3
@@ -173,20 +173,20 @@ def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
     assert isolated(browser)[0] == 18
 
 
-def test_a_pointer_is_told_what_it_meets(look: Look, held: Any) -> None:
+def test_a_pointer_is_told_what_it_meets(look: Look, embedded_data: Any) -> None:
     browser = look()
     shown = browser.run("return document.getElementById('tip').checkVisibility()")
     assert not shown
-    tip = browser.told("#table tr.row:nth-child(2) td.mean").split("\n")
-    _, row, *_ = held["comparisons"][0]["measures"][0]["rows"]
-    name = held["comparisons"][0]["settings"][row["setting"]]["name"]
+    tip = browser.tooltip("#table tr.row:nth-child(2) td.mean").split("\n")
+    _, row, *_ = embedded_data["comparisons"][0]["measures"][0]["rows"]
+    name = embedded_data["comparisons"][0]["settings"][row["setting"]]["name"]
     assert tip[0] == name
     interval = f"95 % interval {row['interval'][0]:.2f} to {row['interval'][1]:.2f}"
     assert tip[1] == f"PER {row['mean']:.2f}, {interval}, ± {row['sd']:.2f} (sd) over 3 seeds"
     assert [part.split(":")[0] for part in tip[2].split(", ")] == ["seed 1", "seed 2", "seed 3"]
     assert "95 % interval" in tip[3]
     browser.run("document.getElementById('costs').scrollIntoView()")
-    tip = browser.told("#scatter .mark:last-of-type circle")
+    tip = browser.tooltip("#scatter .mark:last-of-type circle")
     assert tip.startswith("additive, local, lr=0.002\nPER ")
     assert "training, s:" in tip
 
@@ -197,13 +197,13 @@ def test_steps_stand_beside_each_setting_and_tests_beside_each_choice(look: Look
     assert {*column(browser, "steps")} == {"2,000"}
     assert "steps" not in browser.texts("#cost option")
     assert [head.rpartition(", ")[2] for head in browser.texts("#cards h3")] == ["p < 0.001"] * 3
-    told = browser.text("#interactions")
-    assert re.search(r"scorer and scope: F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", told)
-    tip = browser.told("#cards .card:first-child .name:nth-child(4)")
+    interactions = browser.text("#interactions")
+    assert re.search(r"scorer and scope: F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", interactions)
+    tip = browser.tooltip("#cards .card:first-child .name:nth-child(4)")
     assert "behind the best value" in tip
 
 
-def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:
+def test_another_measure_is_another_ranking(look: Look, embedded_data: Any) -> None:
     browser = look()
     assert browser.texts("#measure option") == ["PER", "WER", "PER in validation, best"]
     wer = browser.texts("#measure option").index("WER")
@@ -211,32 +211,38 @@ def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:
         "const e = document.getElementById('measure'); e.value = arguments[0]; e.dispatchEvent(new Event('change'))",
         wer,
     )
-    assert browser.texts("#verdict p")[0] == held["comparisons"][0]["measures"][wer]["verdict"][0].replace("**", "")
+    assert browser.texts("#verdict p")[0] == embedded_data["comparisons"][0]["measures"][wer]["verdict"][0].replace(
+        "**", ""
+    )
     assert browser.text("#table th[data-column='mean']").startswith("WER")
 
 
-def test_two_choices_together(look: Look, held: Any) -> None:
+def test_two_choices_together(look: Look, embedded_data: Any) -> None:
     browser = look()
-    one = held["comparisons"][0]
-    means = {row["setting"]: row["mean"] for row in one["measures"][0]["rows"]}
-    found = [means[place] for place, setting in enumerate(one["settings"]) if setting["values"][:2] == ["dot", "local"]]
-    at = browser.texts("#grid thead th").index("local")
+    comparison = embedded_data["comparisons"][0]
+    means = {row["setting"]: row["mean"] for row in comparison["measures"][0]["rows"]}
+    result = [
+        means[place]
+        for place, setting in enumerate(comparison["settings"])
+        if setting["values"][:2] == ["dot", "local"]
+    ]
+    column_index = browser.texts("#grid thead th").index("local")
     row = next(text for text in browser.texts("#grid tbody tr") if text.startswith("dot"))
-    assert row.split()[at] == f"{fmean(found):.2f}"
+    assert row.split()[column_index] == f"{fmean(result):.2f}"
     browser.run("const e = document.getElementById('along'); e.value = '2'; e.dispatchEvent(new Event('change'))")
     assert browser.texts("#grid thead th")[1:] == ["0.0005", "0.001", "0.002", "0.004", "0.008"]
 
 
-def test_the_best_are_seen_reading_the_same_example(look: Look, held: Any) -> None:
+def test_the_best_are_seen_reading_the_same_example(look: Look, embedded_data: Any) -> None:
     browser = look()
-    maps = held["comparisons"][0]["maps"]
+    maps = embedded_data["comparisons"][0]["maps"]
     assert len(browser.texts("#pictures figure")) == len(maps["settings"]) == 4
     browser.click("#examples button:first-child")
     example = maps["examples"][0]
     cells = len(example["read"]) * len(example["maps"][0]["output"])
     assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
     tip = f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
-    assert browser.told("#pictures figure:first-child rect") == tip
+    assert browser.tooltip("#pictures figure:first-child rect") == tip
 
 
 def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:
@@ -302,8 +308,8 @@ def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:
     assert browser.run(titles, "#scatter .title") == ["training, s", "PER, %"]
     for plot in ("#curves", "#scatter"):  # and no number stands on them
         texts = browser.boxes(f"{plot} text:not(.title)")
-        for left, top, right, bottom in browser.boxes(f"{plot} .title"):
-            assert all(x0 >= right or x1 <= left or y0 >= bottom or y1 <= top for x0, y0, x1, y1 in texts)
+        for left_edge, top, right, bottom in browser.boxes(f"{plot} .title"):
+            assert all(x0 >= right or x1 <= left_edge or y0 >= bottom or y1 <= top for x0, y0, x1, y1 in texts)
 
 
 def test_training_data_have_a_name_that_can_be_read(browser: Any, spread: Path) -> None:
@@ -320,9 +326,9 @@ def test_one_of_a_kind_is_told_as_one(browser: Any, tmp_path: Path) -> None:
     browser.go(write_small(tmp_path / "one", {("dot", 1): 7.0}, {"dot": "5e01" * 4}))
     assert browser.text("#counts").startswith("1 run: 1 finished.")
     assert browser.text("#count") == "1 setting"
-    said = (tmp_path / "one" / "report.md").read_text(encoding="utf-8")
-    assert "1 run: 1 finished." in said
-    assert "5e01" not in said + browser.text("body")
+    message = (tmp_path / "one" / "report.md").read_text(encoding="utf-8")
+    assert "1 run: 1 finished." in message
+    assert "5e01" not in message + browser.text("body")
 
 
 def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def invented(count: int = 60) -> list[str]:
     letters, number, words = list(SOUNDS), 1, []
     while len(words) < count:
         number = number * 37 % 7919
-        digits, rest = "", number
-        while rest:
-            rest, digit = divmod(rest, len(letters))
+        digits, remaining = "", number
+        while remaining:
+            remaining, digit = divmod(remaining, len(letters))
             digits += letters[digit]
         if 2 <= len(digits) <= 5 and digits not in words:
             words.append(digits)
@@ -80,14 +80,16 @@ class Answer(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Every test runs in a folder of its own, and the parts it adds are gone after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    known = set(registry._registered)
+    known_values = set(registry._registered)
     yield tmp_path
     for part, item in list(registry._registered.items()):
-        if part not in known and (not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__):
+        if part not in known_values and (
+            not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__
+        ):
             del registry._registered[part]
             sys.modules.pop(item.__module__, None)
     source_scan.by_hand.clear()
@@ -108,9 +110,9 @@ def write_words() -> Callable[[Path], Path]:
 
 
 @pytest.fixture
-def words(here: Path, write_words: Callable[[Path], Path]) -> Path:
+def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
     """The invented words, in the test's own folder."""
-    return write_words(here)
+    return write_words(work_folder)
 
 
 @pytest.fixture
@@ -164,9 +166,9 @@ def run(words: Path, undrawn: None) -> Callable[..., TrainedRun]:
     from attnx.training.fit import fit
 
     def make(*overrides: str, folder: str) -> TrainedRun:
-        named = {override.partition("=")[0] for override in overrides}
-        asked = [*[size for size in SMALL if size.partition("=")[0] not in named], *overrides]
-        return fit({**composed(tuple(asked)), "folder": folder}, asked, console=Console(file=io.StringIO()))
+        given_keys = {override.partition("=")[0] for override in overrides}
+        arguments = [*[size for size in SMALL if size.partition("=")[0] not in given_keys], *overrides]
+        return fit({**composed(tuple(arguments)), "folder": folder}, arguments, console=Console(file=io.StringIO()))
 
     return make
 
@@ -178,21 +180,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
 
     drawn, home = importlib.import_module("attnx.reports.run.build_all"), tmp_path_factory.mktemp("trained")
     write_words(home)
-    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
+    overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         for drawing in ("draw_alignments", "draw_curves", "draw_numeric_predictions"):
             patch.setattr(drawn, drawing, lambda folder: None)
         for seed, name in enumerate(("one", "two"), 1):
-            fit({**composed(tuple(asked)), "seed": seed, "folder": name}, asked, console=Console(file=io.StringIO()))
+            fit(
+                {**composed(tuple(overrides)), "seed": seed, "folder": name},
+                overrides,
+                console=Console(file=io.StringIO()),
+            )
     return home
 
 
 @pytest.fixture
-def runs(trained: Path, here: Path) -> Path:
+def runs(trained: Path, work_folder: Path) -> Path:
     """A copy of those in the test's own folder."""
-    shutil.copytree(trained, here, dirs_exist_ok=True)
-    return here
+    shutil.copytree(trained, work_folder, dirs_exist_ok=True)
+    return work_folder
 
 
 @pytest.fixture(scope="session")
@@ -218,10 +224,10 @@ def same_weights(weights: Callable[..., dict[str, torch.Tensor]]) -> Callable[..
     """Whether several runs ended with the same weights, bit by bit."""
 
     def compare(folders: Sequence[str]) -> bool:
-        first, *others = [weights(folder) for folder in folders]
+        first, *remaining = [weights(folder) for folder in folders]
         return all(
-            first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)
-            for other in others
+            first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+            for second in remaining
         )
 
     return compare

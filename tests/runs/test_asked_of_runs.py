@@ -20,7 +20,7 @@ import yaml
 import attnx
 
 # What is asked, and what the answer must hold; all of it is told before torch is loaded.
-ASKED = {
+MESSAGES = {
     "predict": ["attnx predict RUN [FILE]"],
     "predict nowhere": ["nowhere: not a folder"],
     "predict .": [".: not a run folder (it has no run.json)"],
@@ -115,24 +115,24 @@ def answers(tmp_path_factory: pytest.TempPathFactory, trained: Path) -> dict[str
     (folder / "other/vocabulary/source.json").write_text(json.dumps([*symbols, "z"]), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", ASKING],
-        input=json.dumps(list(ASKED)),
+        input=json.dumps(list(MESSAGES)),
         capture_output=True,
         text=True,
         check=True,
         cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"},
     )
-    return dict(zip(ASKED, map(json.loads, done.stdout.splitlines()), strict=True))
+    return dict(zip(MESSAGES, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.parametrize("line", ASKED)
+@pytest.mark.parametrize("line", MESSAGES)
 def test_a_mistake_is_one_line_before_torch(line: str, answers: dict[str, Any]) -> None:
     answer = answers[line]
     assert (answer["code"], answer["out"]) == (2, "")
     assert answer["err"].startswith("attnx: ")
     assert answer["err"].count("\n") == 1
-    for said in ASKED[line]:
-        assert said in answer["err"]
+    for message in MESSAGES[line]:
+        assert message in answer["err"]
     assert not answer["wrote"]
     assert answer["loaded"] == []
 
@@ -140,9 +140,9 @@ def test_a_mistake_is_one_line_before_torch(line: str, answers: dict[str, Any]) 
 def set_in(file: str, **values: Any) -> None:
     """Change what a JSON or YAML file of the run says; None takes it away."""
     path = Path("one", file)
-    held = {**yaml.safe_load(path.read_text(encoding="utf-8")), **values}
-    kept = {key: value for key, value in held.items() if value is not None}
-    path.write_text(json.dumps(kept) if path.suffix == ".json" else yaml.safe_dump(kept), encoding="utf-8")
+    config = {**yaml.safe_load(path.read_text(encoding="utf-8")), **values}
+    set_values = {key: value for key, value in config.items() if value is not None}
+    path.write_text(json.dumps(set_values) if path.suffix == ".json" else yaml.safe_dump(set_values), encoding="utf-8")
 
 
 class Hostile:
@@ -216,20 +216,20 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_run_that_is_not_whole_is_refused(case: str, runs: Path, command: Callable[..., Any]) -> None:
     """By every command that opens it, and from Python; what is hostile in it does not run."""
     Path("words.txt").write_text("dab\n", encoding="utf-8")
-    change, said = RUNS[case]
+    change, message = RUNS[case]
     change()
-    before = sorted(runs.rglob("*"))
+    files_before = sorted(runs.rglob("*"))
     for words in (["predict", "one", "words.txt", "--out", "out.txt"], ["try", "one"], ["evaluate", "one"]):
         answer = command(*words)
         assert (answer.code, answer.out) == (2, "")
-        assert said in answer.err
+        assert message in answer.err
         assert answer.err.count("\n") == 1
     with pytest.raises(attnx.UserError):
         attnx.open_run("one")
-    assert sorted(runs.rglob("*")) == before
+    assert sorted(runs.rglob("*")) == files_before
 
 
-def test_the_hostile_checkpoint_would_have_run(here: Path) -> None:
+def test_the_hostile_checkpoint_would_have_run(work_folder: Path) -> None:
     """What is refused above is hostile indeed: whoever trusts it gets a folder that nobody asked for."""
     Path("one/checkpoints").mkdir(parents=True)
     hostile_plain()

@@ -147,16 +147,16 @@ class Broken(NamedTuple):
     Attributes:
         kind: of what kind.
         line: what is changed.
-        other: into what; nothing removes the line.
-        at: how the line begins that is told.
-        found: what is told.
+        replacement: what replaces it; nothing removes the line.
+        line_start: how the line begins that the message names.
+        message: what the message says.
     """
 
     kind: str
     line: str
-    other: str
-    at: str
-    found: str
+    replacement: str
+    line_start: str
+    message: str
 
 
 SHAPE = "return queries @ keys.mT"
@@ -289,21 +289,21 @@ BROKEN = {
 
 
 @pytest.fixture
-def plug(here: Path) -> Callable[..., Path]:
+def plug(work_folder: Path) -> Callable[..., Path]:
     """Put a part into ``plugins/mine.py``, changed in one place."""
 
-    def put(kind: str, line: str = "", other: str = "", name: str = "mine") -> Path:
+    def put(kind: str, line: str = "", replacement: str = "", name: str = "mine") -> Path:
         text = PARTS[kind].replace('"mine"', f'"{name}"')
         assert line in text
-        path = here / "plugins" / f"{name}.py"
+        path = work_folder / "plugins" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(HEAD + text.replace(line, other), encoding="utf-8")
+        path.write_text(HEAD + text.replace(line, replacement), encoding="utf-8")
         return path
 
     return put
 
 
-def chosen(kind: str) -> dict[str, Any]:
+def plug_in_config(kind: str) -> dict[str, Any]:
     """A configuration in which the plug-in stands, as far as it is looked at."""
     return {kind: {"mine": {}} if kind == "query" else {"name": "mine", **registry.check(kind, "mine", {})}}
 
@@ -311,33 +311,33 @@ def chosen(kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_sound_part_is_trained(kind: str, plug: Callable[..., Path]) -> None:
     plug(kind)
-    check_plug_ins(chosen(kind))
+    check_plug_ins(plug_in_config(kind))
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_broken_part_is_told(broken: Broken, plug: Callable[..., Path]) -> None:
-    path = plug(broken.kind, broken.line, broken.other)
+    path = plug(broken.kind, broken.line, broken.replacement)
     lines = path.read_text(encoding="utf-8").splitlines()
-    place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.at)), None)
+    place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.line_start)), None)
     with pytest.raises(UserError) as refused:
-        check_plug_ins(chosen(broken.kind))
-    said = str(refused.value)
-    assert "\n" not in said
-    assert said.startswith(f"the {broken.kind} 'mine', {path}:{place or ''}")
-    assert broken.found in said
-    assert said.endswith(f"; all its laws: attnx check {broken.kind}=mine (docs/add-a-part.md)")
+        check_plug_ins(plug_in_config(broken.kind))
+    message = str(refused.value)
+    assert "\n" not in message
+    assert message.startswith(f"the {broken.kind} 'mine', {path}:{place or ''}")
+    assert broken.message in message
+    assert message.endswith(f"; all its laws: attnx check {broken.kind}=mine (docs/add-a-part.md)")
 
 
 def test_a_broken_part_writes_nothing(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], here: Path
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], work_folder: Path
 ) -> None:
     path = plug("normalizer", " * allowed", "")
-    before = sorted(here.iterdir())
+    files_before = sorted(work_folder.iterdir())
     answer = command("normalizer=mine", *small)
     assert answer.code == 2
     assert answer.err.count("\n") == 1
     assert answer.err.startswith(f"attnx: the normalizer 'mine', {path}:15 (forward): it gave a weight of ")
-    assert sorted(here.iterdir()) == before
+    assert sorted(work_folder.iterdir()) == files_before
 
 
 def test_a_missing_declaration_is_told_before_torch_is_needed(
@@ -359,9 +359,9 @@ def test_parts_in_knobs_of_others_are_found() -> None:
         "task": {"name": "translation", "tokenizer": "bpe"},
         "query": {"token": {}},
     }
-    found = {(kind, name) for kind, name, _ in chosen_parts(config)}
+    parts = {(kind, name) for kind, name, _ in chosen_parts(config)}
     inside = {("scorer", "dot"), ("scope", "local"), ("tokenizer", "bpe")}
-    assert found == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
+    assert parts == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
 
 
 def test_what_a_plug_in_raises_while_training_is_told(
@@ -447,7 +447,7 @@ class Mine:
 
 
 @pytest.mark.parametrize(
-    ("line", "other", "said"),
+    ("line", "second", "message"),
     [
         ("valid_wer", "valid_per", "monitor is 'valid_per'; logged are valid_loss, valid_perplexity, valid_wer"),
         ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
@@ -455,15 +455,19 @@ class Mine:
         ("def detokenize", "def words", "Mine has no method detokenize"),
     ],
 )
-def test_check_tries_a_task(line: str, other: str, said: str, here: Path, command: Callable[..., Any]) -> None:
-    (here / "plugins").mkdir()
-    for name, text in (("sound", TASK), ("mine", TASK.replace(line, other))):
-        (here / "plugins" / f"{name}.py").write_text(HEAD + text.replace('"mine"', f'"{name}"'), encoding="utf-8")
+def test_check_tries_a_task(
+    line: str, second: str, message: str, work_folder: Path, command: Callable[..., Any]
+) -> None:
+    (work_folder / "plugins").mkdir()
+    for name, text in (("sound", TASK), ("mine", TASK.replace(line, second))):
+        (work_folder / "plugins" / f"{name}.py").write_text(
+            HEAD + text.replace('"mine"', f'"{name}"'), encoding="utf-8"
+        )
     assert command("check", "sound").code == 0
     answer = command("check", "mine")
     assert answer.code == 2
-    assert f"the task 'mine', {here}/plugins/mine.py:" in answer.out
-    assert said in answer.out
+    assert f"the task 'mine', {work_folder}/plugins/mine.py:" in answer.out
+    assert message in answer.out
 
 
 def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
@@ -474,7 +478,7 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "attnx check needs NAME"),
         (("sofmax",), "no part 'sofmax'; did you mean softmax"),
@@ -485,13 +489,13 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
         (("dot", "scaled"), "tests one part"),
     ],
 )
-def test_check_says_what_it_cannot_do(words: tuple[str, ...], said: str, command: Callable[..., Any]) -> None:
+def test_check_says_what_it_cannot_do(words: tuple[str, ...], message: str, command: Callable[..., Any]) -> None:
     answer = command("check", *words)
     assert (answer.code, answer.out) == (2, "")
-    assert said in answer.err
+    assert message in answer.err
 
 
-def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[..., Path], here: Path) -> None:
+def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[..., Path], work_folder: Path) -> None:
     """Each breaks something that the modules of the laws read when they are collected."""
     plug("scorer", name="sound")
     plug("scorer", "    requires_equal_dims = True\n", "", name="mute")
@@ -502,7 +506,7 @@ def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[...,
     files = [f"tests/laws/test_{name}.py" for name in ("scorers", "schedules", "transformer", "kernels")]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_law and sound", *files],
-        env={**os.environ, "ATTNX_PLUGINS": str(here / "plugins")},
+        env={**os.environ, "ATTNX_PLUGINS": str(work_folder / "plugins")},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -510,6 +514,6 @@ def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[...,
     )
     assert ran.returncode == 0, ran.stdout
     for name in ("mute", "silent", "needless", "raising", "unread"):
-        assert f"{here / 'plugins' / name}.py:" in ran.stdout
+        assert f"{work_folder / 'plugins' / name}.py:" in ran.stdout
     assert "left out" in ran.stdout
-    assert f"{here / 'plugins'}/sound.py" not in ran.stdout
+    assert f"{work_folder / 'plugins'}/sound.py" not in ran.stdout

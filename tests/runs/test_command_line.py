@@ -23,23 +23,23 @@ SCOPES = ("encoder_decoder", "global", "history", "local")
 PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in COMMANDS}}
 
 
-@pytest.mark.parametrize("asked", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
 def test_every_command_has_a_page_of_its_own(
-    asked: list[str], command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    answer = command(*asked)
+    answer = command(*arguments)
     assert (answer.code, answer.err) == (0, "")
-    name = asked[0] if len(asked) > 1 else ""
+    name = arguments[0] if len(arguments) > 1 else ""
     assert answer.out.startswith(f"usage: attnx {name}" if name else "attnx: ")
     for spelling in ([f"-h {name}"], ["help", name], [name, "-h", "more"]) if name else (["help"], ["-h"], []):
         if spelling:
             assert command(*" ".join(spelling).split()).out == answer.out
     monkeypatch.setenv("COLUMNS", "80")
-    narrow = command(*asked).out
+    narrow = command(*arguments).out
     assert max(map(len, narrow.splitlines())) <= 80
     assert "".join(narrow.split()) == "".join(answer.out.split())
-    assert not list(here.iterdir())
+    assert not list(work_folder.iterdir())
 
 
 def test_the_page_names_every_command_and_flag_and_fits_a_terminal(
@@ -57,9 +57,9 @@ def test_the_page_names_every_command_and_flag_and_fits_a_terminal(
 
 def test_hydras_page_lists_no_flag_that_is_refused(command: Callable[..., Any]) -> None:
     page = command("--hydra-help").out
-    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page))
-    assert {"--multirun", "--cfg", "--info", "--shell-completion"} <= named
-    assert named <= set(TrainingParser().flags)
+    page_flags = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page))
+    assert {"--multirun", "--cfg", "--info", "--shell-completion"} <= page_flags
+    assert page_flags <= set(TrainingParser().flags)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -69,10 +69,10 @@ def test_the_version_is_told(flag: str, command: Callable[..., Any]) -> None:
 
 def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "train_one", lambda config, overrides: print("training") or 0)
-    first, *others = command().out.splitlines()
+    first, *remaining = command().out.splitlines()
     assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
     assert "attnx --help shows the choices" in first
-    assert others == ["training"]
+    assert remaining == ["training"]
     assert command("seed=2").out == "training\n"
 
 
@@ -114,16 +114,21 @@ def test_each_shell_is_answered_as_it_expects(
     assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
 
 
-def test_bash_itself_completes(here: Path) -> None:
+def test_bash_itself_completes(work_folder: Path) -> None:
     """An interactive bash in a terminal, to which someone types, with the tabulator where others would look it up."""
-    shim = here / "attnx"
+    shim = work_folder / "attnx"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")
     shim.chmod(0o755)
-    (here / "multirun").mkdir()
-    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "PS1": "READY>", "TERM": "dumb"}
+    (work_folder / "multirun").mkdir()
+    environment = {
+        **os.environ,
+        "PATH": f"{work_folder}{os.pathsep}{os.environ['PATH']}",
+        "PS1": "READY>",
+        "TERM": "dumb",
+    }
     lead, follow = pty.openpty()
     bash = ["bash", "--norc", "--noprofile", "-i"]
-    with subprocess.Popen(bash, stdin=follow, stdout=follow, stderr=follow, env=environment, cwd=here) as shell:
+    with subprocess.Popen(bash, stdin=follow, stdout=follow, stderr=follow, env=environment, cwd=work_folder) as shell:
         os.close(follow)
         try:
             until(lead, "READY>")

@@ -29,15 +29,15 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     compiled_step._compiled.cache_clear()
 
 
-def told(folder: str) -> Any:
+def compiled_info(folder: str) -> Any:
     return json.loads(Path(folder, "run.json").read_text(encoding="utf-8")).get("compiled")
 
 
 def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     run(*LOOP, folder="plain")
     run(*LOOP, "trainer.compile=steps", folder="compiled")
-    assert told("plain") is None
-    assert told("compiled") == "each step of the loop but the first"
+    assert compiled_info("plain") is None
+    assert compiled_info("compiled") == "each step of the loop but the first"
     assert same_weights(["plain", "compiled"])
     assert attnx.open_run("compiled").predict(["bad"])
 
@@ -54,7 +54,7 @@ def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Calla
 )
 def test_what_is_not_compiled_is_said(run: Callable[..., Any], overrides: tuple[str, ...], reason: str) -> None:
     run(*overrides, "trainer.max_steps=1", folder="one")
-    assert reason in told("one")
+    assert reason in compiled_info("one")
 
 
 def missing(graph: Any, inputs: Any) -> Any:
@@ -81,8 +81,8 @@ def test_what_torch_cannot_compile_is_trained_as_it_is(
 ) -> None:
     monkeypatch.setattr(compiled_step, "BACKEND", unable)
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
-    assert told("one").startswith("not compiled: torch cannot compile a step (")
-    assert "no such operation" in told("one")
+    assert compiled_info("one").startswith("not compiled: torch cannot compile a step (")
+    assert "no such operation" in compiled_info("one")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to record graphs on")

@@ -20,10 +20,10 @@ COPYING = ["task=sequences", "task.train=calls.tsv", "output=copy", "trainer.max
 
 
 @pytest.fixture
-def calls(here: Path) -> None:
+def calls(work_folder: Path) -> None:
     """Who is to be called, of seven; nobody else is ever written, and the last one nowhere but in sources."""
     names = ["Ann", "Ben", "Cai", "Dee", "Eve", "Flo", "Gus"]
-    lines = [f"call {one} not {other}\t{one}\n" for one, other in permutations(names, 2) if one != "Gus"]
+    lines = [f"call {first} not {second}\t{first}\n" for first, second in permutations(names, 2) if first != "Gus"]
     Path("calls.tsv").write_text("".join(lines), encoding="utf-8")
 
 
@@ -46,10 +46,10 @@ def test_a_reopened_run_copies_as_it_did(shared: str, copied: set[str], calls: N
     assert symbols_that_can_be_copied(again) == copied
     lines = [line.split("\t") for line in Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert lines
-    found = again.predict([source for source, *_ in lines])
-    for one, (_, prediction, _, _, told) in zip(found, lines, strict=True):
-        assert " ".join(one.output) == prediction
-        assert one.log_probability == pytest.approx(float(told), abs=1e-4)
+    predictions = again.predict([source for source, *_ in lines])
+    for repeated, (_, prediction, _, _, value) in zip(predictions, lines, strict=True):
+        assert " ".join(repeated.output) == prediction
+        assert repeated.log_probability == pytest.approx(float(value), abs=1e-4)
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
@@ -61,8 +61,8 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
 ) -> None:
     show = ShowProgress.on_train_batch_end
 
-    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
+    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        show(self, trainer, *args)
         if trainer.global_step == 4:
             signal.raise_signal(signal.SIGINT)
 
@@ -85,10 +85,10 @@ def test_searches_and_alignments(calls: None, run: Callable[..., Any], command: 
     beam = ("decoding=beam", "--nbest", "3", "--alignments", "read.jsonl")
     answer = command("predict", "run1", "asked.txt", *beam)
     assert (answer.code, answer.err) == (0, "")
-    held = [json.loads(line) for line in Path("read.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [one["rank"] for one in held] == [1, 2, 3] * 2
-    for one in held:
-        weights = np.array(one["weights"])
+    alignments = [json.loads(line) for line in Path("read.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [item["rank"] for item in alignments] == [1, 2, 3] * 2
+    for entry in alignments:
+        weights = np.array(entry["weights"])
         assert weights.shape[-1] == 4
         assert np.allclose(weights.sum(-1), 1, atol=1e-3)
     assert command("predict", "run1", "run2", "asked.txt", "decoding=sampling").code == 0

@@ -35,7 +35,7 @@ def _without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def made(here: Path) -> Callable[..., Path]:
+def made(work_folder: Path) -> Callable[..., Path]:
     """Write what a dashboard reads of a run folder."""
 
     def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
@@ -76,8 +76,8 @@ def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
 
 def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
     made("multirun/plain/0")
-    for folder, said in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
-        with pytest.raises(attnx.UserError, match=rf"{said} logged to W&B; train with \+logger=wandb"):
+    for folder, message in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
+        with pytest.raises(attnx.UserError, match=rf"{message} logged to W&B; train with \+logger=wandb"):
             workspace_request(Path(folder))
     for words in ([], ["one", "two"], ["not a/project!"]):
         with pytest.raises(attnx.UserError, match=r"attnx dashboard|neither a folder"):
@@ -85,23 +85,25 @@ def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
 
 
 def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
-    asked = WorkspaceRequest("mine", "us", group="scorers", measure="per")
-    (runs,) = json.loads(dumped(workspace(asked)))["spec"]["section"]["runSets"]
+    workspace_request = WorkspaceRequest("mine", "us", group="scorers", measure="per")
+    (runs,) = json.loads(dumped(workspace(workspace_request)))["spec"]["section"]["runSets"]
     assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
     (order,) = runs["sort"]["keys"]
     assert (order["key"]["name"], order["ascending"]) == ("test/per", True)
-    (chosen,) = runs["filters"]["filters"]
-    assert (chosen["key"]["name"], chosen["op"], chosen["value"]) == ("group", "=", "scorers")
+    (selected,) = runs["filters"]["filters"]
+    assert (selected["key"]["name"], selected["op"], selected["value"]) == ("group", "=", "scorers")
     shown = runs["runFeed"]["columnOrder"]
     assert {"summary:test/per", *(f"config:choices.value.{kind}" for kind in KINDS)} <= set(shown)
-    (high,) = json.loads(dumped(workspace(asked._replace(maximize=True, group=None))))["spec"]["section"]["runSets"]
+    (high,) = json.loads(dumped(workspace(workspace_request._replace(maximize=True, group=None))))["spec"]["section"][
+        "runSets"
+    ]
     assert high["sort"]["keys"][0]["ascending"] is False
     assert high["filters"]["filters"] == []
 
 
 def test_there_are_curves_heat_maps_and_coordinates() -> None:
-    found = panels(workspace(WorkspaceRequest("mine", "us", measure="wer")))
-    everything = [panel for section in found.values() for panel in section]
+    result = panels(workspace(WorkspaceRequest("mine", "us", measure="wer")))
+    everything = [panel for section in result.values() for panel in section]
     curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
     by = {(curve["metrics"][0], curve.get("groupBy")) for curve in curves}
     assert {("valid/wer", f"choices.value.{kind}") for kind in KINDS} <= by
@@ -112,9 +114,9 @@ def test_there_are_curves_heat_maps_and_coordinates() -> None:
     names = [line["accessor"] for line in lines]
     assert names[:4] == [f"config:choices.value.{kind}" for kind in KINDS]
     assert names[-1] == "summary:test/wer"
-    first, *others = found["Scorer by scope"]
+    first, *remaining = result["Scorer by scope"]
     assert "groupBy" not in first["config"]  # it takes the table's: scorer, then scope
-    assert [panel["config"]["groupBy"] for panel in others] == [f"choices.value.{kind}" for kind in KINDS]
+    assert [panel["config"]["groupBy"] for panel in remaining] == [f"choices.value.{kind}" for kind in KINDS]
 
 
 def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,20 +149,22 @@ def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: p
     for name in names:
         kind, _, path = name.rpartition(":")
         if kind == "config":
-            held: Any = config
+            saved: Any = config
             for key in path.replace(".value", "").split("."):
-                held = held[key]
+                saved = saved[key]
         else:
             assert path in logged, name
 
 
-def test_without_w_and_b_it_is_written(made: Callable[..., Path], command: Callable[..., Any], here: Path) -> None:
+def test_without_w_and_b_it_is_written(
+    made: Callable[..., Path], command: Callable[..., Any], work_folder: Path
+) -> None:
     made("multirun/scorers/0", wandb_with())
     answer = command("dashboard", "multirun/scorers")
     assert (answer.code, answer.err) == (0, "")
-    said, path = answer.out.splitlines()
+    message, path = answer.out.splitlines()
     why = "wandb: no API key (`wandb login`, or WANDB_API_KEY)"
-    assert said == f"{why}: nothing is at W&B yet; run this again when it can be reached"
+    assert message == f"{why}: nothing is at W&B yet; run this again when it can be reached"
     assert path == "multirun/scorers/dashboard.json"
     assert json.loads(Path(path).read_text(encoding="utf-8"))["displayName"] == "attnx: scorers"
     answer = command("dashboard", "us/theirs", "--measure", "wer", "--out", "theirs.json")

@@ -28,7 +28,7 @@ from attnx.data.downloads.dataset_spec import DatasetFile
 from attnx.data.paths import expand_path, resolve_data_path
 from attnx.errors import UserError
 
-ONE = bytes(number * 37 % 251 for number in range(200_003))
+CONTENT = bytes(number * 37 % 251 for number in range(200_003))
 TWO = b"two\n" * 7
 TEXT = b"Hallo Welt\n" * 13
 
@@ -44,8 +44,8 @@ class Site(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
-        self.files, self.moved = {"/one.bin": ONE, "/two.txt": TWO}, {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.files, self.moved = {"/one.bin": CONTENT, "/two.txt": TWO}, {}
+        self.requests: list[tuple[str, str | None]] = []
 
     @property
     def url(self) -> str:
@@ -57,7 +57,7 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         ranged = self.headers["Range"]
-        self.server.asked.append((self.path, ranged))
+        self.server.requests.append((self.path, ranged))
         if self.path in self.server.moved:
             self.send_response(302)
             self.send_header("Location", self.server.moved[self.path])
@@ -86,7 +86,7 @@ class Answers(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             self.wfile.write(sent)
 
-    def log_message(self, *said: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Keep quiet."""
 
 
@@ -111,19 +111,22 @@ def write_recipe(files: list[dict[str, Any]], name: str = "small") -> None:
 
 
 @pytest.fixture
-def recipe(site: Site, here: Path) -> None:
+def recipe(site: Site, work_folder: Path) -> None:
     """The recipe ``small``: two files of the site."""
     write_recipe(
-        [entry("small/one.bin", f"{site.url}/one.bin", ONE), entry("small/deep/two.txt", f"{site.url}/two.txt", TWO)]
+        [
+            entry("small/one.bin", f"{site.url}/one.bin", CONTENT),
+            entry("small/deep/two.txt", f"{site.url}/two.txt", TWO),
+        ]
     )
 
 
 @pytest.fixture
-def ask(command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def data_command(command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
-    monkeypatch.setattr("attnx.cli.commands.data.SPEC_FOLDER", here / "recipes")
+    monkeypatch.setattr("attnx.cli.commands.data.SPEC_FOLDER", work_folder / "recipes")
     return lambda *words: command("data", *words)
 
 
@@ -134,27 +137,27 @@ def lying(folder: str = "data") -> dict[str, bytes]:
     }
 
 
-BOTH = {"small/one.bin": ONE, "small/deep/two.txt": TWO}
+BOTH = {"small/one.bin": CONTENT, "small/deep/two.txt": TWO}
 
 
-def refused(answer: Any, *said: str) -> None:
+def refused(answer: Any, *args: str) -> None:
     assert answer.code == 2
     assert answer.err.startswith("attnx: ")
     assert answer.err.count("\n") == 1
-    for words in said:
+    for words in args:
         assert words in answer.err
 
 
 @pytest.mark.usefixtures("recipe")
-def test_get_fetches_what_is_missing(ask: Callable[..., Any], site: Site) -> None:
-    answer = ask("get", "small")
+def test_get_fetches_what_is_missing(data_command: Callable[..., Any], site: Site) -> None:
+    answer = data_command("get", "small")
     assert (answer.code, answer.err) == (0, "")
     assert "2 files are right, 2 of them new" in answer.out
     assert "CC0" in answer.out
     assert lying() == BOTH
-    assert site.asked == [("/one.bin", None), ("/two.txt", None)]
-    assert "2 files are right, 0 of them new" in ask("get", "small").out
-    assert len(site.asked) == 2
+    assert site.requests == [("/one.bin", None), ("/two.txt", None)]
+    assert "2 files are right, 0 of them new" in data_command("get", "small").out
+    assert len(site.requests) == 2
 
 
 @pytest.mark.usefixtures("recipe")
@@ -163,11 +166,15 @@ def test_get_fetches_what_is_missing(ask: Callable[..., Any], site: Site) -> Non
     [([], None, "data"), ([], "there", "there"), (["--to", "else"], "there", "else"), (["--to=else"], None, "else")],
 )
 def test_the_folder(
-    words: list[str], variable: str | None, folder: str, ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    variable: str | None,
+    folder: str,
+    data_command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
-    answer = ask("get", "small", *words)
+    answer = data_command("get", "small", *words)
     assert lying(folder) == BOTH
     assert f"in {folder}/small" in answer.out
     assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
@@ -176,26 +183,26 @@ def test_the_folder(
 
 @pytest.mark.usefixtures("recipe")
 def test_a_set_that_is_here_is_found_and_completed_though_the_variable_names_another_folder(
-    ask: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
+    data_command: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATTNX_DATA", "there")
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin").write_bytes(ONE)
-    assert "1 of 2" in ask("list").out
-    assert "Here: there, then data\n" in ask("list").out
-    assert ask("get", "small").code == 0
-    assert site.asked == [("/two.txt", None)]
+    Path("data/small/one.bin").write_bytes(CONTENT)
+    assert "1 of 2" in data_command("list").out
+    assert "Here: there, then data\n" in data_command("list").out
+    assert data_command("get", "small").code == 0
+    assert site.requests == [("/two.txt", None)]
     assert lying() == BOTH
     assert not Path("there").exists()
-    assert ask("check", "small").code == 0
-    assert ask("check", "small", "--to", "there").code == 2
+    assert data_command("check", "small").code == 0
+    assert data_command("check", "small", "--to", "there").code == 2
 
 
 @pytest.fixture
-def reading(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reading(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No data anywhere; the current folder."""
     monkeypatch.delenv("ATTNX_DATA", raising=False)
-    return here
+    return work_folder
 
 
 def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_writes(
@@ -216,7 +223,7 @@ def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_wri
 
 
 @pytest.mark.parametrize(
-    ("path", "variable", "said"),
+    ("path", "variable", "message"),
     [
         ("etth1/ETTh1.csv", None, "not in data ($ATTNX_DATA is not set); fetch it with: attnx data get etth1"),
         ("etth1/ETTh1.csv", "there", "not in there nor in data; fetch it with: attnx data get etth1"),
@@ -226,29 +233,29 @@ def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_wri
     ],
 )
 def test_data_that_are_missing_are_told_with_the_command_that_fetches_them(
-    path: str, variable: str | None, said: str, reading: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, variable: str | None, message: str, reading: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     with pytest.raises(UserError) as refusal:
         resolve_data_path("task.train", f"$ATTNX_DATA/{path}")
-    assert str(refusal.value) == f"task.train=$ATTNX_DATA/{path}: {said}"
+    assert str(refusal.value) == f"task.train=$ATTNX_DATA/{path}: {message}"
 
 
 NEEDING = {"babi_qa1": "babi"} | {  # this one by its task's own default
-    file.stem: found[0]
+    file.stem: matches[0]
     for file in sorted((conf_folder() / "experiment").glob("*.yaml"))
-    if (found := re.findall(r"^[^#]*\$ATTNX_DATA/(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
+    if (matches := re.findall(r"^[^#]*\$ATTNX_DATA/(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
 }
 
 
 @pytest.mark.parametrize("experiment", NEEDING)
 def test_an_experiment_names_the_set_that_it_needs(experiment: str, reading: Path) -> None:
     """In the first lines of its file, and in the line that refuses it without its data."""
-    asked = f"attnx data get {NEEDING[experiment]}"
+    command_line = f"attnx data get {NEEDING[experiment]}"
     head = (conf_folder() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").partition("\n\n")[0]
-    assert f"# Data: {asked}\n" in head
-    with pytest.raises(UserError, match=rf"\$ATTNX_DATA is not set\); fetch it with: {asked}$"):
+    assert f"# Data: {command_line}\n" in head
+    with pytest.raises(UserError, match=rf"\$ATTNX_DATA is not set\); fetch it with: {command_line}$"):
         registry.build("task", compose([f"experiment={experiment}"])["task"]).load()
 
 
@@ -257,58 +264,60 @@ def test_there_are_experiments_that_need_data() -> None:
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_file_that_is_there_is_not_fetched(ask: Callable[..., Any], site: Site) -> None:
+def test_a_file_that_is_there_is_not_fetched(data_command: Callable[..., Any], site: Site) -> None:
     place = Path("data/small/one.bin")
     place.parent.mkdir(parents=True)
-    place.write_bytes(ONE)
-    before = place.stat()
-    assert ask("get", "small").code == 0
-    assert site.asked == [("/two.txt", None)]
-    assert (place.stat().st_mtime_ns, place.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    place.write_bytes(CONTENT)
+    original = place.stat()
+    assert data_command("get", "small").code == 0
+    assert site.requests == [("/two.txt", None)]
+    assert (place.stat().st_mtime_ns, place.stat().st_ino) == (original.st_mtime_ns, original.st_ino)
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_file_of_the_same_name_is_not_overwritten(ask: Callable[..., Any], site: Site) -> None:
+def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
-    refused(ask("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away")
+    refused(data_command("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away")
     assert lying() == {"small/deep/two.txt": b"mine"}
-    assert site.asked == []
+    assert site.requests == []
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_download_goes_on_where_it_was_left(ask: Callable[..., Any], site: Site) -> None:
+def test_a_download_goes_on_where_it_was_left(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin.partial").write_bytes(ONE[:101])
-    assert ask("get", "small").code == 0
-    assert site.asked == [("/one.bin", "bytes=101-"), ("/two.txt", None)]
+    Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
+    assert data_command("get", "small").code == 0
+    assert site.requests == [("/one.bin", "bytes=101-"), ("/two.txt", None)]
     assert lying() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(
-    ("left", "asked"),
+    ("remaining", "requested"),
     [
         (b"x" * 101, ["bytes=101-", None]),  # of another file: told by its SHA-256
-        (b"x" * len(ONE), [None]),
-        (b"x" * (len(ONE) + 7), [None]),
+        (b"x" * len(CONTENT), [None]),
+        (b"x" * (len(CONTENT) + 7), [None]),
     ],
 )
-def test_what_was_left_may_be_wrong(left: bytes, asked: list[str | None], ask: Callable[..., Any], site: Site) -> None:
+def test_what_was_left_may_be_wrong(
+    remaining: bytes, requested: list[str | None], data_command: Callable[..., Any], site: Site
+) -> None:
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin.partial").write_bytes(left)
-    assert ask("get", "small").code == 0
-    assert site.asked == [*(("/one.bin", ranged) for ranged in asked), ("/two.txt", None)]
+    Path("data/small/one.bin.partial").write_bytes(remaining)
+    assert data_command("get", "small").code == 0
+    assert site.requests == [*(("/one.bin", ranged) for ranged in requested), ("/two.txt", None)]
     assert lying() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("chunked", [False, True])
-def test_cut_connections_are_resumed(chunked: bool, ask: Callable[..., Any], site: Site) -> None:
+def test_cut_connections_are_resumed(chunked: bool, data_command: Callable[..., Any], site: Site) -> None:
     """Also where the cut is an error, since how much would come was not said."""
     site.cut, site.chunked = 70_001, chunked
-    assert ask("get", "small").code == 0
-    assert site.asked == [
+    assert data_command("get", "small").code == 0
+    assert site.requests == [
         ("/one.bin", None),
         ("/one.bin", "bytes=70001-"),
         ("/one.bin", "bytes=140002-"),
@@ -318,123 +327,134 @@ def test_cut_connections_are_resumed(chunked: bool, ask: Callable[..., Any], sit
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_server_without_ranges_begins_again(ask: Callable[..., Any], site: Site) -> None:
+def test_a_server_without_ranges_begins_again(data_command: Callable[..., Any], site: Site) -> None:
     site.ranges, site.cut = False, 70_001
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
     assert f"download {site.url}/one.bin to data/small/one.bin" in answer.out
-    assert lying() == {"small/one.bin.partial": ONE[:70_001]}
+    assert lying() == {"small/one.bin.partial": CONTENT[:70_001]}
     site.cut = None
-    assert ask("get", "small").code == 0
+    assert data_command("get", "small").code == 0
     assert lying() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("ranges", [True, False])
-@pytest.mark.parametrize("left", [b"", ONE[:101]])
-def test_a_wrong_download_leaves_nothing(left: bytes, ranges: bool, ask: Callable[..., Any], site: Site) -> None:
-    site.files["/one.bin"], site.ranges = ONE[:-1] + b"\0", ranges
-    assert ONE[-1] != 0
-    if left:
+@pytest.mark.parametrize("remaining", [b"", CONTENT[:101]])
+def test_a_wrong_download_leaves_nothing(
+    remaining: bytes, ranges: bool, data_command: Callable[..., Any], site: Site
+) -> None:
+    site.files["/one.bin"], site.ranges = CONTENT[:-1] + b"\0", ranges
+    assert CONTENT[-1] != 0
+    if remaining:
         Path("data/small").mkdir(parents=True)
-        Path("data/small/one.bin.partial").write_bytes(left)
+        Path("data/small/one.bin.partial").write_bytes(remaining)
     got = hashlib.sha256(site.files["/one.bin"]).hexdigest()
-    refused(ask("get", "small"), "/one.bin", f"expected SHA-256 {hashlib.sha256(ONE).hexdigest()}", f"got {got}")
+    refused(
+        data_command("get", "small"),
+        "/one.bin",
+        f"expected SHA-256 {hashlib.sha256(CONTENT).hexdigest()}",
+        f"got {got}",
+    )
     assert lying() == {}
 
 
 @pytest.mark.usefixtures("recipe")
-@pytest.mark.parametrize(("content", "size"), [(ONE[:-1], 200_002), (ONE + b"!", 200_004)])
+@pytest.mark.parametrize(("content", "size"), [(CONTENT[:-1], 200_002), (CONTENT + b"!", 200_004)])
 def test_a_download_of_another_size_is_told_at_once(
-    content: bytes, size: int, ask: Callable[..., Any], site: Site
+    content: bytes, size: int, data_command: Callable[..., Any], site: Site
 ) -> None:
     site.files["/one.bin"] = content
-    refused(ask("get", "small"), "expected 200003 bytes", f"the server has {size}")
+    refused(data_command("get", "small"), "expected 200003 bytes", f"the server has {size}")
     assert not Path("data").exists()
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_download_without_a_size(ask: Callable[..., Any], site: Site) -> None:
+def test_a_download_without_a_size(data_command: Callable[..., Any], site: Site) -> None:
     site.chunked = True
-    assert ask("get", "small").code == 0
+    assert data_command("get", "small").code == 0
     assert lying() == BOTH
 
 
 def test_a_download_that_does_not_end_is_not_waited_for(
-    site: Site, here: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    site.chunked, site.files["/one.bin"] = True, ONE * 23
-    told: list[int] = []
+    site.chunked, site.files["/one.bin"] = True, CONTENT * 23
+    progress: list[int] = []
     with pytest.raises(UserError, match="expected 200003 bytes, got more"):
-        downloading.download(DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", ONE)), here, told.append)
-    assert len(ONE) < max(told) <= len(ONE) + downloading.BYTES_PER_READ
-    assert lying(str(here)) == {}
+        downloading.download(
+            DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", CONTENT)), work_folder, progress.append
+        )
+    assert len(CONTENT) < max(progress) <= len(CONTENT) + downloading.BYTES_PER_READ
+    assert lying(str(work_folder)) == {}
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_shorter_file_than_what_was_left(ask: Callable[..., Any], site: Site) -> None:
+def test_a_shorter_file_than_what_was_left(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin.partial").write_bytes(ONE[:101])
-    site.files["/one.bin"] = ONE[:53]
-    refused(ask("get", "small"), "expected 200003 bytes", "the server has 53")
+    Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
+    site.files["/one.bin"] = CONTENT[:53]
+    refused(data_command("get", "small"), "expected 200003 bytes", "the server has 53")
     assert "small/one.bin" not in lying()
 
 
 @pytest.mark.usefixtures("recipe")
-def test_no_final_file_is_ever_wrong(ask: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_final_file_is_ever_wrong(
+    data_command: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is given its final name is right when it gets it, and nothing writes to that name."""
-    named: list[tuple[str, bytes]] = []
+    renames: list[tuple[str, bytes]] = []
     replace = os.replace
 
     def watched(source: Path, target: Path) -> None:
         assert not target.exists()
-        named.append((target.name, source.read_bytes()))
+        renames.append((target.name, source.read_bytes()))
         replace(source, target)
 
     site.cut = 70_001
     monkeypatch.setattr(os, "replace", watched)
-    assert ask("get", "small").code == 0
-    assert named == [("one.bin", ONE), ("two.txt", TWO)]
+    assert data_command("get", "small").code == 0
+    assert renames == [("one.bin", CONTENT), ("two.txt", TWO)]
 
 
 @pytest.mark.usefixtures("recipe")
 def test_another_process_that_writes_the_same_partial_file_does_no_harm(
-    ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the file open when ours is checked, and writes on."""
     wrong_download = DatasetFile.download_error
 
     def disturbed(file: DatasetFile, place: Path) -> str:
-        said = wrong_download(file, place)
+        message = wrong_download(file, place)
         if place.name == "one.bin.partial":
-            with place.open("ab") as other:
-                other.write(b"more")
-        return said
+            with place.open("ab") as second_file:
+                second_file.write(b"more")
+        return message
 
     monkeypatch.setattr(DatasetFile, "download_error", disturbed)
-    refused(ask("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
+    refused(data_command("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
     assert "small/one.bin" not in lying()
 
 
 @pytest.mark.usefixtures("recipe")
-def test_offline_it_says_what_to_fetch_and_where_to_put_it(ask: Callable[..., Any], site: Site) -> None:
+def test_offline_it_says_what_to_fetch_and_where_to_put_it(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin").write_bytes(ONE)
+    Path("data/small/one.bin").write_bytes(CONTENT)
     host = site.url.removeprefix("http://")
     site.shutdown()
     site.server_close()
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     refused(answer, f"cannot reach {host}", "other means")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert lying() == {"small/one.bin": ONE}
+    assert lying() == {"small/one.bin": CONTENT}
     assert not Path("data/small/deep").exists()
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_refusal_is_told_with_its_code(ask: Callable[..., Any], site: Site) -> None:
+def test_a_refusal_is_told_with_its_code(data_command: Callable[..., Any], site: Site) -> None:
     del site.files["/one.bin"]
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     refused(answer, f"{site.url}/one.bin: the server answers 404")
     assert answer.out.splitlines() == [
         f"download {site.url}/one.bin to data/small/one.bin",
@@ -444,80 +464,80 @@ def test_a_refusal_is_told_with_its_code(ask: Callable[..., Any], site: Site) ->
 
 
 @pytest.mark.usefixtures("recipe")
-def test_redirects_are_followed_where_they_are_secure(ask: Callable[..., Any], site: Site) -> None:
+def test_redirects_are_followed_where_they_are_secure(data_command: Callable[..., Any], site: Site) -> None:
     site.moved = {"/one.bin": f"{site.url}/one.new"}
-    site.files["/one.new"] = ONE
+    site.files["/one.new"] = CONTENT
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert lying() == {"small/one.bin": ONE}
+    assert lying() == {"small/one.bin": CONTENT}
 
 
 @pytest.fixture
-def archived(site: Site, here: Path) -> bytes:
+def archived(site: Site, work_folder: Path) -> bytes:
     """The recipe ``small`` is one member of a zip archive; returns the archive."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("deep/text.txt", TEXT)
         archive.writestr("_about.txt", "terms")
-    site.files["/pack.zip"] = held.getvalue()
-    file = entry("small/text.txt.gz", f"{site.url}/pack.zip", held.getvalue())
+    site.files["/pack.zip"] = buffer.getvalue()
+    file = entry("small/text.txt.gz", f"{site.url}/pack.zip", buffer.getvalue())
     write_recipe([{**file, "member": "deep/text.txt", "unpacked": hashlib.sha256(TEXT).hexdigest()}])
-    return held.getvalue()
+    return buffer.getvalue()
 
 
-def test_a_member_of_an_archive(ask: Callable[..., Any], archived: bytes, site: Site) -> None:
-    assert ask("get", "small").code == 0
+def test_a_member_of_an_archive(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
+    assert data_command("get", "small").code == 0
     assert list(lying()) == ["small/text.txt.gz"]
     assert gzip.decompress(lying()["small/text.txt.gz"]) == TEXT
     Path("data/small/text.txt.gz").write_bytes(gzip.compress(TEXT, 1))
-    assert "right" in ask("check", "small").out  # however it is packed
-    assert ask("get", "small").code == 0
-    assert len(site.asked) == 1
+    assert "right" in data_command("check", "small").out  # however it is packed
+    assert data_command("get", "small").code == 0
+    assert len(site.requests) == 1
 
 
-def test_an_archive_offline(ask: Callable[..., Any], archived: bytes, site: Site) -> None:
+def test_an_archive_offline(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
     site.shutdown()
     site.server_close()
-    said = f"download {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
-    assert ask("get", "small").out == said
+    message = f"download {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
+    assert data_command("get", "small").out == message
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"unpacked": "a" * 64}, "expected SHA-256 aaa"),
         ({"member": "other.txt"}, "not a zip archive with other.txt"),
     ],
 )
 def test_an_archive_that_holds_something_else(
-    changed: dict[str, str], said: str, ask: Callable[..., Any], archived: bytes
+    changed: dict[str, str], message: str, data_command: Callable[..., Any], archived: bytes
 ) -> None:
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
     write_recipe([{**recipe["files"][0], **changed}])
-    refused(ask("get", "small"), said)
+    refused(data_command("get", "small"), message)
     assert list(lying()) == ["small/text.txt.gz.partial"]
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_folder_that_cannot_be_written(ask: Callable[..., Any]) -> None:
+def test_a_folder_that_cannot_be_written(data_command: Callable[..., Any]) -> None:
     Path("data").write_text("mine", encoding="utf-8")
-    refused(ask("get", "small"), "data", "Not a directory")
+    refused(data_command("get", "small"), "data", "Not a directory")
     assert Path("data").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk(ask: Callable[..., Any]) -> None:
+def test_a_full_disk(data_command: Callable[..., Any]) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").symlink_to("/dev/full")
-    refused(ask("get", "small"), "data", "No space left on device")
+    refused(data_command("get", "small"), "data", "No space left on device")
     assert lying() == {}
 
 
 @pytest.mark.usefixtures("recipe")
-def test_interrupted(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+def test_interrupted(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     receive = downloading._receive
 
     def interrupted(answer: Any) -> bytes:
@@ -528,48 +548,48 @@ def test_interrupted(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, s
         raise KeyboardInterrupt
 
     monkeypatch.setattr(downloading, "_receive", interrupted)
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     assert answer.code == 130
     assert "continue with: attnx data get small" in answer.err
     assert list(lying()) == ["small/one.bin.partial"]
-    left = lying()["small/one.bin.partial"]
-    assert 0 < len(left) < len(ONE)
-    assert ONE.startswith(left)
+    remaining = lying()["small/one.bin.partial"]
+    assert 0 < len(remaining) < len(CONTENT)
+    assert CONTENT.startswith(remaining)
 
 
 @pytest.mark.usefixtures("recipe")
-def test_progress_is_shown_to_a_terminal(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_to_a_terminal(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
-    answer = ask("get", "small")
+    answer = data_command("get", "small")
     assert "small/deep/two.txt" in answer.err
     assert "200.0/200.0 kB" in answer.err
 
 
 @pytest.mark.usefixtures("recipe")
-def test_list_and_check(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_and_check(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     row = ["small", "Nothing", "much", "200.0", "kB", "CC0"]
-    assert [*row, "no"] in [line.split() for line in ask("list").out.splitlines()]
+    assert [*row, "no"] in [line.split() for line in data_command("list").out.splitlines()]
     assert not Path("data").exists()
     Path("data/small").mkdir(parents=True)
-    Path("data/small/one.bin").write_bytes(ONE)
-    assert [*row, "1", "of", "2"] in [line.split() for line in ask("list").out.splitlines()]
-    answer = ask("check", "small")
+    Path("data/small/one.bin").write_bytes(CONTENT)
+    assert [*row, "1", "of", "2"] in [line.split() for line in data_command("list").out.splitlines()]
+    answer = data_command("check", "small")
     refused(answer, "1 of 2 files are missing or wrong", "attnx data get small")
     assert answer.out == "data/small/one.bin: right\ndata/small/deep/two.txt: missing\n"
-    ask("get", "small")
-    assert [*row, "yes"] in [line.split() for line in ask("list").out.splitlines()]
-    assert ask("check", "small").code == 0
-    shown = ask("list", "small").out
-    for content in (ONE, TWO):
+    data_command("get", "small")
+    assert [*row, "yes"] in [line.split() for line in data_command("list").out.splitlines()]
+    assert data_command("check", "small").code == 0
+    shown = data_command("list", "small").out
+    for content in (CONTENT, TWO):
         assert f"sha256  {hashlib.sha256(content).hexdigest()}" in shown
         assert f"bytes   {len(content)}\n" in shown
 
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("get smal", "unknown data set 'smal'; did you mean small?"),
         ("get small other", "unknown data set 'other'; choose from small"),
@@ -583,13 +603,13 @@ def test_list_and_check(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
         ("get small --too=x", "unknown flag --too; did you mean --to?"),
     ],
 )
-def test_mistakes(words: str, said: str, ask: Callable[..., Any], site: Site, here: Path) -> None:
-    refused(ask(*words.split()), said)
-    assert site.asked == []
-    assert [path.name for path in here.iterdir()] == ["recipes"]
+def test_mistakes(words: str, message: str, data_command: Callable[..., Any], site: Site, work_folder: Path) -> None:
+    refused(data_command(*words.split()), message)
+    assert site.requests == []
+    assert [path.name for path in work_folder.iterdir()] == ["recipes"]
 
 
-def test_the_shipped_recipes_are_listed_without_torch(here: Path) -> None:
+def test_the_shipped_recipes_are_listed_without_torch(work_folder: Path) -> None:
     code = "import sys; from attnx.cli.main import run; run(['data', 'list']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

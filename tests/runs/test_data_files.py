@@ -37,21 +37,21 @@ MISSING = {
 
 
 @pytest.fixture
-def files(here: Path) -> Path:
+def files(work_folder: Path) -> Path:
     for name in ("good.tsv", "a.de", "b.en"):
         Path(name).write_text("a\tb\n", encoding="utf-8")
     Path("good").mkdir()
-    return here
+    return work_folder
 
 
 @pytest.mark.parametrize("words", MISSING)
 def test_a_missing_file_is_told_with_its_near_miss(words: str, files: Path, command: Command) -> None:
     """And nothing is written."""
-    before = sorted(files.rglob("*"))
+    files_before = sorted(files.rglob("*"))
     answer = command(*words.split())
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert MISSING[words] in answer.err
-    assert sorted(files.rglob("*")) == before
+    assert sorted(files.rglob("*")) == files_before
 
 
 def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
@@ -60,20 +60,30 @@ def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
         "try: run(['task.train=god.tsv'])\n"
         "except Exception as error: print(error, 'torch' in sys.modules, 'lightning' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
 
 
 def test_every_knob_that_names_files_is_looked_at() -> None:
     """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
-    others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known_columns", "time"}
-    others |= {"group", "step_names", "target_step_names", "sizes", "split"}
+    remaining = {
+        "tokenizer",
+        "languages",
+        "columns",
+        "dataset",
+        "store",
+        "entities",
+        "targets",
+        "known_columns",
+        "time",
+    }
+    remaining |= {"group", "step_names", "target_step_names", "sizes", "split"}
     for name in registry.names("task"):
         part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
         files = set(part.properties.get("data_files", ()))
         if name != "pointing":  # its test is the sizes of problems
-            assert texts - others == files, name
+            assert texts - remaining == files, name
 
 
 def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
@@ -132,13 +142,13 @@ def test_a_line_of_many_bytes_is_refused(suffix: str, tmp_path: Path) -> None:
         for _ in range(100):
             file.write(b"word " * 200_000)
         file.write(b"\nc\td\n")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    original = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(
         UserError, match=r"some.tsv(.gz)?:2: a line of more than 1,048,576 bytes; .*: 'word word .*\.\.\.'"
     ) as refused:
         read_pairs(path)
     assert len(str(refused.value)) < 250 + len(str(tmp_path))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - original < 10_000
 
 
 def test_a_line_as_long_as_may_be_is_read(tmp_path: Path) -> None:
@@ -152,7 +162,7 @@ def test_an_endless_line_is_not_read_to_its_end() -> None:
         list(read_lines(Path("/dev/zero")))
 
 
-def test_a_pipe_can_be_read(here: Path, command: Command) -> None:
+def test_a_pipe_can_be_read(work_folder: Path, command: Command) -> None:
     """As in ``task.train=<(cut -f1,3 words.tsv)``."""
     os.mkfifo("pipe")
     check_task_files({"name": "g2p", "train": "pipe"})

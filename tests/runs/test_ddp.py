@@ -37,11 +37,11 @@ ENDLESS = ("trainer.max_steps=1000000", "trainer.num_validations=100000")
 def sized(words: Path, small: list[str]) -> Callable[..., list[str]]:
     """The small sizes, in the place of some others."""
 
-    def ask(*overrides: str) -> list[str]:
-        named = {override.partition("=")[0] for override in overrides}
-        return [*(size for size in small if size.partition("=")[0] not in named), *overrides]
+    def with_sizes(*overrides: str) -> list[str]:
+        given_keys = {override.partition("=")[0] for override in overrides}
+        return [*(size for size in small if size.partition("=")[0] not in given_keys), *overrides]
 
-    return ask
+    return with_sizes
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def ranks_of(process: subprocess.Popen[str]) -> list[int]:
     return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def gone(processes: list[int]) -> bool:
+def have_ended(processes: list[int]) -> bool:
     """Whether they end within some seconds; those that nobody waits for count as ended."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -156,7 +156,7 @@ def test_a_process_that_is_killed_ends_the_others_and_says_so(sized: Callable[..
     assert err.count("\n") == 1
     assert err.startswith("attnx: rank 1 of 2 was killed by SIGKILL")
     assert "resume with: attnx resume one" in err
-    assert gone(ranks)
+    assert have_ended(ranks)
     assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
 
 
@@ -164,7 +164,7 @@ def test_nothing_outlives_a_command_that_is_killed(sized: Callable[..., list[str
     with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
         ranks = ranks_of(process)
         process.kill()
-        assert gone(ranks)
+        assert have_ended(ranks)
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 
@@ -179,7 +179,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; resume with: attnx resume cut\n")
-    assert gone(ranks)
+    assert have_ended(ranks)
     config = Path("cut/config.yaml").read_text(encoding="utf-8")
     Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")
     from attnx.training.fit import resume
@@ -253,15 +253,15 @@ def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., li
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
-    asked = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
-    with begun(["-m", *sized(*asked)], ATTNX_PLUGINS="") as process:
+    overrides = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
+    with begun(["-m", *sized(*overrides)], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
     assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
     for job in ("0", "1"):
-        found = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
-        assert (found["test_examples"], found["steps"]) == (5, 5)
+        results = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
+        assert (results["test_examples"], results["steps"]) == (5, 5)
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 
@@ -290,11 +290,11 @@ def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], 
     knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*knobs, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
-    asked = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
+    overrides = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
-    with begun(asked, **first) as one, begun(asked, **second) as two:
-        answers = [process.communicate(timeout=SECONDS) for process in (one, two)]
-        assert [one.returncode, two.returncode] == [0, 0], answers
+    with begun(overrides, **first) as first_machine, begun(overrides, **second) as two:
+        answers = [process.communicate(timeout=SECONDS) for process in (first_machine, two)]
+        assert [first_machine.returncode, two.returncode] == [0, 0], answers
     assert same_weights(["one", "two"])
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
@@ -320,10 +320,10 @@ def test_what_cannot_be_is_told_before_anything_begins(monkeypatch: pytest.Monke
 def test_places_on_the_second_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
-    found = rank_infos({**KNOBS, "devices": 3, "num_nodes": 2})
-    assert [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in found] == [
+    result = rank_infos({**KNOBS, "devices": 3, "num_nodes": 2})
+    assert [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in result] == [
         (3, 0, 6, 1),
         (4, 1, 6, 1),
         (5, 2, 6, 1),
     ]
-    assert {place.init_method for place in found} == {"tcp://there:2000"}
+    assert {place.init_method for place in result} == {"tcp://there:2000"}

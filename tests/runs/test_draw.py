@@ -67,8 +67,8 @@ class Tripled(nn.Module):
 
 
 @pytest.fixture
-def plugins(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = here / "mine"
+def plugins(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = work_folder / "mine"
     folder.mkdir()
     monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
     return folder
@@ -77,25 +77,25 @@ def plugins(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_page_is_up_to_date(plugins: Path) -> None:
     shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
     choices = [choice for part in drawable_parts() for choice in variants_to_draw(part)]
-    said = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
-    assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), said
+    message = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
+    assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), message
     pictures = list((ROOT / "docs" / "parts").iterdir())
-    assert {file.name for file in pictures} == {choice.file for choice in choices}, said
+    assert {file.name for file in pictures} == {choice.file for choice in choices}, message
     assert sum(file.stat().st_size for file in pictures) < 1_000_000
 
 
-def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
+def test_a_part_is_drawn_where_it_was_asked_for(work_folder: Path) -> None:
     assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png")]
-    assert (here / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
+    assert (work_folder / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
     knobs = ["scope.center=predictive", "scope.window=1"]
     assert draw_parts(["local", "scorer=dot", *knobs], Path("a/b")) == [
         Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
         Path("a/b/parts/scorer-dot.png"),
     ]
-    assert not list(here.rglob("*.md"))
+    assert not list(work_folder.rglob("*.md"))
 
 
-def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_name_everything_is_drawn_with_its_page(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.describe("query", "token"), registry.describe("scope", "history")]
     monkeypatch.setattr("attnx.gallery.write.drawable_parts", lambda: parts)
     written = draw_parts([], Path())
@@ -122,11 +122,11 @@ def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatc
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(here: Path, words: list[str], message: str) -> None:
-    (here / "taken").write_text("")
+def test_mistakes_are_told_and_nothing_is_written(work_folder: Path, words: list[str], message: str) -> None:
+    (work_folder / "taken").write_text("")
     with pytest.raises(UserError, match=message):
         run_command(["gallery", *words])
-    assert [file.name for file in here.iterdir()] == ["taken"]
+    assert [file.name for file in work_folder.iterdir()] == ["taken"]
 
 
 def test_a_plug_in_is_drawn(plugins: Path) -> None:
@@ -171,13 +171,13 @@ def test_choices_that_change_a_picture_are_shown() -> None:
 
 
 def test_the_page_describes_the_example_that_is_drawn() -> None:
-    said = [
+    entries = [
         f"Step {REPEAT_STEP} has the query of step {REPEATED_STEP}, and position {REPEAT_STEP} is almost equal to",
         f"The vector of position {LONG_POSITION} ",
         f"fitted for {FIT_STEPS}\n",
         f"a size of {STATE_SIZE}",
     ]
-    assert [text for text in said if text not in INTRODUCTION] == []
+    assert [text for text in entries if text not in INTRODUCTION] == []
     assert (STEPS, POSITIONS, PADDING) == (10, 9, 2)  # written there in words
 
 
@@ -199,8 +199,8 @@ class TestTheExample:
             np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
     def test_a_window_and_a_past_tell_what_is_alike_apart(self) -> None:
-        for chosen in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
-            weights = read_example(**chosen).reading.weights  # type: ignore[arg-type]
+        for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
+            weights = read_example(**choice).reading.weights  # type: ignore[arg-type]
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
@@ -255,8 +255,8 @@ def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDAr
     figure.savefig(tmp_path / "a.png", dpi=DPI)
     image = imread(tmp_path / "a.png")[..., :3]
     across, up = figure.axes[axes].transData.transform((x, y))
-    found: NDArray[np.float64] = image[int(len(image) - up), int(across)]
-    return found
+    result: NDArray[np.float64] = image[int(len(image) - up), int(across)]
+    return result
 
 
 def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None:
@@ -272,14 +272,14 @@ def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None
     assert left_edges[2] - left_edges[1] > 1.3  # the halves stand apart
     assert np.diff(left_edges)[[0, 2, 3]] == pytest.approx([1, 1, 1])
 
-    def at(panel: int, row: int, column: int) -> NDArray[np.float64]:
+    def pixel_at(panel: int, row: int, column: int) -> NDArray[np.float64]:
         return pixel(figure, panel, left_edges[column] + 0.3, row + 0.3, tmp_path)
 
-    assert at(0, 0, 0).min() > 0.95
-    assert at(0, 0, 4)[2] < 0.2  # brown
-    assert [at(2, row, column).max() < 0.6 for row, column in [(0, 0), (1, 4)]] == [True, True]
-    assert at(2, 1, 0).min() > 0.95
-    red, green, _ = at(1, 1, 1)
+    assert pixel_at(0, 0, 0).min() > 0.95
+    assert pixel_at(0, 0, 4)[2] < 0.2  # brown
+    assert [pixel_at(2, row, column).max() < 0.6 for row, column in [(0, 0), (1, 4)]] == [True, True]
+    assert pixel_at(2, 1, 0).min() > 0.95
+    red, green, _ = pixel_at(1, 1, 1)
     assert green > red + 0.1
     between = pixel(figure, 1, (left_edges[1] + 1 + left_edges[2]) / 2, 0.5, tmp_path)
     assert (between == 1).all()

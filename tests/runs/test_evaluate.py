@@ -26,13 +26,13 @@ from attnx.runs.predictions import read_run_or_evaluation
 
 
 def table(file: str | Path) -> list[dict[str, str]]:
-    with Path(file).open(encoding="utf-8", newline="") as held:
-        return list(csv.DictReader(held, delimiter="\t", quoting=csv.QUOTE_NONE))
+    with Path(file).open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def results(folder: str | Path) -> dict[str, float]:
-    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def scores(folder: str | Path) -> dict[str, float]:
@@ -40,7 +40,7 @@ def scores(folder: str | Path) -> dict[str, float]:
 
 
 @pytest.fixture
-def more(runs: Path) -> list[str]:
+def extra_words(runs: Path) -> list[str]:
     """Seven words in ``more.tsv``, the first of which none can pronounce so."""
     lines = ["dab\tS S S S S S", "kes\tK EH S", "be\tB EH", "sab\tS AA B", "ded\tD EH D", "kk\tK K", "aska\tAA S K AA"]
     Path("more.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -52,17 +52,17 @@ def test_the_runs_own_test_part_scores_as_it_did(runs: Path, command: Callable[.
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "one/evaluations/test: start with README.md"
     assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-6)
-    mine, trained = (table(f"{folder}/predictions.tsv") for folder in ("one/evaluations/test", "one"))
-    for one, other in zip(mine, trained, strict=True):
-        assert float(one.pop("log_probability")) == pytest.approx(float(other.pop("log_probability")), abs=1e-4)
-        assert one == other
-    words = len(mine)
+    evaluated, trained = (table(f"{folder}/predictions.tsv") for folder in ("one/evaluations/test", "one"))
+    for first, second in zip(evaluated, trained, strict=True):
+        assert float(first.pop("log_probability")) == pytest.approx(float(second.pop("log_probability")), abs=1e-4)
+        assert first == second
+    words = len(evaluated)
     command("evaluate", "one", "trainer.test_examples=3")
     assert len(table("one/evaluations/test-examples=3/predictions.tsv")) == 3 < words
 
 
 def test_other_data_another_search_and_where_it_goes_wrong(
-    more: list[str], command: Callable[..., Any], runs: Path
+    extra_words: list[str], command: Callable[..., Any], runs: Path
 ) -> None:
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
     answer = command("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
@@ -80,22 +80,24 @@ def test_other_data_another_search_and_where_it_goes_wrong(
         "errors.json",
     }
     rows = table(folder / "predictions.tsv")
-    assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == more
-    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], decoding=("beam", {"beam_size": 3}))
-    assert [row["prediction"] for row in rows] == [" ".join(one.output) for one in best]
+    assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == extra_words
+    best = attnx.open_run("one").predict(
+        [line.split("\t")[0] for line in extra_words], decoding=("beam", {"beam_size": 3})
+    )
+    assert [row["prediction"] for row in rows] == [" ".join(hypothesis.output) for hypothesis in best]
     edits = [int(row["edits"]) for row in rows]
     symbols = sum(len(row["references"].split()) for row in rows)
-    found = scores(folder)
-    assert found["test_per"] == pytest.approx(100 * sum(edits) / symbols)
-    assert found["test_wer"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
+    result = scores(folder)
+    assert result["test_per"] == pytest.approx(100 * sum(edits) / symbols)
+    assert result["test_wer"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
     by_symbol = table(folder / "by_symbol.tsv")
     assert sum(int(row["errors"]) for row in by_symbol) == sum(edits) > 0
     assert sum(int(row["references"]) for row in by_symbol) == symbols
     confused = sum(int(row["times"]) for row in table(folder / "confusions.tsv"))
     assert confused == sum(int(row["substituted"]) for row in by_symbol)
     assert sum(int(row["examples"]) for row in table(folder / "by_length.tsv")) == 7
-    held = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
-    assert [list(map(str, row.values())) for row in held["by_symbol"]] == [list(row.values()) for row in by_symbol]
+    saved = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
+    assert [list(map(str, row.values())) for row in saved["by_symbol"]] == [list(row.values()) for row in by_symbol]
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert "attnx evaluate one task.test=more.tsv decoding=beam decoding.beam_size=3" in page
     for title in ("results", "errors by length", "errors by symbol", "most confused"):
@@ -110,39 +112,39 @@ def test_other_data_another_search_and_where_it_goes_wrong(
 
 
 def test_nothing_is_written_over(
-    more: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
+    extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same again is shown; other data of the same name, or other weights, are put beside it."""
-    asked = ("evaluate", "one", "task.test=more.tsv")
-    first = command(*asked)
-    held = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    arguments = ("evaluate", "one", "task.test=more.tsv")
+    first = command(*arguments)
+    content_before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
 
-    def not_again(*others: Any, **more: Any) -> Any:
+    def not_again(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError
 
     with monkeypatch.context() as patch:
         patch.setattr(Opened, "decode", not_again)
-        again = command(*asked)
+        again = command(*arguments)
     assert again.code == 0
     assert again.out.splitlines()[:-1] == first.out.splitlines()[:-1]
-    said = "one/evaluations/more: exists already, with the same weights, decoding and data"
-    assert again.out.splitlines()[-1] == said
-    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == held
-    Path("more.tsv").write_text("\n".join(more[:5]) + "\n", encoding="utf-8")
-    assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
+    message = "one/evaluations/more: exists already, with the same weights, decoding and data"
+    assert again.out.splitlines()[-1] == message
+    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == content_before
+    Path("more.tsv").write_text("\n".join(extra_words[:5]) + "\n", encoding="utf-8")
+    assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
     assert (results("one/evaluations/more")["test_examples"], results("one/evaluations/more-2")["test_examples"]) == (
         7,
         5,
     )
-    assert command(*asked).out.splitlines()[-1].startswith("one/evaluations/more-2: exists already")
+    assert command(*arguments).out.splitlines()[-1].startswith("one/evaluations/more-2: exists already")
     Path("one/checkpoints/best.ckpt").write_bytes(Path("two/checkpoints/best.ckpt").read_bytes())
-    assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
+    assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
 
 def test_what_is_interrupted_leaves_nothing(
-    more: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
+    extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(*others: Any, **more: Any) -> Any:
+    def pressed(*args: Any, **kwargs: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Opened, "decode", pressed)
@@ -164,9 +166,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("asked", MISTAKES)
+@pytest.mark.parametrize("overrides", MISTAKES)
 def test_mistaken_data_are_one_line_and_leave_nothing(
-    asked: str, more: list[str], runs: Path, command: Callable[..., Any]
+    overrides: str, extra_words: list[str], runs: Path, command: Callable[..., Any]
 ) -> None:
     Path("bad.tsv").write_text("dab\tD AA B\nkes K EH S\n", encoding="utf-8")
     Path("binary.tsv").write_bytes(b"dab\tD AA B\nk\xff\tK\n")
@@ -174,15 +176,15 @@ def test_mistaken_data_are_one_line_and_leave_nothing(
     Path("tagged").mkdir()
     Path("tagged/fre_test.tsv").write_text("dab\tD AA B\n", encoding="utf-8")
     Path("words.tsv").write_text("dab\tD AA B\n" + Path("words.tsv").read_text(encoding="utf-8"), encoding="utf-8")
-    before = sorted(runs.rglob("*"))
-    answer = command("evaluate", "one", *asked.split())
+    files_before = sorted(runs.rglob("*"))
+    answer = command("evaluate", "one", *overrides.split())
     assert (answer.code, answer.out) == (2, "")
-    assert MISTAKES[asked] in answer.err
+    assert MISTAKES[overrides] in answer.err
     assert answer.err.count("\n") == 1
-    assert sorted(runs.rglob("*")) == before
+    assert sorted(runs.rglob("*")) == files_before
 
 
-def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, command: Callable[..., Any]) -> None:
+def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path, command: Callable[..., Any]) -> None:
     for name in ("one", "two"):
         assert command("evaluate", name, "task.test=more.tsv").code == 0
     answer = command("compare", "one/evaluations/more", "two/evaluations/more", "one")
@@ -199,17 +201,19 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
             results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
         )
     assert rows["test_examples"][:2] == ["7", "7"]
-    found = paired_bootstrap(folders[1], folders[0])
-    assert found.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])
-    told = format_difference(found.difference, found.low, found.high)
-    assert rows["WER against the first"][1] == f"{told}, p {found.p:.3f}"
+    difference = paired_bootstrap(folders[1], folders[0])
+    assert difference.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])
+    message = format_difference(difference.difference, difference.low, difference.high)
+    assert rows["WER against the first"][1] == f"{message}, p {difference.p:.3f}"
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")
     assert (answer.code, answer.out) == (2, "")
     assert "evaluation.json: run format 2 is newer than the 1 known here" in answer.err
 
 
-def test_numbers_are_measured_too(run: Callable[..., TrainedRun], here: Path, command: Callable[..., Any]) -> None:
+def test_numbers_are_measured_too(
+    run: Callable[..., TrainedRun], work_folder: Path, command: Callable[..., Any]
+) -> None:
     for number in range(43):
         steps = np.arange(2 + number % 5, dtype=np.float32)
         np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))
@@ -246,7 +250,7 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_test_file_alone_is_read_as_with_the_others(name: str, here: Path) -> None:
+def test_a_test_file_alone_is_read_as_with_the_others(name: str, work_folder: Path) -> None:
     """Every task gives the pairs that loading everything gives, once it has what was learned from the training data."""
     letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
     train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])

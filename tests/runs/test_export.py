@@ -33,12 +33,12 @@ def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command
     blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; sys.path[0] = 'out'; "
     for width in (1, 5):
         code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
-        asked = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]
-        told = subprocess.run(asked, input="\n".join(words) + "\n", capture_output=True, text=True, check=True)
-        found = trained.predict([word for word in words if word], decoding=("beam", {"beam_size": width}))
-        expected = [" ".join(one.output) for one in found]
+        arguments = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]
+        printed = subprocess.run(arguments, input="\n".join(words) + "\n", capture_output=True, text=True, check=True)
+        predictions = trained.predict([word for word in words if word], decoding=("beam", {"beam_size": width}))
+        expected = [" ".join(result.output) for result in predictions]
         expected.insert(2, "")  # an empty line stays in its place
-        assert told.stdout.splitlines() == expected
+        assert printed.stdout.splitlines() == expected
 
 
 def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., Any]) -> None:
@@ -63,7 +63,7 @@ def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., An
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("overrides", "message"),
     [
         (["one", "--format", "onx"], "--format onx: expected one of onnx, torch"),
         (["one", "--fromat", "onnx"], "unknown flag --fromat"),
@@ -73,14 +73,14 @@ def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., An
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),
     ],
 )
-def test_mistakes(asked: list[str], said: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_mistakes(overrides: list[str], message: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     run("trainer.max_steps=1", folder="one")
-    before = sorted(Path().rglob("*"))
-    answer = command("export", *asked)
+    files_before = sorted(Path().rglob("*"))
+    answer = command("export", *overrides)
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
     assert len(answer.err.splitlines()) == 1
-    assert sorted(Path().rglob("*")) == before
+    assert sorted(Path().rglob("*")) == files_before
 
 
 def test_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
@@ -103,27 +103,27 @@ def test_without_the_packages(run: Callable[..., Any], command: Callable[..., An
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have files tell other log-probabilities (rows, symbols) than the model does."""
     original = exporting.WRITERS["torch"][1]
 
-    def tell(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def change_writer(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
         def write(program: Any, path: Path) -> None:
             class Changed(torch.nn.Module):
-                def forward(self, *given: Any) -> Any:
-                    first, *rest = program.module(*given)
-                    return (change(first), *rest)
+                def forward(self, *args: Any) -> Any:
+                    first, *remaining = program.module(*args)
+                    return (change(first), *remaining)
 
             stepping = path.stem == "decode_step"
             original(program._replace(module=Changed()) if stepping else program, path)
 
         monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", write))
 
-    return tell
+    return change_writer
 
 
 def test_a_tie_may_be_broken_either_way(
-    run: Callable[..., Any], told: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """The last digits decide between two symbols as likely; what comes after one is not as likely as after the other.
 
@@ -131,37 +131,37 @@ def test_a_tie_may_be_broken_either_way(
     """
     run("trainer.max_steps=1", folder="one")
     file = Path("one/checkpoints/best.ckpt")
-    held = torch.load(file, weights_only=True)
-    state = held["state_dict"]
+    weights = torch.load(file, weights_only=True)
+    state = weights["state_dict"]
     weight, bias = (
         next(state[name] for name in state if name.endswith(f"output.{what}")) for what in ("weight", "bias")
     )
-    one, other = len(weight) - 2, len(weight) - 1
-    weight[other], bias[one], bias[other] = weight[one], 3.0, 3.0
-    state["model.embedding.weight"][[one, other]] *= 7  # so that they lead to unlike states
-    torch.save(held, file)
+    first, second = len(weight) - 2, len(weight) - 1
+    weight[second], bias[first], bias[second] = weight[first], 3.0, 3.0
+    state["model.embedding.weight"][[first, second]] *= 7  # so that they lead to unlike states
+    torch.save(weights, file)
 
     def leaning(to: int, by: float) -> Callable[[torch.Tensor], torch.Tensor]:
         return lambda likely: likely + by * torch.nn.functional.one_hot(torch.tensor(to), likely.shape[-1])
 
     same = set()
-    for symbol in (one, other):  # of which the run, too, takes one
-        told(leaning(symbol, 1e-6))
+    for symbol in (first, second):  # of which the run, too, takes one
+        change_outputs(leaning(symbol, 1e-6))
         answer = command("export", "one", "--format", "torch", "--out", f"to {symbol}")
         assert answer.code == 0, answer.err
         same |= set(re.findall(r"greedy: (\d+) of (\d+) outputs", answer.out))
-        told(leaning(symbol, 1e-3))
+        change_outputs(leaning(symbol, 1e-3))
         assert "cannot be exported" in command("export", "one", "--format", "torch", "--out", "none").err
     tested = str(len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1)
     assert same == {("0", tested), (tested, tested)}
 
 
 def test_files_that_find_something_else_are_not_kept(
-    run: Callable[..., Any], told: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """What was traced wrongly is noticed: here every log-probability is doubled."""
     run("trainer.max_steps=1", folder="one")
-    told(lambda likely: 2 * likely)
+    change_outputs(lambda likely: 2 * likely)
     answer = command("export", "one", "--format", "torch")
     assert answer.code == 2
     assert "cannot be exported" in answer.err

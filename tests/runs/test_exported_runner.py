@@ -30,17 +30,17 @@ SIZES = [
     "decoder.hidden_size=11",
 ]
 WORDS = [*SIZES, "encoder.hidden_size=7", "task.train=words.tsv", "task.holdout=0.15"]
-OTHERS = [*SIZES, "encoder.hidden_size=7", "task.holdout=0.15"]
+TEXT_OVERRIDES = [*SIZES, "encoder.hidden_size=7", "task.holdout=0.15"]
 COVERED = ["decoding=beam", "decoding.nbest=2", "decoding.coverage_penalty=0.4", "decoding.no_repeat_ngram_size=2"]
 COUNTING = [f"{n} {n * 7 % 13} {n % 5}\t{n % 5} {n * 7 % 13} {n}" for n in range(60)]
 PAIRS = list(product(("Hund", "Mann", "Ball"), ("rot", "ihn", "es", "dich", "uns")))
-SENTENCES = [f"Ein {one} sieht {other}.\tA {one} sees {other}!" for one, other in PAIRS]
+SENTENCES = [f"Ein {first} sieht {second}.\tA {first} sees {second}!" for first, second in PAIRS]
 STORIES = [
-    f"1 Mary went to the {one}.\n2 John went to the {other}.\n3 Where is Mary?\t{one}\t1"
-    for one, other in product(("garden", "hall", "office", "kitchen"), repeat=2)
+    f"1 Mary went to the {first}.\n2 John went to the {second}.\n3 Where is Mary?\t{first}\t1"
+    for first, second in product(("garden", "hall", "office", "kitchen"), repeat=2)
 ]
 # What each task is trained on, and lines to ask it: empty and blank ones, unknown symbols, spaces, a byte order mark.
-ASKED: dict[str, tuple[list[str], list[str]]] = {
+REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "g2p": (
         [*WORDS, "decoding=beam", "decoding.beam_size=3", "decoding.length_penalty=gnmt", "decoding.min_length=2"],
         ["dab", "", "kzz\u00e9e", "  ", " assab "],
@@ -54,19 +54,25 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
         ["d b", "", "q"],
     ),
     "ids": (
-        [*OTHERS, "task=sequences", "task.train=counting.tsv", "task.source=ids", "task.target=ids"],
+        [*TEXT_OVERRIDES, "task=sequences", "task.train=counting.tsv", "task.source=ids", "task.target=ids"],
         ["007 7 0", "", "99 1"],
     ),
     "tagged": (
-        [*OTHERS, "task=sequences", "task.train=tagged.tsv", "task.tagged=true", "model.tag_inputs=[encoder]"],
+        [*TEXT_OVERRIDES, "task=sequences", "task.train=tagged.tsv", "task.tagged=true", "model.tag_inputs=[encoder]"],
         ["3 8 3", "", "x 1"],
     ),
     "bpe": (
-        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.vocab_size=40", "task.lower=true"],
+        [*TEXT_OVERRIDES, "task=translation", "task.train=texts.tsv", "task.vocab_size=40", "task.lower=true"],
         ["Ein  Hund\tsieht x.", "", "\u00e9"],
     ),
     "word": (
-        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokenizer=word", "task.shared_vocabulary=true"],
+        [
+            *TEXT_OVERRIDES,
+            "task=translation",
+            "task.train=texts.tsv",
+            "task.tokenizer=word",
+            "task.shared_vocabulary=true",
+        ],
         ["(Ein) Mann, ihn!", "z"],
     ),
     "text": (
@@ -74,7 +80,7 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
         ["Ein Hund", "", "Zwei", "Ein ."],
     ),
     "story": (
-        [*OTHERS, "task=qa", "task.folder=stories"],
+        [*TEXT_OVERRIDES, "task=qa", "task.folder=stories"],
         ["Mary went home. Where is Mary?", "", "John zoomed. Where is he"],
     ),
     "points": (
@@ -86,9 +92,9 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
 TEXTS = ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"]
 
 
-def train(*asked: str) -> None:
+def train(*overrides: str) -> None:
     """A small run, ``one``."""
-    fit({**compose(asked), "folder": "one"}, asked, console=Console(file=io.StringIO()))
+    fit({**compose(overrides), "folder": "one"}, overrides, console=Console(file=io.StringIO()))
 
 
 @pytest.fixture
@@ -111,8 +117,8 @@ def material(words: Path) -> None:
 def run_exported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """Run ``out/run.py`` in this process, as a user would: its exit code and what it prints."""
 
-    def give(*asked: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["out/run.py", *asked])
+    def give(*overrides: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["out/run.py", *overrides])
         monkeypatch.setattr(sys, "path", ["out", *sys.path])
         warnings.simplefilter("ignore")  # torch would rather have its programs from torch.export
         with pytest.raises(SystemExit) as ended:
@@ -123,48 +129,48 @@ def run_exported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("material", "undrawn")
-@pytest.mark.parametrize("task", ASKED)
+@pytest.mark.parametrize("task", REQUESTS)
 def test_the_runner_prints_what_predict_prints(
     task: str, command: Callable[..., Any], run_exported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Line by line and option by option, for every task that can be exported."""
-    training, lines = ASKED[task]
+    training, lines = REQUESTS[task]
     train(*training)
     answer = command("export", "one", "--format", "torch", "--out", "out")
     assert answer.code == 0, answer.err
     Path("asked.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     beam, tag = ["decoding=beam", "decoding.beam_size=4"], ["--tag", "low"] * (task == "tagged")
-    for ours, theirs in {
+    for predict_flags, runner_flags in {
         (): (), ("--scores",): ("--scores",), ("--nbest", "3"): ("--nbest", "3"), (*beam,): ("--width", "4"),
         (*beam, "--nbest", "2", "--scores"): ("--width", "4", "--nbest", "2", "--scores"),
     }.items():  # fmt: skip
-        expected = command("predict", "one", "asked.txt", *ours, *tag)
+        expected = command("predict", "one", "asked.txt", *predict_flags, *tag)
         assert expected.code == 0, expected.err
-        code, found = run_exported("asked.txt", *theirs, *tag)
+        code, output = run_exported("asked.txt", *runner_flags, *tag)
         assert code == 0
-        assert rounded(found) == rounded(expected.out), ours
+        assert rounded(output) == rounded(expected.out), predict_flags
     if task == "points":  # a matrix by itself is a source, too
         expected = command("predict", "one", "five.csv")
         assert run_exported("five.csv") == (0, expected.out)
     # Standard input, and no new line at its end.
-    told = "\n".join(lines).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(told)))
+    expected_output = "\n".join(lines).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(expected_output)))
     expected = command("predict", "one", *tag)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(told)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(expected_output)))
     assert rounded(run_exported(*tag)[1]) == rounded(expected.out)
 
 
 def rounded(printed: str) -> list[list[str]]:
     """Its lines and columns; scores are sums of float32, which differ in their last digit."""
     lines = [line.split("\t") for line in printed.split("\n")]
-    return [[f"{float(one):.3f}" if re.fullmatch(r"-\d+\.\d{6}", one) else one for one in line] for line in lines]
+    return [[f"{float(word):.3f}" if re.fullmatch(r"-\d+\.\d{6}", word) else word for word in line] for line in lines]
 
 
 @pytest.mark.usefixtures("material", "undrawn")
 def test_a_line_that_cannot_be_read_ends_the_runner_where_it_ends_predict(
     command: Callable[..., Any], run_exported: Any
 ) -> None:
-    train(*ASKED["ids"][0])
+    train(*REQUESTS["ids"][0])
     assert command("export", "one", "--format", "torch", "--out", "out").code == 0
     Path("asked.txt").write_text("1 2\n3 x\n4 5\n", encoding="utf-8")
     expected = command("predict", "one", "asked.txt")

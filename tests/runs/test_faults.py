@@ -39,12 +39,12 @@ def at_step(spoil: pytest.MonkeyPatch) -> Callable[..., None]:
     show = ShowProgress.on_train_batch_end
 
     def set_up(step: int, act: Callable[[], Any]) -> None:
-        left = [act]
+        actions = [act]
 
-        def acting(self: ShowProgress, trainer: Any, *others: Any) -> None:
-            show(self, trainer, *others)
-            if trainer.global_step == step and left:
-                left.pop()()
+        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
+            show(self, trainer, *args)
+            if trainer.global_step == step and actions:
+                actions.pop()()
 
         spoil.setattr(ShowProgress, "on_train_batch_end", acting)
 
@@ -52,15 +52,15 @@ def at_step(spoil: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def asked(small: list[str]) -> list[str]:
+def overrides(small: list[str]) -> list[str]:
     """The command of a run that has a checkpoint early."""
-    named = {knob.partition("=")[0] for knob in KNOBS}
-    return [*[size for size in small if size.partition("=")[0] not in named], *KNOBS]
+    given_keys = {knob.partition("=")[0] for knob in KNOBS}
+    return [*[size for size in small if size.partition("=")[0] not in given_keys], *KNOBS]
 
 
 @pytest.fixture
 def failed(
-    asked: list[str],
+    overrides: list[str],
     command: Callable[..., Any],
     words: Path,
     undrawn: None,
@@ -69,24 +69,24 @@ def failed(
 ) -> Callable[..., str]:
     """The line that a run says as it fails; it is then gone on from, and ends as if nothing had been."""
 
-    def line(*more: str, mend: Callable[[], Any] = lambda: None) -> str:
-        answer = command(*asked, *more, "folder=cut")
+    def line(*args: str, mend: Callable[[], Any] = lambda: None) -> str:
+        answer = command(*overrides, *args, "folder=cut")
         assert answer.code == 1
         assert answer.err.count("\n") == 1
         assert "Traceback" not in answer.err
-        held = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
-        assert held["status"] == "failed"
+        info = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        assert info["status"] == "failed"
         mend()
         assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] >= 2
         assert "Traceback" in Path("cut/error.txt").read_text(encoding="utf-8")
-        assert answer.err.startswith(f"attnx: {held['error']}")
+        assert answer.err.startswith(f"attnx: {info['error']}")
         spoil.undo()
-        whole = command(*asked, *more, "folder=whole")
-        assert whole.code == 0
+        complete = command(*overrides, *args, "folder=whole")
+        assert complete.code == 0
         again = command("resume", "cut")
         assert (again.code, again.err) == (0, "")
-        held = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
-        assert (held["status"], held["error"]) == ("finished", None)
+        info = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        assert (info["status"], info["error"]) == ("finished", None)
         assert not Path("cut/error.txt").exists()
         assert same_weights(["whole", "cut"])
         return str(answer.err)
@@ -96,9 +96,9 @@ def failed(
 
 def test_a_disk_that_is_full(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
     """No file may grow beyond 20 kB: a checkpoint is larger, all else is smaller."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1])))
-    line = failed(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1])))
+    line = failed(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     assert "cannot write (File too large); free some space, then resume with: attnx resume cut" in line
 
 
@@ -124,8 +124,8 @@ def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPa
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
     judged, calls = TrainingModule.validation_step, iter(range(2))
 
-    def greedy(self: TrainingModule, *given: Any) -> None:
-        judged(self, *given)
+    def greedy(self: TrainingModule, *args: Any) -> None:
+        judged(self, *args)
         if next(calls):
             torch.empty(1 << 48)
 
@@ -173,7 +173,7 @@ def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., 
 
 
 def test_a_loss_that_is_no_number_leaves_its_batch(
-    command: Callable[..., Any], asked: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., Any], overrides: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = TrainingModule.training_step
 
@@ -182,18 +182,18 @@ def test_a_loss_that_is_no_number_leaves_its_batch(
         return loss * float("nan") if self.global_step == 4 else loss
 
     monkeypatch.setattr(TrainingModule, "training_step", spoilt)
-    answer = command(*asked, "folder=cut")
+    answer = command(*overrides, "folder=cut")
     assert answer.code == 1
-    held = torch.load("cut/bad_batch.pt", weights_only=True)
-    assert (held["step"], held["loss"] != held["loss"], held["batch"]) == (4, True, 4)
+    saved = torch.load("cut/bad_batch.pt", weights_only=True)
+    assert (saved["step"], saved["loss"] != saved["loss"], saved["batch"]) == (4, True, 4)
     texts = [line.split("\t") for line in words.read_text(encoding="utf-8").splitlines()]
     sounds = {word: phones.split() for word, phones in texts}
-    for source, target, ids in zip(held["source_symbols"], held["target_symbols"], held["source"], strict=True):
+    for source, target, ids in zip(saved["source_symbols"], saved["target_symbols"], saved["source"], strict=True):
         assert sounds["".join(source)] == target
         assert int((ids != 0).sum()) == len(source)
-    assert held["rows"] == held["row_index"].tolist()
-    first = " ".join(held["source_symbols"][0])
-    assert f"the loss became nan at step 4, in a batch of {len(held['rows'])} rows ({held['rows'][0]}" in answer.err
+    assert saved["rows"] == saved["row_index"].tolist()
+    first = " ".join(saved["source_symbols"][0])
+    assert f"the loss became nan at step 4, in a batch of {len(saved['rows'])} rows ({saved['rows'][0]}" in answer.err
     assert f"the first: '{first}'); the batch is in cut/bad_batch.pt; start a new run with a lower" in answer.err
     assert answer.err.count("\n") == 1
     # The step before it was whole, so it is there.
@@ -202,35 +202,35 @@ def test_a_loss_that_is_no_number_leaves_its_batch(
 
 def test_sigterm_saves_and_says_how_to_go_on(
     command: Callable[..., Any],
-    asked: list[str],
+    overrides: list[str],
     words: Path,
     undrawn: None,
     at_step: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    assert command(*asked, "folder=whole").code == 0
+    handler_before = signal.getsignal(signal.SIGTERM)
+    assert command(*overrides, "folder=whole").code == 0
     at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
-    answer = command(*asked, "folder=cut")
+    answer = command(*overrides, "folder=cut")
     assert answer.code == 128 + 15
     assert answer.err == "attnx: ended by SIGTERM; resume with: attnx resume cut\n"
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGTERM) is handler_before
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
 
 
 @pytest.mark.parametrize(
-    ("stop", "code", "said"),
+    ("stop", "code", "message"),
     # The first Ctrl-C waits for a checkpoint, which fails; the second does not.
     [((), 1, ""), ((signal.SIGINT,), 1, ""), ((signal.SIGINT,) * 2, 130, "interrupted; ")],
 )
 def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
     stop: tuple[signal.Signals, ...],
     code: int,
-    said: str,
+    message: str,
     command: Callable[..., Any],
-    asked: list[str],
+    overrides: list[str],
     words: Path,
     at_step: Callable[..., None],
 ) -> None:
@@ -240,14 +240,18 @@ def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
             signal.raise_signal(number)
 
     at_step(3, delete)
-    answer = command(*asked, "folder=gone")
-    told = "gone: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
-    assert (answer.code, answer.err) == (code, f"attnx: {said}{told}\n")
+    answer = command(*overrides, "folder=gone")
+    reported = "gone: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
+    assert (answer.code, answer.err) == (code, f"attnx: {message}{reported}\n")
     assert not Path("gone").exists()
 
 
 def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
-    command: Callable[..., Any], asked: list[str], words: Path, at_step: Callable[..., None], spoil: pytest.MonkeyPatch
+    command: Callable[..., Any],
+    overrides: list[str],
+    words: Path,
+    at_step: Callable[..., None],
+    spoil: pytest.MonkeyPatch,
 ) -> None:
     """It comes while the end is being noted, as from somebody who does not wait."""
     update_info = failure_report.update_info
@@ -259,27 +263,29 @@ def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
 
     spoil.setattr(failure_report, "update_info", slow)
     at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
-    answer = command(*asked, "folder=cut")
+    answer = command(*overrides, "folder=cut")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume cut\n")
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
 @pytest.fixture
-def slurm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """A job of SLURM's whose scontrol notes what it is asked, and shows what a file holds."""
-    script = here / "bin" / "scontrol"
+    script = work_folder / "bin" / "scontrol"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\necho "$@" >> {here}/asked\ncat {here}/shown 2>/dev/null\nexit 0\n', encoding="utf-8")
+    script.write_text(
+        f'#!/bin/sh\necho "$@" >> {work_folder}/asked\ncat {work_folder}/shown 2>/dev/null\nexit 0\n', encoding="utf-8"
+    )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    file = here / "asked"
+    file = work_folder / "asked"
     return lambda: file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
 def test_a_job_of_slurms_is_sent_again_and_goes_on(
     command: Callable[..., Any],
-    asked: list[str],
+    overrides: list[str],
     words: Path,
     undrawn: None,
     at_step: Callable[..., None],
@@ -288,24 +294,24 @@ def test_a_job_of_slurms_is_sent_again_and_goes_on(
     same_weights: Callable[..., bool],
 ) -> None:
     """The same command runs again, without a word of where it was."""
-    assert command(*asked, "folder=whole").code == 0
+    assert command(*overrides, "folder=whole").code == 0
 
     def warn() -> None:  # and, as clusters do, more than once
         signal.raise_signal(signal.SIGUSR1)
         signal.raise_signal(signal.SIGTERM)
 
     at_step(3, warn)
-    answer = command(*asked)
+    answer = command(*overrides)
     assert answer.code == 128 + signal.SIGUSR1
     (folder,) = Path("multirun/runs").iterdir()
-    told = f"SLURM will start job 17 again, and it goes on; resume with: attnx resume {folder}"
-    assert answer.err == f"attnx: ended by SIGUSR1; {told}\n"
+    message = f"SLURM will start job 17 again, and it goes on; resume with: attnx resume {folder}"
+    assert answer.err == f"attnx: ended by SIGUSR1; {message}\n"
     assert slurm() == ["show job 17", "requeue 17"]
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    assert command(*asked).code == 0
+    assert command(*overrides).code == 0
     assert [*Path("multirun/runs").iterdir()] == [folder]
     assert same_weights(["whole", str(folder)])
-    answer = command(*asked)
+    answer = command(*overrides)
     assert (answer.code, answer.out) == (0, f"{folder}: finished before SLURM sent this job again\n")
 
 
@@ -343,7 +349,7 @@ def test_sigterm_sends_a_job_again_only_if_it_is_pre_empted(
     shown: str,
     again: bool,
     command: Callable[..., Any],
-    asked: list[str],
+    overrides: list[str],
     words: Path,
     at_step: Callable[..., None],
     slurm: Callable[[], list[str]],
@@ -353,7 +359,7 @@ def test_sigterm_sends_a_job_again_only_if_it_is_pre_empted(
         f"JobState=RUNNING\n   PreemptEligibleTime=2031-05-07T11:00:00 {shown}\n", encoding="utf-8"
     )
     at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
-    answer = command(*asked, "folder=cut")
+    answer = command(*overrides, "folder=cut")
     assert answer.code == 128 + signal.SIGTERM
     assert slurm() == ["show job 17", *(["requeue 17"] if again else [])]
     assert ("SLURM will start job 17 again" in answer.err) is again

@@ -52,18 +52,18 @@ def value(step: int, column: int) -> float:
     return (column + 2) * (step * 37 % 11) + step % 5
 
 
-def write(name: str = "series.csv", steps: range = range(STEPS), **other: Any) -> None:
+def write(name: str = "series.csv", steps: range = range(STEPS), **kwargs: Any) -> None:
     """Columns a, b, a constant one and one that is known before; ``other`` lines, by the number of their step."""
     lines = ["time,a,b,still,hour"]
     for step in steps:
         plain = f"2024-01-{1 + step // 24:02d} {step % 24:02d}:00,{value(step, 0)},{value(step, 1)},7,{step % 24}"
-        lines.append(other.get(f"at_{step}", plain))
+        lines.append(kwargs.get(f"at_{step}", plain))
     Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def results(folder: str) -> dict[str, float]:
-    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:
@@ -83,36 +83,36 @@ def quantiles(undrawn: None) -> TrainedRun:
 def test_a_run_of_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
     """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
     windows = 19 - HORIZON + 1
-    found = results("one")
-    assert found["test_examples"] == windows
+    scores = results("one")
+    assert scores["test_examples"] == windows
     _beats_its_baselines("one")
     names = [*Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert len(names) == windows
-    with np.load("one/predictions.npz") as held:
-        written = np.stack([held[f"prediction_{number}"] for number in range(windows)]).astype(float)
-        right = np.stack([held[f"reference_{number}"] for number in range(windows)]).astype(float)
+    with np.load("one/predictions.npz") as arrays:
+        written = np.stack([arrays[f"prediction_{number}"] for number in range(windows)]).astype(float)
+        right = np.stack([arrays[f"reference_{number}"] for number in range(windows)]).astype(float)
     assert written.shape == (windows, HORIZON, 9)
     assert right.shape == (windows, HORIZON, 3)
     with np.load("one/resampled.npz") as drawn:
-        assert set(drawn.files) == {name for name in found if name.startswith("test_") and name != "test_examples"}
-        assert drawn["test_mse"].mean() == pytest.approx(found["test_mse"], rel=0.1)
+        assert set(drawn.files) == {name for name in scores if name.startswith("test_") and name != "test_examples"}
+        assert drawn["test_mse"].mean() == pytest.approx(scores["test_mse"], rel=0.1)
     error = written[..., :3] - right
     scale = np.array(quantiles.target.scale)
     # Of the last steps alone, as LSTNet's; the third column never changes.
     last, spread = right[:, -1], np.square(right[:, -1] - right[:, -1].mean()).sum()
-    assert found["test_rse"] == pytest.approx(math.sqrt(np.square(error[:, -1]).sum() / spread), rel=1e-4)
+    assert scores["test_rse"] == pytest.approx(math.sqrt(np.square(error[:, -1]).sum() / spread), rel=1e-4)
     correlations = [np.corrcoef(written[:, -1, column], last[:, column])[0, 1] for column in range(2)]
-    assert found["test_corr"] == pytest.approx(np.mean(correlations), rel=1e-3)
-    assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
-    assert found["test_mse"] == pytest.approx(np.square(error / scale).mean(), rel=1e-4)
-    assert found["test_mae"] == pytest.approx(np.abs(error / scale).mean(), rel=1e-4)
+    assert scores["test_corr"] == pytest.approx(np.mean(correlations), rel=1e-3)
+    assert scores["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
+    assert scores["test_mse"] == pytest.approx(np.square(error / scale).mean(), rel=1e-4)
+    assert scores["test_mae"] == pytest.approx(np.abs(error / scale).mean(), rel=1e-4)
     # What was the last value, and what was five steps before, of the windows that begin at steps 78 to 94.
     starts = np.arange(78, 78 + windows)
     ahead = starts[:, None] + np.arange(HORIZON)
     table = np.array([[value(step, 0), value(step, 1), 7] for step in range(STEPS)]) / scale
     naive = table[ahead] - table[starts - 1][:, None]
-    assert found["test_naive_mse"] == pytest.approx(np.square(naive).mean(), rel=1e-4)
-    assert found["test_seasonal_mae"] == pytest.approx(np.abs(table[ahead] - table[ahead - 5]).mean(), rel=1e-4)
+    assert scores["test_naive_mse"] == pytest.approx(np.square(naive).mean(), rel=1e-4)
+    assert scores["test_seasonal_mae"] == pytest.approx(np.abs(table[ahead] - table[ahead - 5]).mean(), rel=1e-4)
     task = attnx.open_run("one").task
     assert task.baselines["linear"].weights.shape == (HORIZON, LOOKBACK)
     _goes_on(command)
@@ -130,12 +130,12 @@ def _beats_its_baselines(folder: str) -> None:
                 <= differences.keys()
                 <= {"test_mse", "test_mae", "test_rse", "test_corr"}
             )
-            for measure, found in differences.items():
-                theirs = measure.replace("test_", f"test_{baseline}_")
-                edges = np.percentile(drawn[measure] - drawn[theirs], [2.5, 97.5])
-                expected = (run.results[measure] - run.results[theirs], *edges)
-                assert found == pytest.approx(expected, abs=1e-6)
-                assert rows[theirs] == f"the run {baseline_verdict(baseline, measure, found)}"
+            for measure, difference in differences.items():
+                baseline_measure = measure.replace("test_", f"test_{baseline}_")
+                edges = np.percentile(drawn[measure] - drawn[baseline_measure], [2.5, 97.5])
+                expected = (run.results[measure] - run.results[baseline_measure], *edges)
+                assert difference == pytest.approx(expected, abs=1e-6)
+                assert rows[baseline_measure] == f"the run {baseline_verdict(baseline, measure, difference)}"
 
 
 def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
@@ -177,15 +177,15 @@ def test_a_missing_target_counts_nowhere(forecast: str, undrawn: None, command: 
     """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
     write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
     fitted(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
-    found, windows = results("one"), 19 - HORIZON + 1
-    with np.load("one/predictions.npz") as held:
+    scores, windows = results("one"), 19 - HORIZON + 1
+    with np.load("one/predictions.npz") as arrays:
         written, right = (
-            np.stack([held[f"{what}_{number}"] for number in range(windows)]).astype(float)
+            np.stack([arrays[f"{what}_{number}"] for number in range(windows)]).astype(float)
             for what in ("prediction", "reference")
         )
     assert np.isnan(right).sum() == HORIZON  # as many windows hold it
-    assert found["test_own_mse"] == pytest.approx(np.nanmean(np.square(written - right)), rel=1e-4)
-    assert found["test_own_mae"] == pytest.approx(np.nanmean(np.abs(written - right)), rel=1e-4)
+    assert scores["test_own_mse"] == pytest.approx(np.nanmean(np.square(written - right)), rel=1e-4)
+    assert scores["test_own_mae"] == pytest.approx(np.nanmean(np.abs(written - right)), rel=1e-4)
     scale = np.array(attnx.open_run("one").target.scale)
     table = np.array([[value(step, 0), value(step, 1)] for step in range(STEPS)], dtype=float)
     table[81] = np.nan, 5
@@ -193,12 +193,12 @@ def test_a_missing_target_counts_nowhere(forecast: str, undrawn: None, command: 
     read[81, 0] = read[80, 0]
     starts = np.arange(78, 78 + windows)
     naive = (table[starts[:, None] + np.arange(HORIZON)] - read[starts - 1][:, None]) / scale
-    assert found["test_naive_mse"] == pytest.approx(np.nanmean(np.square(naive)), rel=1e-4)
-    assert all(np.isfinite(number) for name, number in found.items() if name.startswith("test_"))
+    assert scores["test_naive_mse"] == pytest.approx(np.nanmean(np.square(naive)), rel=1e-4)
+    assert all(np.isfinite(number) for name, number in scores.items() if name.startswith("test_"))
     answer = command("evaluate", "one")
     assert answer.code == 0, answer.err
     again = results("one/evaluations/test")
-    assert again["test_mse"] == pytest.approx(found["test_mse"], rel=1e-4)
+    assert again["test_mse"] == pytest.approx(scores["test_mse"], rel=1e-4)
     assert draw_forecasts("one") == Path("one/forecasts.png")
 
 
@@ -228,10 +228,10 @@ def test_told_from_the_last_value_a_forecast_goes_along_with_the_level(
     """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
     write()
     fitted(*SMALL, *model, "task.targets=[a,b]", "task.from_last=true", folder="one")
-    found, windows, run = results("one"), 19 - HORIZON + 1, attnx.open_run("one")
-    with np.load("one/predictions.npz") as held:
-        error = np.stack([held[f"prediction_{n}"][:, :2] - held[f"reference_{n}"] for n in range(windows)])
-    assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
+    scores, windows, run = results("one"), 19 - HORIZON + 1, attnx.open_run("one")
+    with np.load("one/predictions.npz") as arrays:
+        error = np.stack([arrays[f"prediction_{n}"][:, :2] - arrays[f"reference_{n}"] for n in range(windows)])
+    assert scores["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
     forecasts = []
     for by in (0, 1000):
         rows = {f"at_{step}": lifted(by)(step) for step in range(LOOKBACK)}
@@ -278,7 +278,9 @@ def test_another_file_s_columns_may_be_in_another_order(undrawn: None, command: 
     fitted(*HISTORY, folder="one")
     names, *rows = (line.split(",") for line in Path("series.csv").read_text(encoding="utf-8").splitlines())
     order = [names.index(name) for name in ("hour", "b", "time", "still", "a")]
-    Path("turned.csv").write_text("".join(",".join(row[at] for at in order) + "\n" for row in (names, *rows)))
+    Path("turned.csv").write_text(
+        "".join(",".join(row[column_index] for column_index in order) + "\n" for row in (names, *rows))
+    )
     for name in ("series", "turned"):
         answer = command("evaluate", "one", f"task.test={name}.csv")
         assert answer.code == 0, answer.err
@@ -295,18 +297,20 @@ def test_it_is_drawn() -> None:
     folder = Path("one")
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
-    kept = read_test_series(folder / "vocabulary")
-    found = read_forecasts(folder, read_run(folder).config["task"], kept)
-    assert len(found) == 3
-    for one in found:
-        first = kept[0].labels.index(one.name) + 78 - LOOKBACK
+    series = read_test_series(folder / "vocabulary")
+    forecasts = read_forecasts(folder, read_run(folder).config["task"], series)
+    assert len(forecasts) == 3
+    for result in forecasts:
+        first = series[0].labels.index(result.name) + 78 - LOOKBACK
         expected = [[value(step, 0), value(step, 1)] for step in range(first - LOOKBACK, first + HORIZON)]
-        np.testing.assert_allclose(np.concatenate([one.past, one.truth]), expected)
-        assert one.attention is not None
-        np.testing.assert_allclose(one.attention.sum(-1), 1, rtol=1e-5)
+        np.testing.assert_allclose(np.concatenate([result.past, result.truth]), expected)
+        assert result.attention is not None
+        np.testing.assert_allclose(result.attention.sum(-1), 1, rtol=1e-5)
         # The state of the step before it asks the others.
-        assert [bool(one.attention[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [False] * HORIZON
-    assert len(draw_page(found, ["a", "b"]).axes) == 3 * 3
+        assert [bool(result.attention[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [
+            False
+        ] * HORIZON
+    assert len(draw_page(forecasts, ["a", "b"]).axes) == 3 * 3
     assert draw_forecasts(folder) == folder / "forecasts.png"
 
 
@@ -342,12 +346,12 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
     Path("bare.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     plain = [word for word in HISTORY if not word.startswith(("task.time", "task.file", "task.split"))]
-    asked = [*plain, "task.file=bare.csv", "task.split=7:1:2", "folder=one"]
-    answer = command(*asked)
+    overrides = [*plain, "task.file=bare.csv", "task.split=7:1:2", "folder=one"]
+    answer = command(*overrides)
     assert answer.code == 2
     assert "bare.csv:1: the first row may be data or names of columns" in answer.err
     assert "task.header=false" in answer.err
-    answer = command(*asked, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known_columns=[5]")
+    answer = command(*overrides, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known_columns=[5]")
     assert (answer.code, answer.err) == (0, "")
     # int(97 * 0.7) and int(97 * 0.2) rows, and what is left between
     assert "task.split=7:1:2: rows 1 to 67 train, 68 to 78 valid, 79 to 97 test" in " ".join(answer.out.split())
@@ -360,7 +364,7 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
 
 
 @pytest.mark.parametrize(
-    ("lines", "overrides", "said"),
+    ("lines", "overrides", "message"),
     [
         ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is not a number"),
         ({"at_5": "2024-01-01 04:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 04:00 comes twice"),
@@ -382,16 +386,16 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
         ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),
     ],
 )
-def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides: list[str], said: str) -> None:
+def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides: list[str], message: str) -> None:
     write(**lines)
     answer = command(*HISTORY, *overrides, "folder=one")
     assert answer.code != 0
-    assert said in " ".join(answer.err.split())
+    assert message in " ".join(answer.err.split())
     assert not Path("one").exists()
 
 
 @pytest.mark.parametrize(
-    ("measure", "found", "said"),
+    ("measure", "differences", "message"),
     [
         ("test_mse", (-0.012, -0.019, -0.005), "is better than linear: MSE 0.0120 lower (0.0050 to 0.0190)"),
         ("test_corr", (0.31, 0.24, 0.38), "is better than linear: CORR 0.310 higher (0.240 to 0.380)"),
@@ -404,5 +408,5 @@ def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides
         ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
     ],
 )
-def test_a_verdict_in_words(measure: str, found: tuple[float, float, float], said: str) -> None:
-    assert baseline_verdict("linear", measure, BaselineDifference(*found)) == said
+def test_a_verdict_in_words(measure: str, differences: tuple[float, float, float], message: str) -> None:
+    assert baseline_verdict("linear", measure, BaselineDifference(*differences)) == message

@@ -39,16 +39,16 @@ def press(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Press Ctrl-C while a given optimizer step is being taken, once or twice."""
     show = ShowProgress.on_train_batch_end
 
-    def at(step: int | None, times: int = 1) -> None:
-        def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
-            show(self, trainer, *others)
+    def press_at(step: int | None, times: int = 1) -> None:
+        def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
+            show(self, trainer, *args)
             if trainer.global_step == step:
                 for _ in range(times):
                     signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr(ShowProgress, "on_train_batch_end", pressed)
 
-    return at
+    return press_at
 
 
 def rows(folder: str) -> list[list[str]]:
@@ -87,12 +87,12 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
 def test_a_second_press_stops_at_once_and_can_be_gone_on_from(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
-    before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in a shell's background
+    handler_before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in a shell's background
     press(3, times=2)
     with pytest.raises(Interrupted):
         run(folder="one")
     press(None)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is handler_before
     assert command("resume", "one").code == 0
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
 
@@ -105,7 +105,7 @@ def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
 ) -> None:
     from attnx.training.lightning_module import TrainingModule
 
-    def stop(self: TrainingModule, *others: Any) -> None:
+    def stop(self: TrainingModule, *args: Any) -> None:
         raise KeyboardInterrupt
 
     run(folder="whole")
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
     with pytest.raises(Interrupted):
         run(folder="one")
     press(None)
-    before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    files_before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
     config = Path("one/config.yaml")
     # The decoder is 11 wide; an LSTM has four gates, so its weights have 44 rows.
     config.write_text(
@@ -177,7 +177,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
     assert answer.code == 2
     assert answer.err.count("\n") == 1
     assert "last.ckpt: does not fit" in answer.err
-    assert all(path.read_bytes() == held for path, held in before.items() if path != config)
+    assert all(path.read_bytes() == content for path, content in files_before.items() if path != config)
     with pytest.raises(attnx.UserError, match="does not fit"):
         attnx.open_run("one", checkpoint="last")
 
@@ -190,12 +190,12 @@ def test_a_run_without_its_last_checkpoint_is_told(
         run(folder="one")
     press(None)
     last = Path("one/checkpoints/last.ckpt")
-    whole = last.read_bytes()
+    content = last.read_bytes()
     last.unlink()
     answer = command("resume", "one")
     assert answer.code == 2
     assert "last.ckpt: no such checkpoint" in answer.err
-    last.write_bytes(whole[: len(whole) // 2])
+    last.write_bytes(content[: len(content) // 2])
     answer = command("resume", "one")
     assert answer.code == 2
     assert "last.ckpt: is not a complete checkpoint" in answer.err
@@ -210,8 +210,8 @@ def test_a_run_is_whole_again_where_it_goes_on(
         run(folder="one")
     press(None)
     vocabulary, config = Path("one/vocabulary/source.json"), Path("one/config.yaml")
-    before, text = vocabulary.read_text(encoding="utf-8"), config.read_text(encoding="utf-8")
-    vocabulary.write_text(before[:5], encoding="utf-8")
+    original, text = vocabulary.read_text(encoding="utf-8"), config.read_text(encoding="utf-8")
+    vocabulary.write_text(original[:5], encoding="utf-8")
     config.rename("kept.yaml")
     answer = command("resume", "one")
     assert (answer.code, answer.err) == (
@@ -225,7 +225,7 @@ def test_a_run_is_whole_again_where_it_goes_on(
     assert "one/config.yaml: " in answer.err
     Path("kept.yaml").replace(config)
     assert command("resume", "one").code == 0
-    assert vocabulary.read_text(encoding="utf-8") == before
+    assert vocabulary.read_text(encoding="utf-8") == original
 
 
 def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
@@ -248,9 +248,9 @@ def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
 
 def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
     long = ["trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one"]
-    asked = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
+    overrides = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
     with subprocess.Popen(
-        [sys.executable, "-m", "attnx", *asked],
+        [sys.executable, "-m", "attnx", *overrides],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -31,7 +31,7 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
     save_alignments(tmp_path, [first, plain])
     assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
-    best, other = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
+    best, second_item = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
     assert (best.output, best.reference, best.score, best.log_probability) == (
         ("A", "B", "</s>"),
         ("A", "B"),
@@ -39,9 +39,13 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
         -1.25,
     )
     assert (best.heads, list(best.views)) == (None, [""])
-    assert (other.output, other.reference, other.score) == (("C",), ("A",), -7.0)  # each beside its closest reference
-    np.testing.assert_allclose(other.weights, [[0.25, 0.75]])
-    np.testing.assert_allclose(other.views["head 2"], [[0, 1]])
+    assert (second_item.output, second_item.reference, second_item.score) == (
+        ("C",),
+        ("A",),
+        -7.0,
+    )  # each beside its closest reference
+    np.testing.assert_allclose(second_item.weights, [[0.25, 0.75]])
+    np.testing.assert_allclose(second_item.views["head 2"], [[0, 1]])
     assert read_alignment(tmp_path / ALIGNMENTS / "001.npz").score is None
     assert [[file.name for file in example] for example in read_examples(tmp_path)] == [
         ["000.npz", "000-3.npz"],
@@ -55,16 +59,16 @@ def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., A
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
     examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
     assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]
-    for kept in examples:
-        (best,) = opened.predict(["".join(kept[0].source_symbols)], need_weights=True)
-        for one, found in zip(kept, [best, *best.alternatives], strict=True):
-            assert [symbol for symbol in one.output if symbol != "</s>"] == list(found.output)
-            assert one.score == pytest.approx(found.score, abs=1e-4)
-            assert one.heads == pytest.approx(found.weights, abs=1e-5)
-            assert one.weights == pytest.approx(found.weights.mean(0), abs=1e-5)
-        scores = [one.score for one in kept]
+    for saved in examples:
+        (best,) = opened.predict(["".join(saved[0].source_symbols)], need_weights=True)
+        for hypothesis, prediction in zip(saved, [best, *best.alternatives], strict=True):
+            assert [symbol for symbol in hypothesis.output if symbol != "</s>"] == list(prediction.output)
+            assert hypothesis.score == pytest.approx(prediction.score, abs=1e-4)
+            assert hypothesis.heads == pytest.approx(prediction.weights, abs=1e-5)
+            assert hypothesis.weights == pytest.approx(prediction.weights.mean(0), abs=1e-5)
+        scores = [item.score for item in saved]
         assert scores == sorted(scores, reverse=True)
-        assert len({one.output for one in kept}) == 3
+        assert len({item.output for item in saved}) == 3
     assert run_statistics("beam")[""].examples == 3  # the best of each
     assert list(run_statistics("beam")) == ["", "head 1", "head 2"]
 
@@ -76,11 +80,13 @@ def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
     window = read_window(read_run("local").config)
     assert window is not None
-    kept = [one for hypotheses in read_examples("local") for one in hypotheses.values()]
-    assert len(kept) > 3
-    assert all((one.num_decoder_states > 0) == ("decoder" in sources) for one in kept)
-    for one in kept:
-        np.testing.assert_array_equal(window.mask(one.weights, one.num_decoder_states), one.weights > 0)
+    alignments = [alignment for hypotheses in read_examples("local") for alignment in hypotheses.values()]
+    assert len(alignments) > 3
+    assert all((alignment.num_decoder_states > 0) == ("decoder" in sources) for alignment in alignments)
+    for alignment in alignments:
+        np.testing.assert_array_equal(
+            window.mask(alignment.weights, alignment.num_decoder_states), alignment.weights > 0
+        )
 
 
 def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
@@ -92,9 +98,9 @@ def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command:
         "page.html",
         "alignment_statistics.json",
     }
-    held = json.loads(Path("both/alignment_statistics.json").read_text(encoding="utf-8"))
-    kept = [next(iter(hypotheses.values())) for hypotheses in read_examples("both")]
-    assert held["examples"] == len(kept) == 3
-    assert held["steps"] == sum(len(one.output) for one in kept)
-    read = sum(float(one.weights[:, : len(one.source_symbols)].sum()) for one in kept)
-    assert held["coverage"] * held["positions"] == pytest.approx(read, rel=1e-5)
+    saved = json.loads(Path("both/alignment_statistics.json").read_text(encoding="utf-8"))
+    alignments = [next(iter(hypotheses.values())) for hypotheses in read_examples("both")]
+    assert saved["examples"] == len(alignments) == 3
+    assert saved["steps"] == sum(len(alignment.output) for alignment in alignments)
+    read = sum(float(alignment.weights[:, : len(alignment.source_symbols)].sum()) for alignment in alignments)
+    assert saved["coverage"] * saved["positions"] == pytest.approx(read, rel=1e-5)

@@ -50,16 +50,16 @@ class Mine:
 @pytest.fixture
 def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No C compiler, as if nothing had been compiled in this process."""
-    found = (c_build.attempt, cpu._library, autograd.library, softmax_cpu.library)
+    cached_functions = (c_build.attempt, cpu._library, autograd.library, softmax_cpu.library)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(kernel_call, "_failures", {})
     kernel_call.warn_once.cache_clear()
-    for one in found:
-        one.cache_clear()
+    for function in cached_functions:
+        function.cache_clear()
     yield
-    for one in found:
-        one.cache_clear()
+    for function in cached_functions:
+        function.cache_clear()
 
 
 @pytest.mark.usefixtures("without_compiler")

@@ -66,11 +66,11 @@ def rows(folder: str) -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, Any]:
-    held = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return {name: value for name, value in held.items() if "second" not in name and "memory" not in name}
+    metrics = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in metrics.items() if "second" not in name and "memory" not in name}
 
 
-def kept(folder: str) -> dict[str, int]:
+def checkpoint_steps(folder: str) -> dict[str, int]:
     """The step of each checkpoint; nothing else lies beside them."""
     files = Path(folder, "checkpoints").iterdir()
     return {file.name: torch.load(file, weights_only=True)["global_step"] for file in files}
@@ -80,12 +80,12 @@ def kept(folder: str) -> dict[str, int]:
 def alike(same_weights: Callable[..., bool]) -> Callable[[str, str], None]:
     """Assert that two runs ended alike, bit by bit."""
 
-    def look(one: str, other: str) -> None:
-        assert same_weights([one, other])
-        assert rows(one) == rows(other)
-        assert kept(one) == kept(other)
-        assert results(one) == results(other)
-        assert Path(one, "predictions.tsv").read_bytes() == Path(other, "predictions.tsv").read_bytes()
+    def look(first: str, second: str) -> None:
+        assert same_weights([first, second])
+        assert rows(first) == rows(second)
+        assert checkpoint_steps(first) == checkpoint_steps(second)
+        assert results(first) == results(second)
+        assert Path(first, "predictions.tsv").read_bytes() == Path(second, "predictions.tsv").read_bytes()
 
     return look
 
@@ -97,7 +97,7 @@ def wholes() -> dict[str, Path]:
 
 
 @pytest.fixture
-def whole(run: Callable[..., Any], wholes: dict[str, Path]) -> Callable[[str], str]:
+def complete_run(run: Callable[..., Any], wholes: dict[str, Path]) -> Callable[[str], str]:
     """A run of a composition that was left alone."""
 
     def make(composed: str) -> str:
@@ -133,10 +133,10 @@ def kill_at(place: Any, name: str, time_: int) -> None:
     """Have this process killed as a function is called for that time."""
     called, calls = getattr(place, name), iter(range(1, time_ + 1))
 
-    def deadly(*given: Any, **named: Any) -> Any:
+    def deadly(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == time_:
             os.kill(os.getpid(), signal.SIGKILL)
-        return called(*given, **named)
+        return called(*args, **kwargs)
 
     setattr(place, name, deadly)
 
@@ -145,7 +145,7 @@ def kill_at(place: Any, name: str, time_: int) -> None:
 def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
     moment: str,
     run: Callable[..., Any],
-    whole: Callable[[str], str],
+    complete_run: Callable[[str], str],
     command: Callable[..., Any],
     alike: Callable[[str, str], None],
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
         kill_at(*deadly)
         run(*COMPOSED[composed], *BOTH, folder="cut")
 
-    undisturbed = whole(composed)
+    undisturbed = complete_run(composed)
     assert ended(elsewhere(cut)) == -signal.SIGKILL
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "running"
     answer = command("resume", "cut")
@@ -165,7 +165,7 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
 
 @pytest.mark.parametrize("composed", COMPOSED)
 def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
-    composed: str, run: Callable[..., Any], whole: Callable[[str], str], alike: Callable[[str, str], None]
+    composed: str, run: Callable[..., Any], complete_run: Callable[[str], str], alike: Callable[[str, str], None]
 ) -> None:
     from attnx.training.fit import resume
 
@@ -175,7 +175,7 @@ def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
         else:
             run(*COMPOSED[composed], *BOTH, folder="cut")
 
-    undisturbed = whole(composed)
+    undisturbed = complete_run(composed)
     for _ in range(3):
         process = elsewhere(go_on)
         time.sleep(random.uniform(0, 1))
@@ -188,7 +188,7 @@ def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
     alike(undisturbed, "cut")
 
 
-def test_what_a_killed_run_left_half_made_is_no_hindrance(run: Callable[..., Any], here: Path) -> None:
+def test_what_a_killed_run_left_half_made_is_no_hindrance(run: Callable[..., Any], work_folder: Path) -> None:
     """It was killed as it made its folder: nothing can be gone on with, so the same command begins."""
     Path("one/checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "run.json.partial"):

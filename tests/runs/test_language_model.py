@@ -39,8 +39,8 @@ def text() -> None:
 
 
 def results(folder: str) -> dict[str, float]:
-    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def trained(text: None, undrawn: None) -> Any:
 
 def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, command: Callable[..., Any]) -> None:
     opened = trained
-    found = results("one")
-    assert found["test_perplexity"] == pytest.approx(math.exp(found["test_loss"]), rel=1e-5)
+    scores = results("one")
+    assert scores["test_perplexity"] == pytest.approx(math.exp(scores["test_loss"]), rel=1e-5)
     # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.
-    assert 1 < found["test_perplexity"] < 9
+    assert 1 < scores["test_perplexity"] < 9
     with open("one/predictions.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     for row in rows:
@@ -62,12 +62,12 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
         assert prompt == right[: (len(right) + 1) // 2]
         assert row["prediction"].split()[: len(prompt)] == prompt
     reopened = attnx.open_run("one")
-    for one in (opened, reopened):
-        (prediction,) = one.predict(["red green"], need_weights=True)
+    for item in (opened, reopened):
+        (prediction,) = item.predict(["red green"], need_weights=True)
         assert prediction.output[:2] == ["red", "green"]
         assert prediction.num_decoder_states > 0
     drawn = reopened.predict(["red green"], decoding=("sampling", {"nbest": 5}))[0]
-    assert all(other.output[:2] == ["red", "green"] for other in (drawn, *drawn.alternatives))
+    assert all(second.output[:2] == ["red", "green"] for second in (drawn, *drawn.alternatives))
     with pytest.raises(attnx.UserError, match="there is nothing to read"):
         reopened.predict([" "])
     # The same text again, as a file of its own: what it measures is what the loss of its texts is.
@@ -85,9 +85,9 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
 ) -> None:
     """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
 
-    def drawn(prompts: str, *asked: str) -> list[list[str]]:
+    def drawn(prompts: str, *options: str) -> list[list[str]]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompts.encode())))
-        answer = command("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *asked)
+        answer = command("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *options)
         assert answer.code == 0, answer.err
         return [line.split("\t") for line in answer.out.splitlines()]
 
@@ -108,7 +108,7 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("scope=global", "has no source, and scope.sources=[encoder] reads one; use scope=history"),
         ("model.bridge=last", "model.bridge=last needs an encoder, and task=language_model has none"),
@@ -120,8 +120,8 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
         ("task.train=none.txt", "none.txt"),
     ],
 )
-def test_what_cannot_be(command: Callable[..., Any], text: None, override: str, said: str) -> None:
+def test_what_cannot_be(command: Callable[..., Any], text: None, override: str, message: str) -> None:
     answer = command(*SMALL, override)
     assert answer.code != 0
-    assert said in " ".join(answer.err.split())
+    assert message in " ".join(answer.err.split())
     assert not Path("multirun").exists()

@@ -37,15 +37,17 @@ def test_an_example_keeps_the_laws(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_the_callback_limits_the_norms(here: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callback_limits_the_norms(
+    work_folder: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, text = EXAMPLES["callback"]
-    (here / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("ATTNX_PLUGINS", str(here))
-    chosen = [f"callback=[{name}]", f"callback.{name}.max_norm=0.25"]
-    model = run(*chosen, "trainer.max_steps=2", folder="limited").model
+    (work_folder / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder))
+    overrides = [f"callback=[{name}]", f"callback.{name}.max_norm=0.25"]
+    model = run(*overrides, "trainer.max_steps=2", folder="limited").model
     norms = [weight.norm(dim=1).max() for weight in model.parameters() if weight.dim() == 2]
     assert max(norms) <= 0.25 * (1 + 1e-5)
-    assert compose(chosen)["callback"] == {name: {"max_norm": 0.25}}
+    assert compose(overrides)["callback"] == {name: {"max_norm": 0.25}}
 
 
 def test_no_callback_composes_without_any_callback() -> None:

@@ -20,7 +20,7 @@ WIDTHS = (60, 80, 120)
 def listed(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines of ``attnx list`` at a width; of a pipe at none."""
 
-    def ask(*words: str, width: int | None = None) -> list[str]:
+    def list_lines(*words: str, width: int | None = None) -> list[str]:
         if width is None:
             monkeypatch.delenv("COLUMNS", raising=False)
         else:
@@ -29,18 +29,18 @@ def listed(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Call
         assert (answer.code, answer.err) == (0, "")
         return str(answer.out).splitlines()
 
-    return ask
+    return list_lines
 
 
 def groups(lines: list[str]) -> dict[str, dict[str, str]]:
     """By kind, by name, what a line says."""
-    found: dict[str, dict[str, str]] = {}
+    result: dict[str, dict[str, str]] = {}
     for line in lines:
         if heading := re.match(r"(\w+): ", line):
-            kind = found.setdefault(heading[1], {})
+            kind = result.setdefault(heading[1], {})
         elif row := re.match(r"  (\w+) +(\S.*)", line):
             kind[row[1]] = row[2]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
@@ -60,26 +60,26 @@ def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
 def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
     listed: Callable[..., list[str]],
 ) -> None:
-    whole = groups(listed())
+    complete = groups(listed())
     parts = source_scan.catalog().parts
     for kind in PART_GROUPS:
         for name in (name for name in group_options(kind) if (kind, name) in parts):
-            assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
+            assert complete[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
     for width in WIDTHS:
         lines = listed(width=width)
         assert max(map(len, lines)) <= width
         for kind, rows in groups(lines).items():
             for name, text in rows.items():
-                if text != whole[kind][name]:
+                if text != complete[kind][name]:
                     assert text.endswith("…")
-                    assert (whole[kind][name] + " ").startswith(text.removesuffix("…"))
+                    assert (complete[kind][name] + " ").startswith(text.removesuffix("…"))
                     assert text.removesuffix("…")[-1:] in ("", " ")
 
 
-def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], here: Path) -> None:
-    (here / "plugins").mkdir()
+def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], work_folder: Path) -> None:
+    (work_folder / "plugins").mkdir()
     lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
-    (here / "plugins" / "mine.py").write_text(
+    (work_folder / "plugins" / "mine.py").write_text(
         "\n".join([*lines, "    requires_equal_dims = True", ""]), encoding="utf-8"
     )
     assert groups(listed())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
@@ -89,8 +89,8 @@ def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], here:
 @pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "standard", "bahdanau"])
 def test_pages_are_wrapped_between_words(word: str, width: int, listed: Callable[..., list[str]]) -> None:
     """Only a link or another word that is longer than a line, and where a file is, stand out."""
-    lines, whole = listed(word, width=width), listed(word, width=200)
-    assert " ".join(lines).split() == " ".join(whole).split()
+    lines, complete = listed(word, width=width), listed(word, width=200)
+    assert " ".join(lines).split() == " ".join(complete).split()
     for line in lines:
         assert len(line) <= width or re.search(r"\S+://\S+$|/\S+\.(py|yaml)\S*$|^ *\S+$", line), line
 

@@ -32,11 +32,11 @@ Lines = list[dict[str, Any]]
 
 
 @pytest.fixture
-def journal(here: Path) -> Callable[[str], Lines]:
+def journal(work_folder: Path) -> Callable[[str], Lines]:
     """The plug-in of docs/logging.md, in force; and what it wrote for a run."""
     (block,) = re.findall(r"```python\n(# plugins/journal\.py\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (here / "plugins").mkdir()
-    (here / "plugins" / "journal.py").write_text(block, encoding="utf-8")
+    (work_folder / "plugins").mkdir()
+    (work_folder / "plugins" / "journal.py").write_text(block, encoding="utf-8")
 
     def read(folder: str) -> Lines:
         lines = Path(folder, "journal.jsonl").read_text(encoding="utf-8").splitlines()
@@ -56,14 +56,14 @@ def test_files_alone_are_the_default() -> None:
 
 
 def test_loggers_are_a_set() -> None:
-    chosen = attnx.compose(["+logger=[wandb,tensorboard]", "logger.wandb.project=mine"])["logger"]
-    assert list(chosen) == ["wandb", "tensorboard"]
-    assert chosen["wandb"]["project"] == "mine"
+    loggers = attnx.compose(["+logger=[wandb,tensorboard]", "logger.wandb.project=mine"])["logger"]
+    assert list(loggers) == ["wandb", "tensorboard"]
+    assert loggers["wandb"]["project"] == "mine"
     assert list(attnx.compose(["logger=wandb"])["logger"]) == ["wandb"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("overrides", "message"),
     [
         (["+logger=wandbb"], "unknown logger 'wandbb'; did you mean wandb"),
         (["logger=wandb", "logger.project=mine"], "write logger.wandb.project"),
@@ -72,9 +72,9 @@ def test_loggers_are_a_set() -> None:
         (["logger=wandb", "logger.wandb.patience=0"], "a number above 0"),
     ],
 )
-def test_mistakes_are_told(asked: list[str], told: str) -> None:
-    with pytest.raises(attnx.UserError, match=told):
-        attnx.compose(asked)
+def test_mistakes_are_told(overrides: list[str], message: str) -> None:
+    with pytest.raises(attnx.UserError, match=message):
+        attnx.compose(overrides)
 
 
 def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
@@ -102,9 +102,9 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
     for line in (two, four):
         assert "valid/per" not in line
         norms = {name.partition("/")[2]: value for name, value in line.items() if name.startswith("gradient_norm/")}
-        whole = norms.pop("all")
+        total = norms.pop("all")
         assert {"encoder", "attention", "decoder", "output"} <= set(norms)
-        assert math.hypot(*norms.values()) == pytest.approx(whole, rel=1e-5)
+        assert math.hypot(*norms.values()) == pytest.approx(total, rel=1e-5)
     shown = [(line["step"], set(line["shown"])) for line in between if "shown" in line]
     assert shown == [(3, {"valid/alignments"}), (5, {"valid/alignments"}), (5, {"test/predictions"} | shown[-1][1])]
     results = json.loads(Path("mine/0/results.json").read_text(encoding="utf-8"))
@@ -116,13 +116,13 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
 
 
 def test_gathered_gradients_make_one_row_a_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
-    asked = [
+    overrides = [
         "trainer.accumulate_grad_batches=2",
         "trainer.max_steps=3",
         "trainer.log_every_n_steps=1",
         "trainer.num_validations=1",
     ]
-    run("attention=none", "+logger=journal", *asked, folder="one")
+    run("attention=none", "+logger=journal", *overrides, folder="one")
     assert [line["step"] for line in journal("one") if "train/loss" in line] == [1, 2, 3]
 
 
@@ -134,8 +134,8 @@ def test_a_resumed_run_goes_on_with_what_was_kept(
 ) -> None:
     show = ShowProgress.on_train_batch_end
 
-    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
+    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        show(self, trainer, *args)
         if trainer.global_step == 4:
             signal.raise_signal(signal.SIGINT)
 
@@ -154,7 +154,7 @@ def test_a_resumed_run_goes_on_with_what_was_kept(
 def test_a_run_that_fails_is_told_as_failed(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*others: Any) -> None:
+    def broken(*args: Any) -> None:
         raise RuntimeError("the disk is on fire")
 
     monkeypatch.setattr(ShowProgress, "on_train_batch_end", broken)
@@ -169,7 +169,7 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
 
     class Fails:
         def __getattr__(self, name: str) -> Any:
-            def call(*told: Any) -> Mapping[str, Any]:
+            def call(*args: Any) -> Mapping[str, Any]:
                 calls.append(name)
                 if name == method:
                     raise OSError("no\nroom")
@@ -177,16 +177,16 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
 
             return call
 
-    picture, told = tmp_path / "a.png", []
+    picture, reported = tmp_path / "a.png", []
     picture.touch()
     loggers = Loggers({})
     loggers._loggers = {"bad": Fails()}
-    beginning = RunStart(tmp_path, "one", None, [], {}, {}, told.append)
+    beginning = RunStart(tmp_path, "one", None, [], {}, {}, reported.append)
     loggers.start(beginning)
     loggers.log(1, {"valid_per": 7.0})
     loggers.show(1, {"picture": picture})
     assert loggers.finish("finished", {}) == {}
-    assert told == ["bad: no room; the run goes on without this logger"]
+    assert reported == ["bad: no room; the run goes on without this logger"]
     until = ["start", "log", "show", "finish"].index(method) + 1
     # It is finished at last, whatever it did, so that it lets go of what it holds.
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
@@ -210,8 +210,8 @@ def test_gradient_norms_are_those_of_the_parts() -> None:
     model["output"].weight = model["source"].weight
     model["source"].weight.grad = torch.tensor([[3.0, 4.0]])
     model["query"].weight.grad = torch.tensor([[0.0, 12.0]])
-    found = {name: float(norm) for name, norm in gradient_norms(model).items()}
-    assert found == {"encoder": 5.0, "attention": 12.0, "all": 13.0}
+    result = {name: float(norm) for name, norm in gradient_norms(model).items()}
+    assert result == {"encoder": 5.0, "attention": 12.0, "all": 13.0}
     assert gradient_norms(nn.Linear(2, 1)) == {}
 
 
@@ -225,8 +225,8 @@ def test_what_is_not_chosen_is_not_imported() -> None:
                     names |= {alias.name for alias in aliases}
                 case ast.ImportFrom(module=str(module)):
                     names.add(module)
-        found = {name for name in names if name.partition(".")[0] in ("wandb", "wandb_workspaces", "tensorboard")}
-        assert not found, f"{file}: {found}"
+        result = {name for name in names if name.partition(".")[0] in ("wandb", "wandb_workspaces", "tensorboard")}
+        assert not result, f"{file}: {result}"
 
 
 def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.
 
 
 def test_a_missing_package_is_told_before_anything_is_written(
-    run: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     registry.find("logger", "tensorboard")

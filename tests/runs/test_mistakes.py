@@ -227,30 +227,30 @@ def test_a_mistaken_configuration_is_refused_in_one_line(line: str, answers: dic
     assert answer["err"].startswith("attnx: ")
     assert answer["err"].count("\n") == 1
     assert answer["err"].endswith("\n")
-    for said in CONFIGURATIONS[line]:
-        assert said in answer["err"]
+    for message in CONFIGURATIONS[line]:
+        assert message in answer["err"]
     assert not answer["wrote"]
     assert answer["loaded"] == []
 
 
 @pytest.fixture
-def refused(command: Callable[..., Any], words: Path, small: list[str], here: Path) -> Callable[..., str]:
+def refused(command: Callable[..., Any], words: Path, small: list[str], work_folder: Path) -> Callable[..., str]:
     """Ask for a small run that must be refused; return the line."""
 
-    def ask(*asked: str) -> str:
-        before = sorted(here.rglob("*"))
-        named = {override.partition("=")[0] for override in asked}
-        answer = command(*[size for size in small if size.partition("=")[0] not in named], *asked)
+    def refused_message(*overrides: str) -> str:
+        files_before = sorted(work_folder.rglob("*"))
+        given_keys = {override.partition("=")[0] for override in overrides}
+        answer = command(*[size for size in small if size.partition("=")[0] not in given_keys], *overrides)
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.count("\n") == 1
-        assert sorted(here.rglob("*")) == before
+        assert sorted(work_folder.rglob("*")) == files_before
         return str(answer.err)
 
-    return ask
+    return refused_message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ab\tAA B\nde\tD EH\nkab K AA B\n", "data.tsv:3: no tab"),
         ("ab\tAA B\n\tD EH\n", "data.tsv:2: the word (the first column) is empty"),
@@ -261,10 +261,10 @@ def refused(command: Callable[..., Any], words: Path, small: list[str], here: Pa
     ],
 )
 def test_malformed_data_are_refused_with_file_and_line(
-    text: str, said: str, refused: Callable[..., str], here: Path
+    text: str, message: str, refused: Callable[..., str], work_folder: Path
 ) -> None:
-    (here / "data.tsv").write_text(text, encoding="utf-8")
-    assert said in refused("task.train=data.tsv")
+    (work_folder / "data.tsv").write_text(text, encoding="utf-8")
+    assert message in refused("task.train=data.tsv")
 
 
 def test_data_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
@@ -275,9 +275,9 @@ def test_data_that_are_not_there_are_refused(refused: Callable[..., str]) -> Non
     assert "task.train" in refused("task.train=null", "task.valid=words.tsv")
 
 
-def test_words_may_be_in_one_part_only(refused: Callable[..., str], here: Path) -> None:
-    (here / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
-    with (here / "words.tsv").open("a", encoding="utf-8") as file:
+def test_words_may_be_in_one_part_only(refused: Callable[..., str], work_folder: Path) -> None:
+    (work_folder / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
+    with (work_folder / "words.tsv").open("a", encoding="utf-8") as file:
         file.write("zz\tK\n")
     line = refused("task.test=test.tsv")
     assert "task.test" in line
@@ -285,7 +285,7 @@ def test_words_may_be_in_one_part_only(refused: Callable[..., str], here: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a 1 2 3 4 5\nb 1 2 3\n", "vectors.txt:2: 3 numbers, but model.embedding_dim=5"),
         ("a 1 2 3 4 5 6 7\n", "vectors.txt:1: 7 numbers, but model.embedding_dim=5"),
@@ -295,31 +295,31 @@ def test_words_may_be_in_one_part_only(refused: Callable[..., str], here: Path) 
     ],
 )
 def test_malformed_vectors_are_refused_with_file_and_line(
-    text: str, said: str, refused: Callable[..., str], here: Path
+    text: str, message: str, refused: Callable[..., str], work_folder: Path
 ) -> None:
-    (here / "vectors.txt").write_text(text, encoding="utf-8")
-    assert said in refused("model.source_vectors=vectors.txt")
+    (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
+    assert message in refused("model.source_vectors=vectors.txt")
 
 
 def test_vectors_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
     assert "nowhere.txt" in refused("model.target_vectors=nowhere.txt")
 
 
-def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], here: Path) -> None:
-    (here / "full").mkdir()
-    (here / "full" / "letter").write_text("mine", encoding="utf-8")
+def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], work_folder: Path) -> None:
+    (work_folder / "full").mkdir()
+    (work_folder / "full" / "letter").write_text("mine", encoding="utf-8")
     assert "folder=full: it is not empty" in refused("folder=full")
     assert "words.tsv" in refused("folder=words.tsv")
-    assert (here / "full" / "letter").read_text(encoding="utf-8") == "mine"
+    assert (work_folder / "full" / "letter").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_name_that_is_taken_is_refused(refused: Callable[..., str], here: Path) -> None:
-    taken = here / "multirun" / "runs" / "mine"
-    taken.mkdir(parents=True)
-    (taken / "letter").touch()
+def test_a_name_that_is_taken_is_refused(refused: Callable[..., str], work_folder: Path) -> None:
+    existing = work_folder / "multirun" / "runs" / "mine"
+    existing.mkdir(parents=True)
+    (existing / "letter").touch()
     assert "name=mine: multirun/runs/mine is not empty; choose another" in refused("name=mine")
-    (here / "away").mkdir()
-    (taken.parent / "link").symlink_to(here / "away")
+    (work_folder / "away").mkdir()
+    (existing.parent / "link").symlink_to(work_folder / "away")
     assert "multirun/runs/link: is a link to" in refused("name=link")
 
 
@@ -350,12 +350,14 @@ def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
     assert json.loads(Path("steep/run.json").read_text(encoding="utf-8"))["status"] == "failed"
     page = Path("steep/README.md").read_text(encoding="utf-8")
     assert f"## Error\n\n{answer.err.removeprefix('attnx: ')}" in page
-    for said in ("status failed", "`bad_batch.pt`", "attnx resume steep"):
-        assert said in page
+    for message in ("status failed", "`bad_batch.pt`", "attnx resume steep"):
+        assert message in page
 
 
-def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(refused: Callable[..., str], here: Path) -> None:
-    (here / "plugins").mkdir()
+def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(
+    refused: Callable[..., str], work_folder: Path
+) -> None:
+    (work_folder / "plugins").mkdir()
     lines = [
         "import attnx_has_no_such_module",
         "from attnx.registry import register",
@@ -363,7 +365,7 @@ def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(refused: Cal
         "",
         '@register("scorer", "lost")',
     ]
-    (here / "plugins" / "lost.py").write_text(
+    (work_folder / "plugins" / "lost.py").write_text(
         "\n".join([*lines, "class Lost:", "    requires_equal_dims = True", ""]), encoding="utf-8"
     )
     line = refused("scorer=lost")

@@ -64,9 +64,9 @@ def make(words: Path, undrawn: None) -> Callable[..., Any]:
     lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
 
-    def made(model: str, *asked: str, folder: str) -> Any:
-        asked = (*MODELS[model], "trainer.num_validations=2", *asked)
-        return fit({**compose(asked), "folder": folder}, asked, console=Console(file=io.StringIO()))
+    def made(model: str, *overrides: str, folder: str) -> Any:
+        overrides = (*MODELS[model], "trainer.num_validations=2", *overrides)
+        return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
 
     return made
 
@@ -99,10 +99,10 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
         try:
             step, steps = TrainingModule.training_step, iter(range(6))
 
-            def deadly(self: TrainingModule, *given: Any) -> Any:
+            def deadly(self: TrainingModule, *args: Any) -> Any:
                 if next(steps, None) is None:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return step(self, *given)
+                return step(self, *args)
 
             TrainingModule.training_step = deadly  # type: ignore[method-assign]
             make(model, *knobs, folder="cut")
@@ -113,11 +113,11 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
     resume("cut", console=Console(file=io.StringIO()))
     assert same_weights(["whole", "cut"])
     for name in ("predictions.tsv", "metrics.csv"):
-        whole, cut = (_without_speed(Path(folder, name)) for folder in ("whole", "cut"))
-        assert whole == cut
+        complete, cut = (_without_speed(Path(folder, name)) for folder in ("whole", "cut"))
+        assert complete == cut
 
 
 def _without_speed(file: Path) -> list[list[str]]:
     head, *lines = (line.split("," if file.suffix == ".csv" else "\t") for line in file.read_text("utf-8").splitlines())
-    kept = [place for place, name in enumerate(head) if "second" not in name]
-    return [[line[place] for place in kept] for line in lines]
+    remaining = [place for place, name in enumerate(head) if "second" not in name]
+    return [[line[place] for place in remaining] for line in lines]

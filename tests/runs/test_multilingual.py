@@ -22,22 +22,22 @@ from attnx.training.fit import resume
 LANGUAGES = ("fre", "ita", "por_latn_bz")
 LETTERS = "abdeks"
 FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_examples=null"]
-TOLD = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3"]
+TAG_QUERY = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3"]
 
 
 @pytest.fixture
-def many(here: Path) -> Path:
+def many(work_folder: Path) -> Path:
     """Words of three letters, well mixed: 61 to train on, 5 to validate and 6 to test on, the same in each language."""
     spelled = ["".join(letters) for letters in product(LETTERS, repeat=3)]
     words = [spelled[37 * number % 216] for number in range(72)]
     parts = {"train": words[11:], "dev": words[:5], "test": words[5:11]}
-    for part, held in parts.items():
-        folder = here / "many" / part
+    for part, content in parts.items():
+        folder = work_folder / "many" / part
         folder.mkdir(parents=True)
         for tag in LANGUAGES:
-            lines = [f"{word}\t{' '.join(letter + tag[0] for letter in word)}\n" for word in held]
+            lines = [f"{word}\t{' '.join(letter + tag[0] for letter in word)}\n" for word in content]
             (folder / f"{tag}_{part}.tsv").write_text("".join(lines), encoding="utf-8")
-    return here / "many"
+    return work_folder / "many"
 
 
 def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
@@ -47,7 +47,7 @@ def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 
 def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) -> None:
     """Of each language, of all words, and the mean of the languages."""
-    run(*FOLDERS, *TOLD, "trainer.max_steps=30", folder="one")
+    run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=30", folder="one")
     predicted = table(Path("one/predictions.tsv"), "\t")
     assert len(predicted) == 18
     rates: dict[str, dict[str, float]] = {"per": {}, "wer": {}}
@@ -58,75 +58,79 @@ def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) ->
         rates["per"][tag or "micro"] = 100 * sum(edits) / sum(len(row["references"].split()) for row in rows)
         rates["wer"][tag or "micro"] = 100 * sum(edit > 0 for edit in edits) / len(rows)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    for rate, found in rates.items():
-        found["macro"] = sum(found[tag] for tag in LANGUAGES) / 3
-        told = {name: value for name, value in results.items() if name.startswith(f"test_{rate}")}
-        assert told == pytest.approx({f"test_{rate}_{name}": value for name, value in found.items()})
+    for rate, rate_value in rates.items():
+        rate_value["macro"] = sum(rate_value[tag] for tag in LANGUAGES) / 3
+        reported = {name: value for name, value in results.items() if name.startswith(f"test_{rate}")}
+        assert reported == pytest.approx({f"test_{rate}_{name}": value for name, value in rate_value.items()})
         assert "test_" + rate not in results
 
 
 def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable[..., Any]) -> None:
-    run(*FOLDERS, *TOLD, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
+    run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
     rows = table(Path("one/metrics.csv"))
     assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
     for row in rows:
-        each = [float(row[f"valid_per_{tag}"]) for tag in LANGUAGES]
-        assert float(row["valid_per_macro"]) == pytest.approx(sum(each) / 3, rel=1e-4)
+        rates = [float(row[f"valid_per_{tag}"]) for tag in LANGUAGES]
+        assert float(row["valid_per_macro"]) == pytest.approx(sum(rates) / 3, rel=1e-4)
     lowest = min(rows, key=lambda row: float(row["valid_per_macro"]))
     best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
     assert best["global_step"] == int(lowest["step"])
 
 
-@pytest.mark.parametrize("told", [TOLD, ["task.tag_token=true"]], ids=["the query", "a symbol"])
+@pytest.mark.parametrize("tag_query", [TAG_QUERY, ["task.tag_token=true"]], ids=["the query", "a symbol"])
 def test_it_is_compared_with_a_run_of_one_language_on_that_language(
-    many: Path, run: Callable[..., Any], command: Callable[..., Any], told: list[str]
+    many: Path, run: Callable[..., Any], command: Callable[..., Any], tag_query: list[str]
 ) -> None:
     """The single run, whose words have no tag, was tested on two words more; rates are counted here from the files."""
     italian = (many / "test/ita_test.tsv").read_text(encoding="utf-8") + "da\tdi ai\nde\tdi ei\n"
     Path("italian.tsv").write_text(italian, encoding="utf-8")
-    run(*FOLDERS, *told, "trainer.max_steps=20", folder="three")
+    run(*FOLDERS, *tag_query, "trainer.max_steps=20", folder="three")
     alone = ["task.train=many/train/ita_train.tsv", "task.valid=many/dev/ita_dev.tsv", "task.test=italian.tsv"]
     run(*alone, "trainer.max_steps=20", folder="one")
     answer = command("compare", "three", "one")
     assert (answer.code, answer.err) == (0, "")
     lines = [line.split("│")[1:-1] for line in answer.out.splitlines() if line.startswith("│")]
     rows = {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}
-    three, one = (table(Path(folder, "predictions.tsv"), "\t") for folder in ("three", "one"))
+    three, single = (table(Path(folder, "predictions.tsv"), "\t") for folder in ("three", "one"))
     shared = [
         [row for row in three if row["tag"] == "ita"],
-        [row for row in one if len(row["references"].split()) == 3],
+        [row for row in single if len(row["references"].split()) == 3],
     ]
-    for row, found in zip(rows["test_wer"], shared, strict=True):
-        assert len(found) == 6
-        assert float(row.split()[0]) == pytest.approx(100 * sum(one["edits"] != "0" for one in found) / 6, abs=0.5)
-    for row, found in zip(rows["test_per"], shared, strict=True):
-        assert float(row.split()[0]) == pytest.approx(100 * sum(int(one["edits"]) for one in found) / 18, abs=0.5)
+    for row, result in zip(rows["test_wer"], shared, strict=True):
+        assert len(result) == 6
+        assert float(row.split()[0]) == pytest.approx(
+            100 * sum(single["edits"] != "0" for single in result) / 6, abs=0.5
+        )
+    for row, result in zip(rows["test_per"], shared, strict=True):
+        assert float(row.split()[0]) == pytest.approx(
+            100 * sum(int(single["edits"]) for single in result) / 18, abs=0.5
+        )
     assert "test_per_macro" not in rows
-    said = " ".join(answer.out.split())
-    assert "runs compared on the test examples that all share: 6" in said
-    assert "not shared: 12 of the 18 test examples of three, 2 of the 8 test examples of one" in said
+    output = " ".join(answer.out.split())
+    assert "runs compared on the test examples that all share: 6" in output
+    assert "not shared: 12 of the 18 test examples of three, 2 of the 8 test examples of one" in output
 
 
 TELLS = {
-    "the query": TOLD,
+    "the query": TAG_QUERY,
     "the decoder's inputs": ["model.tag_inputs=[decoder]"],
     "the encoder's inputs": ["model.tag_inputs=[encoder]"],
     "a symbol": ["task.tag_token=true"],
 }
 
 
-@pytest.mark.parametrize("told", TELLS.values(), ids=TELLS)
-def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., Any], told: list[str]) -> None:
+@pytest.mark.parametrize("tag_query", TELLS.values(), ids=TELLS)
+def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., Any], tag_query: list[str]) -> None:
     """It answers as it did in the test, and the language makes a difference, however it is told."""
-    run(*FOLDERS, *told, folder="one")
+    run(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
     answers: dict[str, dict[str, float]] = {tag: {} for tag in LANGUAGES}
     for row in table(Path("one/predictions.tsv"), "\t"):
         word = "".join(row["source"].split()).removeprefix(f"<tag:{row['tag']}>")
-        (one,) = reopened.predict([word], tag=row["tag"])
-        assert " ".join(one.output) == row["prediction"]
-        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
-        answers[row["tag"]][word] = one.log_probability
+        (prediction,) = reopened.predict([word], tag=row["tag"])
+        assert " ".join(prediction.output) == row["prediction"]
+        assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        answers[row["tag"]][word] = prediction.log_probability
     assert len(answers["por_latn_bz"]) == 6
     assert answers["por_latn_bz"] != answers["fre"]
     for wrong in ("", "itaa"):
@@ -147,13 +151,13 @@ def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., 
     for part in ("train", "dev", "test"):
         path = many / part / f"fre_{part}.tsv"
         path.write_text(path.read_text(encoding="utf-8").replace("k", "\u00e9"), encoding="utf-8")
-    run(*FOLDERS, *TOLD, "task.graphemes=nfd", folder="one")
+    run(*FOLDERS, *TAG_QUERY, "task.graphemes=nfd", folder="one")
     reopened = attnx.open_run("one")
     assert "\u0301" in reopened.source.symbols
     assert "\u00e9" not in reopened.source.symbols
-    (composed,), (apart,) = (reopened.predict([word], tag="fre") for word in ("b\u00e9", "be\u0301"))
-    assert composed.pair.source == apart.pair.source == ("b", "e", "\u0301")
-    assert (composed.output, composed.log_probability) == (apart.output, apart.log_probability)
+    (composed,), (decomposed,) = (reopened.predict([word], tag="fre") for word in ("b\u00e9", "be\u0301"))
+    assert composed.pair.source == decomposed.pair.source == ("b", "e", "\u0301")
+    assert (composed.output, composed.log_probability) == (decomposed.output, decomposed.log_probability)
 
 
 def test_the_commands_of_the_page_on_data_do_what_it_says(many: Path, command: Callable[..., Any]) -> None:
@@ -185,23 +189,23 @@ def test_an_interrupted_run_ends_like_one_that_was_not(
 ) -> None:
     show = ShowProgress.on_train_batch_end
 
-    def press(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
+    def press(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        show(self, trainer, *args)
         if trainer.global_step == 4:
             signal.raise_signal(signal.SIGINT)
 
-    run(*FOLDERS, *TOLD, "trainer.max_steps=6", folder="whole")
+    run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="whole")
     with monkeypatch.context() as patched:
         patched.setattr(ShowProgress, "on_train_batch_end", press)
         with pytest.raises(Interrupted):
-            run(*FOLDERS, *TOLD, "trainer.max_steps=6", folder="stopped")
+            run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="stopped")
     resume("stopped")
     assert same_weights(["whole", "stopped"])
     assert Path("whole/predictions.tsv").read_bytes() == Path("stopped/predictions.tsv").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("arguments", "message"),
     [
         (["task.languages=[ita,frr]"], "many/train: has no file of the language 'frr'; did you mean fre?"),
         (["task.languages=[ita,0]"], "task.languages="),
@@ -213,15 +217,15 @@ def test_an_interrupted_run_ends_like_one_that_was_not(
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(
-    many: Path, command: Callable[..., Any], small: list[str], asked: list[str], told: str, here: Path
+    many: Path, command: Callable[..., Any], small: list[str], arguments: list[str], message: str, work_folder: Path
 ) -> None:
-    named = {one.partition("=")[0] for one in asked}
-    overrides = [one for one in [*small[1:], *FOLDERS] if one.partition("=")[0] not in named]
-    answer = command(*dict.fromkeys([*overrides, *asked, "folder=one"]))
+    given_keys = {override.partition("=")[0] for override in arguments}
+    overrides = [override for override in [*small[1:], *FOLDERS] if override.partition("=")[0] not in given_keys]
+    answer = command(*dict.fromkeys([*overrides, *arguments, "folder=one"]))
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err
     assert len(answer.err.strip().splitlines()) == 1
-    assert not (here / "one").exists()
+    assert not (work_folder / "one").exists()
 
 
 def test_the_experiment_is_one_told_model_of_many_languages() -> None:
@@ -230,6 +234,6 @@ def test_the_experiment_is_one_told_model_of_many_languages() -> None:
     assert list(config["query"]) == ["current_state", "language_tag"]
     assert config["task"]["train"] == "$ATTNX_DATA/sigmorphon2020/train"
     assert config["trainer"]["max_epochs"] > 0
-    other = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.graphemes=jamo"])
-    assert list(other["query"]) == ["token"]
-    assert other["task"]["graphemes"] == "jamo"
+    config_without_tag = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.graphemes=jamo"])
+    assert list(config_without_tag["query"]) == ["token"]
+    assert config_without_tag["task"]["graphemes"] == "jamo"

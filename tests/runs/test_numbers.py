@@ -63,86 +63,88 @@ def table(folder: str) -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, float]:
-    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 @pytest.fixture
-def one(run: Callable[..., Any], undrawn: None) -> Any:
+def trained_run(run: Callable[..., Any], undrawn: None) -> Any:
     """A run from features to features."""
     return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
 
 
-def test_a_reopened_run_writes_what_the_test_wrote(one: Any) -> None:
+def test_a_reopened_run_writes_what_the_test_wrote(trained_run: Any) -> None:
     """In the units of the data, whose scales are those of the training part's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
-    for opened in (one, attnx.open_run("one")):
+    for opened in (trained_run, attnx.open_run("one")):
         assert isinstance(opened.target, Features)
         assert opened.target.mean == pytest.approx(steps.mean(0))
         assert opened.target.scale == pytest.approx(steps.std(0))
         assert opened.target.columns == ("valve", "pump")
-        found = opened.predict([read(n) for n in PARTS["test"]], need_weights=True)
-        with np.load("one/predictions.npz") as held:
-            for row, n, prediction in zip(table("one"), PARTS["test"], found, strict=True):
-                assert held[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
-                assert held[row["reference"]] == pytest.approx(right(n))
+        predictions = opened.predict([read(n) for n in PARTS["test"]], need_weights=True)
+        with np.load("one/predictions.npz") as arrays:
+            for row, n, prediction in zip(table("one"), PARTS["test"], predictions, strict=True):
+                assert arrays[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
+                assert arrays[row["reference"]] == pytest.approx(right(n))
                 assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
                 assert prediction.weights.shape == (len(prediction.output), len(read(n)))
                 assert prediction.output.dtype == np.float32
     assert not Path("one/vocabulary/target.json").exists()
-    for wrong, said in (("up", "not text"), (read(3)[:, :2], "3 features")):
-        with pytest.raises(attnx.UserError, match=said):
-            one.predict([wrong])
+    for wrong, message in (("up", "not text"), (read(3)[:, :2], "3 features")):
+        with pytest.raises(attnx.UserError, match=message):
+            trained_run.predict([wrong])
 
 
-def test_results_follow_from_what_was_written(one: Any) -> None:
+def test_results_follow_from_what_was_written(trained_run: Any) -> None:
     """Errors over all steps that both have; scaled and longer ones as the page says; a line tells of each sequence."""
     rows = table("one")
     assert [row["name"] for row in rows] == [f"in{n}.csv" for n in PARTS["test"]]
-    with np.load("one/predictions.npz") as held:
-        pairs = [(held[row["prediction"]].astype(float), held[row["reference"]].astype(float)) for row in rows]
-    errors = [written[: len(other)] - other[: len(written)] for written, other in pairs]
+    with np.load("one/predictions.npz") as arrays:
+        pairs = [(arrays[row["prediction"]].astype(float), arrays[row["reference"]].astype(float)) for row in rows]
+    errors = [written[: len(reference)] - reference[: len(written)] for written, reference in pairs]
     together = np.concatenate(errors)
-    found = results("one")
-    assert found["test_mean_absolute_error"] == pytest.approx(np.abs(together).mean())
-    assert found["test_root_mean_squared_error"] == pytest.approx(np.sqrt((together**2).mean()))
-    assert found["test_length_error"] == pytest.approx(np.mean([abs(len(a) - len(b)) for a, b in pairs]))
-    for row, (written, other), error in zip(rows, pairs, errors, strict=True):
-        assert (int(row["steps"]), int(row["reference_steps"])) == (len(written), len(other))
+    scores = results("one")
+    assert scores["test_mean_absolute_error"] == pytest.approx(np.abs(together).mean())
+    assert scores["test_root_mean_squared_error"] == pytest.approx(np.sqrt((together**2).mean()))
+    assert scores["test_length_error"] == pytest.approx(np.mean([abs(len(a) - len(b)) for a, b in pairs]))
+    for row, (written, reference), error in zip(rows, pairs, errors, strict=True):
+        assert (int(row["steps"]), int(row["reference_steps"])) == (len(written), len(reference))
         assert float(row["mean_absolute_error"]) == pytest.approx(np.abs(error).mean(), rel=1e-4)
         assert float(row["root_mean_squared_error"]) == pytest.approx(np.sqrt((error**2).mean()), rel=1e-4)
-    mean, scale = np.array(one.target.mean), np.array(one.target.scale)
+    mean, scale = np.array(trained_run.target.mean), np.array(trained_run.target.scale)
     squares = 0.0
-    for written, other in pairs:
-        missing = np.broadcast_to(mean, (max(0, len(other) - len(written)), 2))
-        beyond = np.broadcast_to(mean, (max(0, len(written) - len(other)), 2))
-        squares += (((np.concatenate([written, missing]) - np.concatenate([other, beyond])) / scale) ** 2).sum()
-    assert found["test_scaled_error"] == pytest.approx(np.sqrt(squares / sum(other.size for _, other in pairs)))
+    for written, reference in pairs:
+        missing = np.broadcast_to(mean, (max(0, len(reference) - len(written)), 2))
+        beyond = np.broadcast_to(mean, (max(0, len(written) - len(reference)), 2))
+        squares += (((np.concatenate([written, missing]) - np.concatenate([reference, beyond])) / scale) ** 2).sum()
+    assert scores["test_scaled_error"] == pytest.approx(
+        np.sqrt(squares / sum(reference.size for _, reference in pairs))
+    )
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     assert info["monitor"] == "valid_scaled_error"
     assert "source 3 features, target 2 features" in info["data"]
     logged = Path("one/metrics.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
     assert {"valid_loss", "valid_scaled_error", "valid_length_error"} < set(logged)
     assert "valid_perplexity" not in logged, "numbers have none"
-    assert found["train_tokens_per_second"] > found["train_examples_per_second"] > 0
+    assert scores["train_tokens_per_second"] > scores["train_examples_per_second"] > 0
 
 
 def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None) -> None:
     """The source may be symbols, the model's own rows are fed back, and the reopened run is asked with a text."""
-    asked = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
-    run(NUMBERS[0], NUMBERS[2], *asked, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
-    (found,) = attnx.open_run("one").predict(["x36"], need_weights=True)
-    with np.load("one/predictions.npz") as held:
-        assert held["prediction_0"] == pytest.approx(found.output, rel=1e-5)
+    overrides = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
+    run(NUMBERS[0], NUMBERS[2], *overrides, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
+    (prediction,) = attnx.open_run("one").predict(["x36"], need_weights=True)
+    with np.load("one/predictions.npz") as arrays:
+        assert arrays["prediction_0"] == pytest.approx(prediction.output, rel=1e-5)
     assert table("one")[0]["source"] == "x36"
     assert "name" not in table("one")[0]
-    assert found.num_decoder_states == len(found.output)
+    assert prediction.num_decoder_states == len(prediction.output)
 
 
 def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]) -> None:
-    asked = [*NUMBERS, *write_parts()]
-    run(*asked, folder="one")
-    run(*asked, "trainer.num_workers=1", folder="two")
+    overrides = [*NUMBERS, *write_parts()]
+    run(*overrides, folder="one")
+    run(*overrides, "trainer.num_workers=1", folder="two")
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")
@@ -163,18 +165,24 @@ def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> N
             target = write_csv(names[tag][n], sign * right(n))
             lines.append(f"{write_csv(f'in{n}.csv', read(n))}\t{target}\t{tag}\n")
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
-    asked = [*NUMBERS, "task.train=all.tsv", "task.tagged=true", "model.tag_inputs=[decoder]", "trainer.max_steps=30"]
-    run(*asked, folder="one")
-    found = results("one")
-    each = [found[f"test_scaled_error_{tag}"] for tag in ("ann", "bob")]
-    assert found["test_scaled_error_macro"] == pytest.approx(sum(each) / 2)
+    overrides = [
+        *NUMBERS,
+        "task.train=all.tsv",
+        "task.tagged=true",
+        "model.tag_inputs=[decoder]",
+        "trainer.max_steps=30",
+    ]
+    run(*overrides, folder="one")
+    scores = results("one")
+    errors = [scores[f"test_scaled_error_{tag}"] for tag in ("ann", "bob")]
+    assert scores["test_scaled_error_macro"] == pytest.approx(sum(errors) / 2)
     assert {row["tag"] for row in table("one")} == {"ann", "bob"}
     reopened = attnx.open_run("one")
     ann, bob = (reopened.predict([read(3)], tag=tag)[0].output for tag in ("ann", "bob"))
     assert ann.shape != bob.shape or not np.allclose(ann, bob)
 
 
-def test_pictures_name_files_and_steps(one: Any) -> None:
+def test_pictures_name_files_and_steps(trained_run: Any) -> None:
     """Heat maps have the steps' names beside them and files above; curves are drawn of both, column by column."""
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
@@ -183,8 +191,8 @@ def test_pictures_name_files_and_steps(one: Any) -> None:
         axes = draw_means([alignment]).axes[0]
         n = int(alignment.name.removeprefix("in").removesuffix(".csv"))
         assert alignment.reference == tuple(f"8:0{step}" for step in range(len(right(n))))
-        named = [*alignment.reference, *map(str, range(len(right(n)), 99))][: len(alignment.output)]
-        assert list(alignment.output) == named
+        labels = [*alignment.reference, *map(str, range(len(right(n)), 99))][: len(alignment.output)]
+        assert list(alignment.output) == labels
         title = axes.get_title(loc="left").replace("\n", " ")
         assert title.startswith(f"in{n}.csv \u2192 {len(alignment.output)} steps")
         assert alignment.is_wrong == (len(alignment.output) != len(right(n)))
@@ -198,7 +206,7 @@ def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
     assert draw_numeric_predictions("one") is None
 
 
-def test_runs_of_numbers_are_compared(one: Any) -> None:
+def test_runs_of_numbers_are_compared(trained_run: Any) -> None:
     """By their measures, less being better; what is for symbols alone is left out."""
     shown = io.StringIO()
     Console(file=shown, width=120).print(compare(["one", "one"]))
@@ -207,7 +215,7 @@ def test_runs_of_numbers_are_compared(one: Any) -> None:
     assert "WER" not in shown.getvalue()
 
 
-def test_the_folder_explains_itself(one: Any) -> None:
+def test_the_folder_explains_itself(trained_run: Any) -> None:
     text = Path("one/README.md").read_text(encoding="utf-8")
     assert "| `predictions.npz` |" in text
     assert "test_scaled_error" in text
@@ -233,9 +241,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("asked", MISTAKES)
+@pytest.mark.parametrize("overrides", MISTAKES)
 def test_mistakes_are_one_line_and_leave_nothing(
-    asked: str, command: Callable[..., Any], small: list[str], here: Path
+    overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
 ) -> None:
     lines = [f"{write_csv(f'in{n}.csv', read(n))}\t{write_csv(f'out{n}.csv', right(n))}\n" for n in range(60)]
     for name, numbers in (("wide", read(3)), ("gap", np.array([[1.0, 2.0], [3.0, np.nan]], np.float32))):
@@ -251,12 +259,12 @@ def test_mistakes_are_one_line_and_leave_nothing(
         "gone": [lines[1], "in2.csv\tgone.csv\n"],
         "text": [lines[1], "in2.csv\tup\n"],
     }
-    for name, held in tables.items():
-        Path(f"{name}.tsv").write_text("".join(held), encoding="utf-8")
-    words = {word.partition("=")[0]: word for word in [*small, *NUMBERS, "task.train=train.tsv", *asked.split()]}
-    before = sorted(here.iterdir())
+    for name, content in tables.items():
+        Path(f"{name}.tsv").write_text("".join(content), encoding="utf-8")
+    words = {word.partition("=")[0]: word for word in [*small, *NUMBERS, "task.train=train.tsv", *overrides.split()]}
+    files_before = sorted(work_folder.iterdir())
     answer = command(*words.values(), "folder=one")
     assert answer.code == 2
-    assert MISTAKES[asked] in answer.err
+    assert MISTAKES[overrides] in answer.err
     assert len(answer.err.strip().splitlines()) == 1
-    assert sorted(here.iterdir()) == before
+    assert sorted(work_folder.iterdir()) == files_before

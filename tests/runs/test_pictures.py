@@ -38,11 +38,11 @@ PNG = b"\x89PNG\r\n\x1a\n"
 NO_FONT_HAS_IT = "\U000e0fff"
 
 
-def save(path: Path, source: list[str], output: list[str], **others: Any) -> Path:
+def save(path: Path, source: list[str], output: list[str], **fields: Any) -> Path:
     """Save an alignment whose step i reads source symbol 2i (wrap round) and nothing else."""
     weights = np.zeros((len(output), len(source)), dtype=np.float32)
     weights[np.arange(len(output)), 2 * np.arange(len(output)) % len(source)] = 1
-    arrays = {"weights": weights, "reference": np.array(output)} | others
+    arrays = {"weights": weights, "reference": np.array(output)} | fields
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, source=np.array(source), output=np.array(output), **arrays)
     return path
@@ -90,8 +90,8 @@ def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["F", "OW", "T", "OW", "</s>"]
     across = [label.get_window_extent() for label in axes.get_xticklabels()]
     down = [label.get_window_extent() for label in axes.get_yticklabels()]
-    assert all(one.x0 < other.x0 for one, other in pairwise(across))
-    assert all(one.y0 > other.y0 for one, other in pairwise(down))
+    assert all(first.x0 < second.x0 for first, second in pairwise(across))
+    assert all(first.y0 > second.y0 for first, second in pairwise(down))
     assert min(label.y0 for label in across) > box.y1
     assert max(label.x1 for label in down) < box.x0
     assert axes.get_title(loc="left") == "photo → F OW T OW"
@@ -160,8 +160,8 @@ def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
     signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
     figure = draw_means([plain, signed], Window(1, is_monotonic=True, is_dense=True))
     (legend,) = figure.legends
-    said = ["outlined: the local window", "hatched: not allowed", "the center of the window"]
-    assert [text.get_text() for text in legend.get_texts()] == said
+    entries = ["outlined: the local window", "hatched: not allowed", "the center of the window"]
+    assert [text.get_text() for text in legend.get_texts()] == entries
     figure.canvas.draw()
     box, page = legend.get_window_extent(), figure.bbox
     assert page.x0 <= box.x0 < box.x1 <= page.x1
@@ -179,13 +179,13 @@ def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path)
     plain, local = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "local"))
     axes = draw_means([read_alignment(tmp_path / "local.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
-        (left, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
-        inside = np.s_[int(len(local) - top) + 4 : int(len(local) - bottom) - 4, int(left) + 4 : int(right) - 4]
+        (left_edge, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
+        inside = np.s_[int(len(local) - top) + 4 : int(len(local) - bottom) - 4, int(left_edge) + 4 : int(right) - 4]
         changed = (plain[inside] - local[inside] > 0.05).mean()
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
-OWN = {
+DECODER_STATES = {
     "source": ["c", "a", "K", "AE", "T"],
     "output": ["K", "AE", "T"],
     "weights": np.array([[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0]], dtype=np.float32),
@@ -199,7 +199,7 @@ def places(axes: Any, column: float, row: float, height: int) -> tuple[int, int]
 
 
 def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
-    npz = save(tmp_path / "a.npz", **OWN)
+    npz = save(tmp_path / "a.npz", **DECODER_STATES)
     draw_alignment(npz, tmp_path / "a.png")
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a", "K", "AE", "T"]
@@ -208,7 +208,7 @@ def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
     assert np.diff(centers)[[0, 2, 3]] == pytest.approx([1, 1, 1])
     assert centers[2] - centers[1] > 1.3
     image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
-    for (row, column), weight in np.ndenumerate(OWN["weights"]):
+    for (row, column), weight in np.ndenumerate(DECODER_STATES["weights"]):
         brightness = image[places(axes, centers[column] + 0.2, row + 0.3, len(image))]
         assert brightness < 0.3 if weight == 1 else brightness > 0.97 if weight == 0 else 0.3 < brightness < 0.8
     gap = places(axes, (centers[1] + centers[2]) / 2, 1.5, len(image))
@@ -222,7 +222,7 @@ def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
 
 def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path: Path) -> None:
     allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], dtype=np.bool_)
-    nothing = OWN | {"weights": np.zeros((3, 5), dtype=np.float32)}
+    nothing = DECODER_STATES | {"weights": np.zeros((3, 5), dtype=np.float32)}
     save(tmp_path / "plain.npz", **nothing)
     save(tmp_path / "hatched.npz", **nothing, allowed=allowed)
     for name in ("plain", "hatched"):
@@ -231,10 +231,10 @@ def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path:
     axes = draw_means([read_alignment(tmp_path / "hatched.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         middle = axes.get_xticks()[column]
-        bottom, left = places(axes, middle - 0.4, row + 0.9, len(hatched))
+        bottom, left_edge = places(axes, middle - 0.4, row + 0.9, len(hatched))
         top, right = places(axes, middle + 0.4, row + 0.1, len(hatched))
-        assert (plain[top:bottom, left:right] > 0.97).all()
-        changed = (plain[top:bottom, left:right] - hatched[top:bottom, left:right] > 0.05).mean()
+        assert (plain[top:bottom, left_edge:right] > 0.97).all()
+        changed = (plain[top:bottom, left_edge:right] - hatched[top:bottom, left_edge:right] > 0.05).mean()
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
@@ -261,9 +261,9 @@ def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
 HEADS = np.array([[[1, 0, 0], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
 
 
-def heads(path: Path, **others: Any) -> Path:
+def heads(path: Path, **fields: Any) -> Path:
     weights = HEADS.mean(0)
-    return save(path, ["c", "a", "t"], ["K", "AE"], weights=weights, heads=HEADS, **others)
+    return save(path, ["c", "a", "t"], ["K", "AE"], weights=weights, heads=HEADS, **fields)
 
 
 def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
@@ -325,15 +325,15 @@ def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
 def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
     """Four steps over five positions, one position to either side: 0-1, 0-2, 1-3 and 2-4."""
     folder = run_folder(tmp_path / "run", center="monotonic", window=1)
-    held = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
-    weights = (held / held.sum(1, keepdims=True)).astype(np.float32)
+    expected_mask = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
+    weights = (expected_mask / expected_mask.sum(1, keepdims=True)).astype(np.float32)
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
     figure = draw_means([read_alignment(npz)], Window(1, is_monotonic=True, is_dense=True))
     axes = figure.axes[0]
     assert image.shape[0] == pytest.approx(figure.get_size_inches()[1] * DPI, abs=1)
-    padded = np.pad(held, 1)
+    padded = np.pad(expected_mask, 1)
     for row, column in np.ndindex(4, 6):  # the upright edge to the left of each column, and behind the last one
         y, x = places(axes, column, row + 0.5, len(image))
         red, _, blue = image[y, x - 2 : x + 3].T
@@ -407,7 +407,7 @@ def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
     assert axes.get_window_extent().width / 80 >= 28  # pixels a cell
     assert min(float(label.get_fontsize()) for label in labels) >= 8
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
+    assert all(first.x1 <= second.x0 for first, second in pairwise(boxes))
     assert cells(npz, tmp_path / "long.png").min() < 0.3
 
 
@@ -417,16 +417,16 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     return [
-        (one, other)
-        for place, (one, box) in enumerate(boxes)
-        for other, against in boxes[:place]
+        (item, second)
+        for place, (item, box) in enumerate(boxes)
+        for second, against in boxes[:place]
         if min(box.x1, against.x1) - max(box.x0, against.x0) > 1
         and min(box.y1, against.y1) - max(box.y0, against.y0) > 1
     ]
 
 
 @pytest.mark.parametrize(
-    ("source", "output", "own"),
+    ("source", "output", "num_own_states"),
     [
         ([f"word{number}" for number in range(211)], [f"Wort{number}" for number in range(151)], 0),
         (list("pneumonoultramicroscopic"), [*["AH"] * 31, "</s>"], 0),
@@ -435,10 +435,10 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
     ],
     ids=["hundreds of words", "a long word", "long symbols", "decoder states"],
 )
-def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], own: int) -> None:
-    columns = (*source, *output[:own])
+def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], num_own_states: int) -> None:
+    columns = (*source, *output[:num_own_states])
     weights = np.zeros((len(output), len(columns)), dtype=np.float32)
-    alignment = Alignment(weights, columns, tuple(output), (*output, "more"), num_decoder_states=own)
+    alignment = Alignment(weights, columns, tuple(output), (*output, "more"), num_decoder_states=num_own_states)
     figure = draw_heads(alignment)
     assert overlapping(figure) == []
     width, height = figure.get_size_inches()
@@ -483,14 +483,14 @@ def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., 
     answer = command("plot", str(folder), "--format", "svg")
     assert (answer.code, answer.out.split()) == (0, [f"{folder}/alignments/000.svg", f"{folder}/alignments.svg"])
     assert command("plot", str(folder)).out.split()[-1].endswith("alignments.png")
-    for words, said in [
+    for words, message in [
         ((), "attnx plot needs RUN"),
         ((str(folder), "--format", "gif"), "--format gif: expected one of png, svg"),
         ((str(tmp_path),), "not a run folder"),
         ((str(run_folder(tmp_path / "bare")),), "has no alignments"),
     ]:
         answer = command("plot", *words)
-        assert (answer.code, said in answer.err) == (2, True), answer.err
+        assert (answer.code, message in answer.err) == (2, True), answer.err
 
 
 def test_of_many_alignments_twelve_are_drawn_from_short_to_long(tmp_path: Path) -> None:
@@ -583,7 +583,7 @@ def test_every_alignment_is_drawn_and_six_on_a_page(tmp_path: Path) -> None:
     sizes = {round(axes.get_window_extent().width / (3 + number), 3) for number, axes in enumerate(panels)}
     assert len(sizes) == 1  # one size of cell on the whole page
     needs = [axes.get_tightbbox() for axes in page.axes]
-    assert not any(one.overlaps(other) for i, one in enumerate(needs) for other in needs[:i] if one and other)
+    assert not any(item.overlaps(second) for i, item in enumerate(needs) for second in needs[:i] if item and second)
 
 
 def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
@@ -592,7 +592,7 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "message"),
+    ("fields", "message"),
     [
         ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
         ({"center": np.zeros(3)}, r"center is \(3,\)"),
@@ -601,8 +601,8 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be decoder states"),
     ],
 )
-def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, tmp_path: Path) -> None:
-    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **others)
+def test_shapes_that_disagree_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **fields)
     with pytest.raises(UserError, match=message):
         draw_alignment(npz, tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()

@@ -23,8 +23,10 @@ from attnx.training.distributed import model_parallel
 from attnx.training.distributed.model_parallel import place_model, placement_devices
 
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
-APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
-CPU = dict.fromkeys(APART, torch.device("cpu"))
+SEPARATE = {
+    part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)
+}
+CPU = dict.fromkeys(SEPARATE, torch.device("cpu"))
 PLAIN = {"name": "standard"}
 COMPOSITIONS: dict[str, dict[str, Any]] = {
     "run, then attend": {"scorer": "additive", "scope": "local"},
@@ -67,47 +69,49 @@ def test_every_operator_finds_its_inputs_on_one_device(
 ) -> None:
     """On three devices that are not there: an operator whose inputs lie on two of them raises."""
     monkeypatch.setattr(nn.Module, "to", moved_anew)
-    whole = Recurrent.run  # what is packed depends on lengths, which fake tensors have none of
-    monkeypatch.setattr(Recurrent, "run", lambda self, inputs, lengths=None, **given: whole(self, inputs, **given))
+    original_run = Recurrent.run  # what is packed depends on lengths, which fake tensors have none of
+    monkeypatch.setattr(
+        Recurrent, "run", lambda self, inputs, lengths=None, **kwargs: original_run(self, inputs, **kwargs)
+    )
     with FakeTensorMode():
         model = built(**{"attention": PLAIN, **COMPOSITIONS[name]})
-        place_model(model, APART)
-        held = batch(APART["decoder"])
-        loss = token_loss(model, held)
-        assert loss.mean.device == APART["decoder"]
+        place_model(model, SEPARATE)
+        placed_batch = batch(SEPARATE["decoder"])
+        loss = token_loss(model, placed_batch)
+        assert loss.mean.device == SEPARATE["decoder"]
         loss.mean.backward()
         for part, weight in model.named_parameters():
             where = {"source": "encoder", "attention": "attention", "state_projection": "attention"}
-            own = APART[where.get(part.partition(".")[0], "decoder")]
-            assert weight.device == own or not weight.dim(), part  # a single number is anywhere on a CPU
+            device = SEPARATE[where.get(part.partition(".")[0], "decoder")]
+            assert weight.device == device or not weight.dim(), part  # a single number is anywhere on a CPU
         model.eval()
         with torch.no_grad():
-            state = model.init_state(held.source, held.source_mask, held.tag)
+            state = model.init_state(placed_batch.source, placed_batch.source_mask, placed_batch.tag)
             for _ in range(2):
-                predicted, state, _ = model.decode_step(held.target[:, 0], state)
-                state = model.select_rows(state, held.row_index.flip(0))
-        assert predicted.device == APART["decoder"]
+                predicted, state, _ = model.decode_step(placed_batch.target[:, 0], state)
+                state = model.select_rows(state, placed_batch.row_index.flip(0))
+        assert predicted.device == SEPARATE["decoder"]
 
 
 def test_an_operator_with_inputs_on_two_devices_is_noticed() -> None:
     with FakeTensorMode(), pytest.raises(RuntimeError, match="at least two devices"):
-        torch.ones(3, device=APART["encoder"]) + torch.ones(3, device=APART["decoder"])
+        torch.ones(3, device=SEPARATE["encoder"]) + torch.ones(3, device=SEPARATE["decoder"])
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_a_placed_model_computes_the_same_and_keeps_its_weights_names(name: str, built: Callable[..., Any]) -> None:
     model = built(**COMPOSITIONS[name]).eval()
-    held, names = batch(CPU["decoder"]), list(model.state_dict())
-    plain = token_loss(model, held).mean
+    inputs, names = batch(CPU["decoder"]), list(model.state_dict())
+    plain = token_loss(model, inputs).mean
     place_model(model, CPU)
     place_model(copied := copy.deepcopy(model), CPU)
     assert list(model.state_dict()) == names
-    assert torch.equal(token_loss(model, held).mean, plain)
-    assert torch.equal(token_loss(copied, held).mean, plain)
-    token_loss(copied, held).mean.backward()
+    assert torch.equal(token_loss(model, inputs).mean, plain)
+    assert torch.equal(token_loss(copied, inputs).mean, plain)
+    token_loss(copied, inputs).mean.backward()
     assert not [part for part, weight in copied.named_parameters() if weight.requires_grad and weight.grad is None]
     nn.init.zeros_(next(copied.output.parameters()))  # a copy is not the model
-    assert torch.equal(token_loss(model, held).mean, plain)
+    assert torch.equal(token_loss(model, inputs).mean, plain)
 
 
 def test_a_run_says_where_its_parts_were_and_goes_on_one_device(
@@ -115,8 +119,8 @@ def test_a_run_says_where_its_parts_were_and_goes_on_one_device(
 ) -> None:
     run(folder="plain")
     run("placement.encoder=cpu", "placement.attention=cpu", folder="placed")
-    told = json.loads(Path("placed/run.json").read_text(encoding="utf-8"))["placement"]
-    assert told == {"encoder": "cpu", "attention": "cpu", "decoder": "cpu"}
+    info = json.loads(Path("placed/run.json").read_text(encoding="utf-8"))["placement"]
+    assert info == {"encoder": "cpu", "attention": "cpu", "decoder": "cpu"}
     assert same_weights(["plain", "placed"])
     plain, placed = (_columns(Path(folder, "predictions.tsv")) for folder in ("plain", "placed"))
     # A search takes the maps of a context as one only where all parts are on one device.
@@ -131,24 +135,24 @@ def _columns(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("overrides", "message"),
     [
         ({"attention": "cuda:3"}, "placement.attention=cuda:3: there is no such device; choose from cpu, cuda:0"),
         ({"encoder": "meta"}, "placement.encoder=meta: there is no such device"),
         ({"decoder": "gpu"}, "placement.decoder=gpu: no such kind of device"),
     ],
 )
-def test_a_device_that_is_not_there(asked: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_there(overrides: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(UserError, match=said):
-        placement_devices(asked, "auto")
+    with pytest.raises(UserError, match=message):
+        placement_devices(overrides, "auto")
 
 
 def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 2)
     assert placement_devices({}, "auto") == {}
-    found = placement_devices({"attention": "cuda:1"}, "auto")
-    assert {part: str(device) for part, device in found.items()} == {
+    result = placement_devices({"attention": "cuda:1"}, "auto")
+    assert {part: str(device) for part, device in result.items()} == {
         "encoder": "cuda:0",
         "attention": "cuda:1",
         "decoder": "cuda:0",
@@ -156,18 +160,20 @@ def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("overrides", "message"),
     [
         (["placement.attention=cuda:7"], "placement.attention=cuda:7: there is no such device"),
         (["placement.attention=cpu", "trainer=ddp", "trainer.devices=2"], "leave one of them out"),
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )
-def test_nothing_is_written_before(asked: list[str], said: str, command: Any, words: Path, small: list[str]) -> None:
-    answer = command(*small, *asked, "folder=one")
+def test_nothing_is_written_before(
+    overrides: list[str], message: str, command: Any, words: Path, small: list[str]
+) -> None:
+    answer = command(*small, *overrides, "folder=one")
     assert answer.code == 2
     assert answer.err.count("\n") == 1
-    assert said in answer.err
+    assert message in answer.err
     assert not Path("one").exists()
 
 

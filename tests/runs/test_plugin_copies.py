@@ -70,20 +70,20 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
     (home / "plugins").mkdir()
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
         (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
-    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
+    overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
     drawn = importlib.import_module("attnx.reports.run.build_all")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setattr(drawn, "draw_alignments", lambda folder: [])
         patch.setattr(drawn, "draw_curves", lambda folder: None)
-        fit(compose([*asked, "scorer=mine", "folder=one"]), asked, Console(file=io.StringIO()))
+        fit(compose([*overrides, "scorer=mine", "folder=one"]), overrides, Console(file=io.StringIO()))
     return home
 
 
 @pytest.fixture(autouse=True)
-def _copied(home: Path, here: Path, undrawn: None) -> None:
+def _copied(home: Path, work_folder: Path, undrawn: None) -> None:
     """Each test has a copy of that, in its own folder."""
-    shutil.copytree(home, here, dirs_exist_ok=True)
+    shutil.copytree(home, work_folder, dirs_exist_ok=True)
     registry.forget_changed()
 
 
@@ -103,20 +103,20 @@ def info() -> dict[str, Any]:
 
 WORDS = ["dab", "seked", "kab", "abede", "bakes", "dekab"]
 COPY = "to use the run's copy, set ATTNX_PLUGINS=one/plugins"
-TOLD = f"one: the code of {{0}} has changed since this run was trained; {COPY}"
+CODE_CHANGED = f"one: the code of {{0}} has changed since this run was trained; {COPY}"
 
 
 def test_the_run_keeps_the_files_that_it_used() -> None:
     """The part's own and what that imports from the folder, with their SHA-256; no other."""
-    kept = {"mine.py": SCORER, "_steep.py": HELPER}
-    assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == kept
+    files = {"mine.py": SCORER, "_steep.py": HELPER}
+    assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == files
     assert info()["plugins"]["files"] == {
-        name: hashlib.sha256(text.encode()).hexdigest() for name, text in kept.items()
+        name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()
     }
     assert list(info()["plugins"]["parts"]) == ["scorer=mine"]
 
 
-def test_what_imports_are_followed(here: Path) -> None:
+def test_what_imports_are_followed(work_folder: Path) -> None:
     """However they are spelled, and however deep."""
     lines = ["import attnx.plugins._a", "from attnx.plugins._b import ONE", "from . import _c", "from ._d import TWO"]
     edit("\n".join([*lines, "from ._not_there import x", "import torch", SCORER.split("\n", 2)[2]]))
@@ -138,9 +138,9 @@ def test_other_code_is_told_and_the_copy_serves_by_name(
     first = command("predict", "one", "in.txt", "--scores")
     assert (first.code, first.err) == (0, "")
     edit(NEGATED)
-    other = command("predict", "one", "in.txt", "--scores")
-    assert (other.code, other.err) == (0, f"attnx: {TOLD.format('mine.py')}\n")
-    assert other.out != first.out
+    second = command("predict", "one", "in.txt", "--scores")
+    assert (second.code, second.err) == (0, f"attnx: {CODE_CHANGED.format('mine.py')}\n")
+    assert second.out != first.out
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     again = command("predict", "one", "in.txt", "--scores")
     assert again.out == first.out
@@ -151,11 +151,13 @@ def test_python_is_told_too_and_sees_what_the_file_holds_now(capsys: pytest.Capt
     first = open_run("one").predict(WORDS)
     assert capsys.readouterr().err == ""
     write("STEEP = -3.0\n", "_steep")  # the same as to negate the scorer, in what that imports
-    other = open_run("one").predict(WORDS)
-    assert capsys.readouterr().err == f"attnx: {TOLD.format('_steep.py')}\n"
-    assert [one.log_probability for one in other] != [one.log_probability for one in first]
+    from_copy = open_run("one").predict(WORDS)
+    assert capsys.readouterr().err == f"attnx: {CODE_CHANGED.format('_steep.py')}\n"
+    assert [item.log_probability for item in from_copy] != [item.log_probability for item in first]
     write(HELPER, "_steep")
-    assert [one.log_probability for one in open_run("one").predict(WORDS)] == [one.log_probability for one in first]
+    assert [prediction.log_probability for prediction in open_run("one").predict(WORDS)] == [
+        item.log_probability for item in first
+    ]
     assert capsys.readouterr().err == ""
 
 
@@ -169,8 +171,8 @@ def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[st
     edit(NEGATED)
     Path("one/plugins/mine.py").write_text(NEGATED + "#\n", encoding="utf-8")
     open_run("one")
-    told = TOLD.format("mine.py").replace(COPY, "the run's copy of it is incomplete")
-    assert capsys.readouterr().err == f"attnx: {told}\n"
+    message = CODE_CHANGED.format("mine.py").replace(COPY, "the run's copy of it is incomplete")
+    assert capsys.readouterr().err == f"attnx: {message}\n"
 
 
 def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..., Any]) -> None:
@@ -178,7 +180,7 @@ def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..
     edit(NEGATED)
     answer = command("evaluate", "one")
     assert "is there already" not in answer.out
-    assert TOLD.format("mine.py") in answer.err
+    assert CODE_CHANGED.format("mine.py") in answer.err
     folders = sorted(path.name for path in Path("one/evaluations").iterdir())
     assert [name.partition("=")[0] for name in folders] == ["test", "test-code"]
     results = [json.loads(Path(f"one/evaluations/{name}/results.json").read_text()) for name in folders]
@@ -193,7 +195,7 @@ def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> No
     edit(NEGATED)
     answer = command("resume", "one")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"attnx: {TOLD.format('mine.py')}, restore that, or start a new run\n"
+    assert answer.err == f"attnx: {CODE_CHANGED.format('mine.py')}, restore that, or start a new run\n"
     with pytest.raises(UserError, match="restore that, or start a new run"):
         resume("one")
 
@@ -207,27 +209,30 @@ def test_knobs_that_went_away_are_told_with_the_code(command: Callable[..., Any]
 
 
 def test_a_plug_in_that_is_not_there_is_named(
-    command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = open_run("one").predict(WORDS)
+    predictions_before = open_run("one").predict(WORDS)
     Path("plugins/mine.py").unlink()
     answer = command("predict", "one")
     assert answer.code == 2
     assert answer.err == (
         "attnx: one: its scorer 'mine' was a plug-in part, plug-in mine.py, which is missing; the folders searched "
-        f"are $ATTNX_PLUGINS (not set) and {here / 'plugins'}; to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
+        f"are $ATTNX_PLUGINS (not set) and {work_folder / 'plugins'}; "
+        "to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
-    assert [one.output for one in open_run("one").predict(WORDS)] == [one.output for one in before]
+    assert [prediction.output for prediction in open_run("one").predict(WORDS)] == [
+        item.output for item in predictions_before
+    ]
 
 
 def test_a_report_holds_other_code_for_another_setting() -> None:
     shutil.copytree("one", "two")
     same = [run.choices for run in load_runs(["one", "two"])]
     assert varied_keys(same) == []
-    held = info()
-    held["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
-    Path("two/run.json").write_text(json.dumps(held), encoding="utf-8")
+    saved = info()
+    saved["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
+    Path("two/run.json").write_text(json.dumps(saved), encoding="utf-8")
     assert varied_keys([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
@@ -240,14 +245,14 @@ def test_a_sweep_does_not_go_on_with_other_code() -> None:
         reject_other_code(Path("one"))
 
 
-def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(here: Path) -> None:
-    (here / "grid").mkdir()
-    save_sweep(open_record(here / "grid", "attnx -m scorer=mine,dot", [], None))
-    reject_edited_plugins(here / "grid", {"scorer": {"name": "mine"}})
+def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(work_folder: Path) -> None:
+    (work_folder / "grid").mkdir()
+    save_sweep(open_record(work_folder / "grid", "attnx -m scorer=mine,dot", [], None))
+    reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
     edit("STEEP = 2.0\n", "_steep")
-    reject_edited_plugins(here / "grid", {"scorer": {"name": "dot"}})
+    reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "dot"}})
     with pytest.raises(UserError, match=r"the plug-in _steep\.py was edited since this sweep began"):
-        reject_edited_plugins(here / "grid", {"scorer": {"name": "mine"}})
+        reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
 
 
 def test_training_ends_with_the_code_with_which_it_began(
@@ -258,9 +263,9 @@ def test_training_ends_with_the_code_with_which_it_began(
 
     train = attnx.training.fit.train
 
-    def edited(*given: Any, **named: Any) -> Any:
+    def edited(*args: Any, **kwargs: Any) -> Any:
         write("raise RuntimeError")
-        return train(*given, **named)
+        return train(*args, **kwargs)
 
     monkeypatch.setattr(attnx.training.fit, "train", edited)
     run = fit(compose(["scorer=mine", *small, "folder=two"]), console=Console(file=io.StringIO()))

@@ -141,11 +141,11 @@ FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
 @pytest.fixture
-def plug(here: Path) -> Callable[..., Path]:
+def plug(work_folder: Path) -> Callable[..., Path]:
     """Put a file into a plug-in folder; ``plugins/`` unless another is named."""
 
     def put(name: str, text: str, folder: str = "plugins") -> Path:
-        path = here / folder / f"{name}.py"
+        path = work_folder / folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
@@ -172,7 +172,7 @@ def test_its_knobs_are_checked_like_any_other(plug: Callable[..., Path]) -> None
 
 
 def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
-    plug: Callable[..., Path], words: Path, small: list[str], here: Path
+    plug: Callable[..., Path], words: Path, small: list[str], work_folder: Path
 ) -> None:
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
     done = subprocess.run(
@@ -180,7 +180,7 @@ def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "ATTNX_PLUGINS": str(here / "elsewhere" / "parts")},
+        env={**os.environ, "ATTNX_PLUGINS": str(work_folder / "elsewhere" / "parts")},
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("one/alignments.png").is_file()
@@ -206,13 +206,15 @@ def test_it_is_swept_by_name(
 def test_a_glob_includes_it(
     plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[str] = []
+    recorded: list[str] = []
     monkeypatch.setattr(
-        SweepSession, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+        SweepSession,
+        "run",
+        lambda running, overrides: recorded.extend(task.config["scorer"]["name"] for _, task in overrides),
     )
     plug("mine", SCORER.format(name="mine"))
     command("-m", "+scorer=glob(mi*)")
-    assert held == ["mine"]
+    assert recorded == ["mine"]
     assert "mine" in {job[0].partition("=")[2] for job in expand_sweep(["scorer=glob(*)"]).jobs}
 
 
@@ -240,7 +242,7 @@ def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
 def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undrawn: None) -> None:
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
-    asked = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]
+    overrides = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]
     sizes = [
         "model.embedding_dim=5",
         "encoder.hidden_size=7",
@@ -248,20 +250,20 @@ def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undr
         "trainer.batch_size=8",
         "trainer.max_steps=6",
     ]
-    trained = fit(compose([*asked, *sizes, "folder=one"]))
+    trained = fit(compose([*overrides, *sizes, "folder=one"]))
     assert trained.task.length == 5
     assert len(trained.predict(["01101"])) == 1
     assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
 
 
 def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
-    plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, here: Path
+    plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, work_folder: Path
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
     light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.splits import split_by_hash\n", "")
     light = light.replace("from attnx.tasks.contract import SequenceData\n", "")
     plug("backwards", light, folder="parts")
-    monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))
+    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder / "parts"))
     task = registry.build("task", ("backwards", {"length": 7}))
     # Like a spawned loader process, on macOS and Windows: it inherits nothing but the environment.
     load = "import pickle, sys; print(pickle.load(sys.stdin.buffer).length)"
@@ -270,9 +272,9 @@ def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
 
 
 @pytest.fixture
-def installed(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package that offers parts by an entry point, as pip would leave it."""
-    site = here / "site"
+    site = work_folder / "site"
     files = {
         "far_parts/__init__.py": "",
         "far_parts/scorers.py": SCORER.format(name="far"),
@@ -304,8 +306,8 @@ def test_a_run_keeps_what_it_used_of_a_package(
 ) -> None:
     """Its file, and the package's that is run before; edited, that is told with how to use the copies."""
     run("+scorer=far", folder="one")
-    kept = [str(path.relative_to("one/plugins")) for path in sorted(Path("one/plugins").rglob("*.py"))]
-    assert kept == ["far_parts/__init__.py", "far_parts/scorers.py"]
+    files = [str(path.relative_to("one/plugins")) for path in sorted(Path("one/plugins").rglob("*.py"))]
+    assert files == ["far_parts/__init__.py", "far_parts/scorers.py"]
     for module in ("far_parts", "far_parts.scorers"):
         sys.modules.pop(module)
     registry._registered.pop(("scorer", "far"))
@@ -330,7 +332,7 @@ def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, c
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         (SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)"), 11, "expected ':'"),
         (SCORER.format(name="mine").replace('"scorer", "mine"', '"scorrer", "mine"'), 10, "there is no kind 'scorrer'"),
@@ -345,7 +347,7 @@ def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, c
     ],
 )
 def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
-    text: str, line: int, said: str, plug: Callable[..., Path], command: Callable[..., Any]
+    text: str, line: int, message: str, plug: Callable[..., Path], command: Callable[..., Any]
 ) -> None:
     path = plug("broken", text)
     plug("fine", NORMALIZER)
@@ -354,7 +356,7 @@ def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
     assert answer.err.count("\n") == 1
     assert answer.err.startswith("attnx: plug-in left out: ")
     assert f"{path}:{line}: " in answer.err
-    assert said in answer.err
+    assert message in answer.err
     assert "squares" in answer.out.split()
     assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
 
@@ -377,16 +379,18 @@ def test_two_of_one_name_are_told_apart(plug: Callable[..., Path], command: Call
 
 @pytest.mark.parametrize("open_to_all", ["plugins", "plugins/mine.py"])
 def test_what_others_may_write_to_is_left_out_with_a_line(
-    open_to_all: str, plug: Callable[..., Path], here: Path, command: Callable[..., Any]
+    open_to_all: str, plug: Callable[..., Path], work_folder: Path, command: Callable[..., Any]
 ) -> None:
     plug("mine", SCORER.format(name="mine"))
-    mode = (here / open_to_all).stat().st_mode
-    (here / open_to_all).chmod(mode | 0o002)
+    mode = (work_folder / open_to_all).stat().st_mode
+    (work_folder / open_to_all).chmod(mode | 0o002)
     answer = command("scorer=mine", "--cfg", "job")
     assert answer.code == 2
-    assert f"attnx: plug-in left out: {here / open_to_all}: anybody may write to it" in answer.err
+    assert f"attnx: plug-in left out: {work_folder / open_to_all}: anybody may write to it" in answer.err
     assert "unknown scorer 'mine'" in answer.err
-    with pytest.raises(UserError, match=f"unknown scorer 'mine'.*left out: {here / open_to_all}: anybody may write"):
+    with pytest.raises(
+        UserError, match=f"unknown scorer 'mine'.*left out: {work_folder / open_to_all}: anybody may write"
+    ):
         compose(["scorer=mine"])
-    (here / open_to_all).chmod(mode)
+    (work_folder / open_to_all).chmod(mode)
     assert compose(["scorer=mine"])["scorer"]["name"] == "mine"

@@ -47,9 +47,9 @@ PROBLEMS = {
 def make(undrawn: None) -> Callable[..., Any]:
     """Make a small run."""
 
-    def made(*asked: str, folder: str, without: str = "") -> Any:
-        named = {without, *(word.partition("=")[0] for word in asked)}
-        words = [*[word for word in SMALL if word.partition("=")[0] not in named], *asked]
+    def made(*overrides: str, folder: str, without: str = "") -> Any:
+        given_keys = {without, *(word.partition("=")[0] for word in overrides)}
+        words = [*[word for word in SMALL if word.partition("=")[0] not in given_keys], *overrides]
         return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
 
     return made
@@ -61,33 +61,33 @@ def predicted(folder: str) -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> None:
+def test_each_problem(problem: str, make: Callable[..., Any], work_folder: Path) -> None:
     """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
-    found = results("one")
+    scores = results("one")
     for measure in PROBLEMS[problem]:
-        assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(found)
+        assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(scores)
     if problem in ("tsp", "sorting"):
-        assert found["test_well_formed"] == 100
+        assert scores["test_well_formed"] == 100
     rows = predicted("one")
     assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
     reopened = attnx.open_run("one")
     task = reopened.task
     for pair, row in zip(task.test_pairs(), rows, strict=True):
-        (one,) = reopened.predict([pair.features], need_weights=True)
-        assert task.detokenize(one.output) == row["prediction"]
-        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
-        assert one.weights.shape[1] == len(pair.source)
+        (prediction,) = reopened.predict([pair.features], need_weights=True)
+        assert task.detokenize(prediction.output) == row["prediction"]
+        assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert prediction.weights.shape[1] == len(pair.source)
     assert draw_points("one") == Path("one/points.png")
 
 
-def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[..., bool], here: Path) -> None:
+def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[..., bool], work_folder: Path) -> None:
     """What is drawn does not depend on who draws it, nor on whether the run was stopped."""
     make(folder="one")
     make("trainer.num_workers=1", folder="two")
@@ -106,22 +106,22 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
     answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
     assert answer.code == 0, answer.err
     (folder,) = Path("one/evaluations").iterdir()
-    found = results(str(folder))
-    assert found["test_well_formed"] == 100
-    assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(found)
+    scores = results(str(folder))
+    assert scores["test_well_formed"] == 100
+    assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(scores)
     assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
     assert "`points.png`" in (folder / "README.md").read_text(encoding="utf-8")
     assert json.loads((folder / "errors.json").read_text(encoding="utf-8")) == {}
 
 
-def test_exported(make: Callable[..., Any], here: Path) -> None:
+def test_exported(make: Callable[..., Any], work_folder: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
-    assert [(one.beam_size, one.equal_outputs) for one in checked] == [(1, 7), (5, 7)]
+    assert [(row.beam_size, row.equal_outputs) for row in checked] == [(1, 7), (5, 7)]
 
 
-def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
+def test_what_cannot_be_asked(make: Callable[..., Any], work_folder: Path) -> None:
     run = make(folder="one")
     wrong: dict[str, Any] = {
         "the points 1 and 3 are both": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
@@ -130,8 +130,8 @@ def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
         "NaN": np.array([[0.5, np.nan]]),
         "not text": "0.5 0.25",
     }
-    for said, source in wrong.items():
-        with pytest.raises(attnx.UserError, match=said):
+    for message, source in wrong.items():
+        with pytest.raises(attnx.UserError, match=message):
             run.predict([source])
 
 
@@ -142,7 +142,7 @@ def test_a_knob_that_would_do_nothing_is_refused() -> None:
     assert build("task", {"name": "pointing", "problem": "tsp", "max_exact_points": 9}).max_exact_points == 9
 
 
-def test_a_baseline_without_pointing(make: Callable[..., Any], here: Path) -> None:
+def test_a_baseline_without_pointing(make: Callable[..., Any], work_folder: Path) -> None:
     """The paper's other models write the same positions as symbols."""
     make("model=seq2seq", folder="one", without="recipe")
     assert "test_accuracy" in results("one")

@@ -46,26 +46,26 @@ defaults:
 
 
 @pytest.fixture
-def mine(here: Path) -> str:
+def user_configs(work_folder: Path) -> str:
     """A user's own configuration folder, which holds a recipe named like one that ships."""
     files = {"experiment/mine": EXPERIMENT, "recipe/mine": RECIPE, "recipe/bahdanau": BAHDANAU}
     for name, text in files.items():
-        path = here / "conf" / f"{name}.yaml"
+        path = work_folder / "conf" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return str(here / "conf")
+    return str(work_folder / "conf")
 
 
-def test_an_experiment_wins_over_the_defaults(mine: str) -> None:
-    config = compose(["experiment=mine"], mine)
+def test_an_experiment_wins_over_the_defaults(user_configs: str) -> None:
+    config = compose(["experiment=mine"], user_configs)
     assert (config["scorer"]["name"], config["scope"]["name"], config["optimizer"]["name"]) == ("dot", "local", "sgd")
     assert (config["seed"], config["model"]["embedding_dim"], config["scope"]["window"]) == (5, 31, 7)
     assert config["trainer"]["max_steps"] == 13
 
 
 @pytest.mark.parametrize("line", [["experiment=mine", "recipe=mine"], ["+recipe=mine", "+experiment=mine"]])
-def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line: list[str], mine: str) -> None:
-    config = compose(line, mine)
+def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line: list[str], user_configs: str) -> None:
+    config = compose(line, user_configs)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 3)
     assert list(config["query"]) == ["token"]
     assert config["model"]["embedding_dim"] == 37
@@ -74,70 +74,77 @@ def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line:
     assert (config["seed"], config["optimizer"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
 
 
-def test_the_command_line_wins_over_both(mine: str) -> None:
+def test_the_command_line_wins_over_both(user_configs: str) -> None:
     line = ["+query=previous_state", "scorer.depth=2", "model.embedding_dim=41", "seed=7", "trainer.max_steps=17"]
-    config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], mine)
+    config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], user_configs)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
     assert list(config["query"]) == ["previous_state"]
     assert (config["seed"], config["model"]["embedding_dim"], config["trainer"]["max_steps"]) == (7, 41, 17)
     assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 
-def test_a_choice_that_is_outdone_takes_its_knobs_along(mine: str) -> None:
+def test_a_choice_that_is_outdone_takes_its_knobs_along(user_configs: str) -> None:
     plain = {"name": "global", "sources": ["encoder"], "include_self": False}
-    assert compose(["recipe=mine", "scorer=additive"], mine)["scorer"] == {"name": "additive", "hidden_size": 128}
-    assert compose(["experiment=mine", "scope=global"], mine)["scope"] == plain
+    assert compose(["recipe=mine", "scorer=additive"], user_configs)["scorer"] == {
+        "name": "additive",
+        "hidden_size": 128,
+    }
+    assert compose(["experiment=mine", "scope=global"], user_configs)["scope"] == plain
     assert compose(["recipe=luong_local_p", "scope=global"])["scope"] == plain
-    assert compose(["experiment=mine", "recipe=luong_global"], mine)["scope"] == plain
+    assert compose(["experiment=mine", "recipe=luong_global"], user_configs)["scope"] == plain
 
 
-def test_a_knob_that_is_named_is_never_dropped(mine: str) -> None:
+def test_a_knob_that_is_named_is_never_dropped(user_configs: str) -> None:
     with pytest.raises(UserError, match="'additive' has no knob 'depth'"):
-        compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], mine)
+        compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], user_configs)
 
 
-def test_a_wrong_knob_in_a_recipe_is_told(mine: str) -> None:
-    Path(mine, "recipe", "wrong.yaml").write_text("# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8")
+def test_a_wrong_knob_in_a_recipe_is_told(user_configs: str) -> None:
+    Path(user_configs, "recipe", "wrong.yaml").write_text(
+        "# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8"
+    )
     for line in (["recipe=wrong"], ["recipe=wrong", "scorer=additive"], ["recipe=wrong", "experiment=mine"]):
         with pytest.raises(UserError, match="no knob 'hiden'"):
-            compose(line, mine)
+            compose(line, user_configs)
 
 
-def test_an_experiment_may_build_on_a_recipe(mine: str) -> None:
+def test_an_experiment_may_build_on_a_recipe(user_configs: str) -> None:
     text = (
         "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
         "scope:\n  window: 2\n"
     )
-    Path(mine, "experiment", "built.yaml").write_text(text, encoding="utf-8")
-    config = compose(["experiment=built"], mine)
+    Path(user_configs, "experiment", "built.yaml").write_text(text, encoding="utf-8")
+    config = compose(["experiment=built"], user_configs)
     assert (config["scorer"]["name"], config["scope"]["name"], config["scope"]["window"]) == ("dot", "local", 2)
     assert config["model"]["feed"] == "next"
 
 
-def test_a_users_file_wins_over_a_shipped_one_of_its_name(mine: str) -> None:
+def test_a_users_file_wins_over_a_shipped_one_of_its_name(user_configs: str) -> None:
     assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
-    assert compose(["recipe=bahdanau"], mine)["scorer"]["name"] == "cosine"
-    assert compose(["recipe=luong_global"], mine)["scorer"]["name"] == "multiplicative"
+    assert compose(["recipe=bahdanau"], user_configs)["scorer"]["name"] == "cosine"
+    assert compose(["recipe=luong_global"], user_configs)["scorer"]["name"] == "multiplicative"
     assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
 
 
 @pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
-def test_the_flag_works_for_a_run(flag: list[str], mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[dict[str, Any]] = []
-    monkeypatch.setattr(main, "train_one", lambda config, overrides: held.append(config) or 0)
+def test_the_flag_works_for_a_run(flag: list[str], user_configs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[dict[str, Any]] = []
+    monkeypatch.setattr(main, "train_one", lambda config, overrides: recorded.append(config) or 0)
     assert main.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
-    assert (held[0]["scorer"]["name"], held[0]["scope"]["name"]) == ("cosine", "local")
+    assert (recorded[0]["scorer"]["name"], recorded[0]["scope"]["name"]) == ("cosine", "local")
 
 
-def test_the_flag_works_when_the_configuration_is_shown(mine: str, command: Callable[..., Any]) -> None:
-    shown = yaml.safe_load(command("--cfg", "job", "recipe=bahdanau", "--config-dir", mine).out)
+def test_the_flag_works_when_the_configuration_is_shown(user_configs: str, command: Callable[..., Any]) -> None:
+    shown = yaml.safe_load(command("--cfg", "job", "recipe=bahdanau", "--config-dir", user_configs).out)
     assert shown["scorer"]["name"] == "cosine"
 
 
-def test_the_flag_works_for_a_sweep(mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[str] = []
+def test_the_flag_works_for_a_sweep(user_configs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[str] = []
     monkeypatch.setattr(
-        SweepSession, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+        SweepSession,
+        "run",
+        lambda running, overrides: recorded.extend(task.config["scorer"]["name"] for _, task in overrides),
     )
     main.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
-    assert held == ["mlp", "cosine"]
+    assert recorded == ["mlp", "cosine"]

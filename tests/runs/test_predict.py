@@ -71,11 +71,15 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
     ]
     assert rows[3][2:] == ["", ""]
     run = attnx.open_run("one", decoding=("beam", {"beam_size": 5, "nbest": 3}))
-    found = run.predict(["dab", "sabeb"])
-    expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.alternatives)]
+    predictions = run.predict(["dab", "sabeb"])
+    expected = [
+        (hypothesis.score, " ".join(hypothesis.output))
+        for best in predictions
+        for hypothesis in (best, *best.alternatives)
+    ]
     shown = [(float(row[2]), row[3]) for row in rows if row[3]]
-    assert [each[1] for each in shown] == [each[1] for each in expected]
-    assert [each[0] for each in shown] == pytest.approx([each[0] for each in expected], abs=1e-5)
+    assert [item[1] for item in shown] == [expected_row[1] for expected_row in expected]
+    assert [item[0] for item in shown] == pytest.approx([expected_row[0] for expected_row in expected], abs=1e-5)
     assert expected[0][0] > expected[1][0] > expected[2][0]
 
 
@@ -86,8 +90,8 @@ def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[
     assert short == " ".join(answers("one", ["sabeb"])[0].split()[:2]) + "\n"
     listed = command("predict", "one", "words.txt", "decoding=beam", "decoding.beam_size=2", "decoding.nbest=2").out
     assert listed.splitlines() == [
-        f"1\t{rank}\t{one.score:.6f}\t{' '.join(one.output)}"
-        for rank, one in enumerate(best_of("one", "sabeb", beam_size=2, nbest=2), 1)
+        f"1\t{rank}\t{hypothesis.score:.6f}\t{' '.join(hypothesis.output)}"
+        for rank, hypothesis in enumerate(best_of("one", "sabeb", beam_size=2, nbest=2), 1)
     ]
     wide = command("predict", "one", "words.txt", "--nbest", "7").out.splitlines()
     assert len(wide) == 7
@@ -101,8 +105,8 @@ def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
 def test_a_score_stands_before_the_text(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(["dab", ""]), encoding="utf-8")
     first, blank = command("predict", "one", "words.txt", "--scores").out.splitlines()
-    (told,) = attnx.open_run("one").predict(["dab"])
-    assert first == f"{told.log_probability:.6f}\t{' '.join(told.output)}"
+    (prediction,) = attnx.open_run("one").predict(["dab"])
+    assert first == f"{prediction.log_probability:.6f}\t{' '.join(prediction.output)}"
     assert blank == "\t"
 
 
@@ -110,17 +114,20 @@ def test_alignments_in_two_forms(runs: Path, command: Callable[..., Any]) -> Non
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     for name in ("links.txt", "weights.jsonl"):
         assert command("predict", "one", "words.txt", "--alignments", name).code == 0
-    told = attnx.open_run("one").predict(["dab", "sabeb"], need_weights=True)
-    links = [[f"{row.argmax()}-{step}" for step, row in enumerate(one.weights[: len(one.output)])] for one in told]
+    predictions = attnx.open_run("one").predict(["dab", "sabeb"], need_weights=True)
+    links = [
+        [f"{row.argmax()}-{step}" for step, row in enumerate(prediction.weights[: len(prediction.output)])]
+        for prediction in predictions
+    ]
     assert Path("links.txt").read_text().splitlines() == [" ".join(links[0]), "", " ".join(links[1])]
     first, blank, last = map(json.loads, Path("weights.jsonl").read_text().splitlines())
     assert blank == {"line": 2, "rank": 1}
-    for held, one, line in ((first, told[0], 1), (last, told[1], 3)):
-        assert (held["line"], held["rank"], held["num_decoder_states"]) == (line, 1, 0)
-        assert held["source"] == list(one.pair.source)
-        assert held["output"] == [*one.output, "</s>"][: len(one.weights)]
-        assert np.array(held["weights"]) == pytest.approx(one.weights, abs=2e-6)
-        assert held["log_probability"] == pytest.approx(one.log_probability, abs=1e-5)
+    for alignment, prediction, line in ((first, predictions[0], 1), (last, predictions[1], 3)):
+        assert (alignment["line"], alignment["rank"], alignment["num_decoder_states"]) == (line, 1, 0)
+        assert alignment["source"] == list(prediction.pair.source)
+        assert alignment["output"] == [*prediction.output, "</s>"][: len(prediction.weights)]
+        assert np.array(alignment["weights"]) == pytest.approx(prediction.weights, abs=2e-6)
+        assert alignment["log_probability"] == pytest.approx(prediction.log_probability, abs=1e-5)
 
 
 def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[..., Any]) -> None:
@@ -129,10 +136,10 @@ def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[
     lines = [json.loads(line) for line in Path("weights.jsonl").read_text().splitlines()]
     assert [(line["line"], line["rank"]) for line in lines] == [(1, 1), (1, 2), (1, 3), (2, 1)]
     best = attnx.open_run("one").predict(["sabeb"], need_weights=True, nbest=3)[0]
-    for line, one, row in zip(lines[:3], (best, *best.alternatives), answer.out.splitlines(), strict=False):
-        assert line["output"] == [*one.output, "</s>"]
-        assert row.endswith(f"\t{' '.join(one.output)}")
-        assert np.array(line["weights"]) == pytest.approx(one.weights, abs=2e-6)
+    for line, hypothesis, row in zip(lines[:3], (best, *best.alternatives), answer.out.splitlines(), strict=False):
+        assert line["output"] == [*hypothesis.output, "</s>"]
+        assert row.endswith(f"\t{' '.join(hypothesis.output)}")
+        assert np.array(line["weights"]) == pytest.approx(hypothesis.weights, abs=2e-6)
     assert lines[0]["weights"] != lines[1]["weights"]
 
 
@@ -153,18 +160,18 @@ def test_what_else_can_be_read_is_aligned_too(
     run("scope=history", "trainer.max_steps=2", folder="own")
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
     assert command("predict", "both", "words.txt", "--alignments", "both.jsonl").code == 0
-    (held,) = map(json.loads, Path("both.jsonl").read_text().splitlines())
-    (told,) = attnx.open_run("both").predict(["sabeb"], need_weights=True)
-    assert np.array(held["heads"]) == pytest.approx(told.weights, abs=2e-6)
-    assert np.array(held["weights"]) == pytest.approx(told.weights.mean(0), abs=2e-6)
-    assert held["num_decoder_states"] == told.num_decoder_states > 0
-    assert held["source"] == [*"sabeb", *held["output"][: told.num_decoder_states]]
+    (alignment,) = map(json.loads, Path("both.jsonl").read_text().splitlines())
+    (prediction,) = attnx.open_run("both").predict(["sabeb"], need_weights=True)
+    assert np.array(alignment["heads"]) == pytest.approx(prediction.weights, abs=2e-6)
+    assert np.array(alignment["weights"]) == pytest.approx(prediction.weights.mean(0), abs=2e-6)
+    assert alignment["num_decoder_states"] == prediction.num_decoder_states > 0
+    assert alignment["source"] == [*"sabeb", *alignment["output"][: prediction.num_decoder_states]]
     assert command("predict", "both", "words.txt", "--alignments", "both.txt").code == 0
-    rows = told.weights.mean(0)[: len(told.output)]
+    rows = prediction.weights.mean(0)[: len(prediction.output)]
     links = [f"{row.argmax()}-{step}" for step, row in enumerate(rows) if row.argmax() < len("sabeb")]
     assert Path("both.txt").read_text() == " ".join(links) + "\n"
     assert command("predict", "own", "words.txt", "--alignments", "own.jsonl").code == 0
-    for words, said in (
+    for words, message in (
         (["own", "words.txt", "--alignments", "own.txt"], "this run reads no source; .jsonl holds its weights"),
         (["own", "words.txt", "--unknown", "keep"], "this run's attention does not read the source"),
         (["one", "both", "words.txt", "--alignments", "all.jsonl"], "of these runs cannot be averaged"),
@@ -172,7 +179,7 @@ def test_what_else_can_be_read_is_aligned_too(
     ):
         answer = command("predict", *words)
         assert (answer.code, answer.out) == (2, "")
-        assert said in answer.err
+        assert message in answer.err
         assert answer.err.count("\n") == 1
     assert not Path("own.txt").exists()
     assert not Path("all.jsonl").exists()
@@ -203,12 +210,20 @@ BROKEN = b"dab\nk\xffs\n\nkes\n"
 
 def test_a_bad_line_stops_or_is_left_out_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
     Path("bad.txt").write_bytes(BROKEN)
-    said = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
+    message = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
     dab, kes = answers("one", ["dab", "kes"])
-    assert command("predict", "one", "bad.txt") == (2, f"{dab}\n", said)
-    more = "attnx: 1 of 4 lines could not be read\n"
-    assert command("predict", "one", "bad.txt", "--on-error", "skip") == (0, f"{dab}\n\n{kes}\n", said + more)
-    assert command("predict", "one", "bad.txt", "--on-error", "keep") == (0, f"{dab}\n\n\n{kes}\n", said + more)
+    assert command("predict", "one", "bad.txt") == (2, f"{dab}\n", message)
+    count_message = "attnx: 1 of 4 lines could not be read\n"
+    assert command("predict", "one", "bad.txt", "--on-error", "skip") == (
+        0,
+        f"{dab}\n\n{kes}\n",
+        message + count_message,
+    )
+    assert command("predict", "one", "bad.txt", "--on-error", "keep") == (
+        0,
+        f"{dab}\n\n\n{kes}\n",
+        message + count_message,
+    )
     Path("worse.txt").write_bytes(BROKEN[4:])
     assert command("predict", "one", "worse.txt", "--out", "out.txt").code == 2
     assert not list(Path().glob("out*"))
@@ -226,9 +241,9 @@ def test_an_unknown_symbol_is_replaced_refused_or_kept(
     assert replaced == answers("one", ["daß"])[0].split()
     assert "ß" not in replaced
     give(monkeypatch, "daß\ndab\n".encode())
-    kept, known = command("predict", "one", "--unknown", "keep").out.splitlines()
-    assert kept.split().count("ß") == 1
-    assert known == answers("one", ["dab"])[0]
+    with_unknown, without_unknown = command("predict", "one", "--unknown", "keep").out.splitlines()
+    assert with_unknown.split().count("ß") == 1
+    assert without_unknown == answers("one", ["dab"])[0]
     with pytest.raises(attnx.UserError, match="does not know 'ß', 'Q'"):
         attnx.open_run("one").predict(["ßaQß"], unknown="refuse")
 
@@ -253,14 +268,14 @@ def test_lines_are_read_as_they_are_answered(
     batch = 2
     decode = TrainedRun.decode
 
-    def endless(asked: Any, features: bool) -> Iterator[tuple[int, bytes]]:
+    def endless(output: Any, features: bool) -> Iterator[tuple[int, bytes]]:
         nonlocal read
         for read in range(1, 131):
             yield read, b"dab\n"
 
-    def watched(self: TrainedRun, pairs: Any, *others: Any) -> Any:
+    def watched(self: TrainedRun, pairs: Any, *args: Any) -> Any:
         ahead.append(read - sum(ahead))
-        return decode(self, pairs, *others)
+        return decode(self, pairs, *args)
 
     monkeypatch.setattr(predicting, "numbered_lines", endless)
     monkeypatch.setattr(TrainedRun, "decode", watched)
@@ -272,43 +287,43 @@ def test_lines_are_read_as_they_are_answered(
 def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callable[..., Any]:
     """Press Ctrl-C while the n-th window of a command is decoded."""
 
-    def at(window: int, *words: str) -> Any:
-        answer, seen = predicting._answer, 0
+    def interrupt_at(window: int, *words: str) -> Any:
+        answer, num_windows = predicting._answer, 0
 
-        def pressed(*asked: Any) -> None:
-            nonlocal seen
-            seen += 1
-            if seen == window:
+        def pressed(*args: Any) -> None:
+            nonlocal num_windows
+            num_windows += 1
+            if num_windows == window:
                 raise KeyboardInterrupt
-            answer(*asked)
+            answer(*args)
 
         with monkeypatch.context() as patch:
             patch.setattr(predicting, "_answer", pressed)
             return command(*words)
 
-    return at
+    return interrupt_at
 
 
-ASKED = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
+ARGUMENTS = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
 
 
 def test_an_interrupted_output_is_gone_on_with(
     runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
 ) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert command(*ASKED).out == "out.txt: 8 lines\n"
-    whole = [Path(name).read_bytes() for name in ("out.txt", "links.txt")]
-    assert whole[0].decode() == text(answers("one", WORDS))
+    assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
+    complete = [Path(name).read_bytes() for name in ("out.txt", "links.txt")]
+    assert complete[0].decode() == text(answers("one", WORDS))
     for name in ("out.txt", "links.txt"):
         Path(name).unlink()
-    answer = cut(5, *ASKED)
+    answer = cut(5, *ARGUMENTS)
     assert (answer.code, answer.out) == (130, "")
     assert answer.err == "attnx: interrupted; 4 lines are done; the same command continues\n"
     with open("out.txt", "ab") as out:
         out.write(b"half a l")
-    answer = cut(2, *ASKED[:-2], "--batch", "2")  # how many at once changes nothing
+    answer = cut(2, *ARGUMENTS[:-2], "--batch", "2")  # how many at once changes nothing
     assert (answer.code, answer.out) == (0, "out.txt: 8 lines\n")
-    assert [Path(name).read_bytes() for name in ("out.txt", "links.txt")] == whole
+    assert [Path(name).read_bytes() for name in ("out.txt", "links.txt")] == complete
     assert not Path(f"out.txt{SUFFIX}").exists()
 
 
@@ -339,23 +354,23 @@ def test_what_is_there_must_be_of_the_same_request(
     change: str, runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
 ) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert cut(5, *ASKED).code == 130
-    do, words, said = CHANGES[change]
+    assert cut(5, *ARGUMENTS).code == 130
+    do, words, message = CHANGES[change]
     if change == "another run":
         shutil.rmtree("one")
     do()
-    before = {path: path.read_bytes() for path in Path().glob("*.txt*")}
-    answer = command(*ASKED, *words)
+    files_before = {path: path.read_bytes() for path in Path().glob("*.txt*")}
+    answer = command(*ARGUMENTS, *words)
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
     assert answer.err.count("\n") == 1
-    assert {path: path.read_bytes() for path in Path().glob("*.txt*")} == before
+    assert {path: path.read_bytes() for path in Path().glob("*.txt*")} == files_before
 
 
 def test_a_finished_output_is_not_written_over(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert command(*ASKED).code == 0
-    answer = command(*ASKED)
+    assert command(*ARGUMENTS).code == 0
+    answer = command(*ARGUMENTS)
     assert (answer.code, answer.err) == (2, "attnx: out.txt: is there already; move it away, or name another file\n")
     Path("folder").mkdir()
     answer = command("predict", "one", "words.txt", "--out", "folder")
@@ -386,8 +401,10 @@ def test_python_is_told_as_much(runs: Path) -> None:
     assert len(best.alternatives) == 2
     assert best.score >= greedy.score - 1e-5
     assert run.config["decoding"]["name"] == "greedy"  # and is so still
-    assert [one.output for one in attnx.open_run("one", decoding="beam").predict(["dab"])] == [best.output]
-    for asked, said in (
+    assert [prediction.output for prediction in attnx.open_run("one", decoding="beam").predict(["dab"])] == [
+        best.output
+    ]
+    for options, message in (
         ({"decoding": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
         ({"decoding": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
         ({"decoding": "beem"}, "did you mean beam"),
@@ -395,8 +412,8 @@ def test_python_is_told_as_much(runs: Path) -> None:
         ({"nbest": 0}, "nbest=0: expected a whole number, 1 or more"),
         ({"unknown": "refused"}, "unknown='refused': expected one of replace, refuse, keep"),
     ):
-        with pytest.raises(attnx.UserError, match=said):
-            run.predict(["dab"], **asked)  # type: ignore[arg-type]
+        with pytest.raises(attnx.UserError, match=message):
+            run.predict(["dab"], **options)  # type: ignore[arg-type]
     with pytest.raises(attnx.UserError, match="at least one"):
         attnx.open_ensemble([])
     with pytest.raises(attnx.UserError, match=r"'dab': give a list of sources, as in predict\(\['dab'\]\)"):
@@ -412,9 +429,9 @@ def test_the_best_that_were_kept_are_averaged(
 ) -> None:
     """Of two checkpoints every weight is half their sum; one alone is opened as it is."""
     shutil.copy("two/checkpoints/best.ckpt", "one/checkpoints/best-2.ckpt")
-    found = attnx.open_run("one", checkpoint="average").model.state_dict()
+    averaged = attnx.open_run("one", checkpoint="average").model.state_dict()
     first, second = weights("one", "best"), weights("two", "best")
-    for name, weight in found.items():
+    for name, weight in averaged.items():
         half = (first[f"model.{name}"] + second[f"model.{name}"]) / 2
         torch.testing.assert_close(weight, half)
     for name, weight in attnx.open_run("one").model.state_dict().items():
@@ -432,7 +449,7 @@ def read(number: int) -> Any:
 
 
 @pytest.fixture
-def recorded(here: Path) -> list[str]:
+def recorded(work_folder: Path) -> list[str]:
     """Files of features and their tables, of symbols and of numbers to write; what names them."""
     for number in range(43):
         np.save(f"in{number}.npy", read(number))
@@ -447,8 +464,8 @@ def recorded(here: Path) -> list[str]:
 def test_files_of_features_and_tags_of_a_column(
     run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
-    opened = run(*recorded, *asked, "model.tag_inputs=[encoder]", folder="one")
+    overrides = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
+    opened = run(*recorded, *overrides, "model.tag_inputs=[encoder]", folder="one")
     Path("deep").mkdir()
     np.save("deep/in.npy", read(5))
     Path("deep/list.tsv").write_text("bob\tin.npy\n\nann\tin.npy\n", encoding="utf-8")
@@ -459,7 +476,7 @@ def test_files_of_features_and_tags_of_a_column(
     Path("deep/list.tsv").write_text("in.npy\nno.npy\n", encoding="utf-8")
     answer = command("predict", "one", "deep/list.tsv", "--tag", "ann")
     assert (answer.code, answer.err) == (2, "attnx: deep/list.tsv:2: deep/no.npy: no such file\n")
-    for words, said in (
+    for words, message in (
         (["--tag", "eve"], "the tag 'eve' is not one of this run's: ann, bob"),
         ([], "this run has several tags: choose one of ann, bob"),
         (["--tag", "ann", "--tag-column", "1"], "leave one out"),
@@ -467,14 +484,14 @@ def test_files_of_features_and_tags_of_a_column(
     ):
         answer = command("predict", "one", "deep/list.tsv", *words)
         assert (answer.code, answer.out) == (2, "")
-        assert said in answer.err
+        assert message in answer.err
 
 
 def test_numbers_are_written_as_json(
     run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any]
 ) -> None:
-    asked = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
-    opened = run(*recorded, *asked, folder="one")
+    overrides = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
+    opened = run(*recorded, *overrides, folder="one")
     Path("list.txt").write_text("in5.npy\n\nin9.npy\n", encoding="utf-8")
     first, blank, last = command("predict", "one", "list.txt").out.splitlines()
     assert blank == ""

@@ -20,11 +20,11 @@ def test_every_part_is_measured(
     schedule: str, words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = WARMUP_STEPS + 3
-    asked = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"model.schedule={schedule}"]
-    assert main.run([*asked, "profile=true", "folder=one"]) == 0
-    told = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
-    parts = {part["part"]: part for part in told["parts"]}
-    assert told["steps"] == 3
+    overrides = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"model.schedule={schedule}"]
+    assert main.run([*overrides, "profile=true", "folder=one"]) == 0
+    info = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
+    parts = {part["part"]: part for part in info["parts"]}
+    assert info["steps"] == 3
     assert parts.keys() >= PARTS
     assert all(part["forward"] >= 0 and part["backward"] >= 0 for part in parts.values())
     for learned in ("source", "attention", "decoder", "output"):
@@ -45,9 +45,11 @@ def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> No
         assert (
             main.run([*small, f"trainer.max_steps={WARMUP_STEPS + 2}", f"profile={profile}", f"folder={folder}"]) == 0
         )
-    one, other = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
+    first, second = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
     spent = {"train_seconds", "train_examples_per_second", "train_tokens_per_second", "peak_memory_mb"}
-    assert {name: one[name] for name in one.keys() - spent} == {name: other[name] for name in other.keys() - spent}
+    assert {name: first[name] for name in first.keys() - spent} == {
+        name: second[name] for name in second.keys() - spent
+    }
 
 
 def test_a_profile_is_true_or_false(words: Path, small: list[str], command: Callable[..., Any]) -> None:

@@ -13,15 +13,15 @@ import attnx
 from attnx import UserError
 
 
-def refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
-    with pytest.raises(UserError) as told:
-        call(*given, **named)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(UserError) as error:
+        call(*args, **kwargs)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "advice"),
+    ("value", "advice"),
     [
         ("scorer=dot seed=3", "attnx.fit(attnx.compose(['scorer=dot', 'seed=3']))"),
         (["scorer=dot"], "attnx.fit(attnx.compose(['scorer=dot']))"),
@@ -29,8 +29,8 @@ def refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
         (None, "attnx.fit(attnx.compose(['scorer=dot']))"),
     ],
 )
-def test_what_is_no_configuration(given: Any, advice: str) -> None:
-    assert refused(attnx.fit, given) == f"fit takes a configuration from compose: {advice}"
+def test_what_is_no_configuration(value: Any, advice: str) -> None:
+    assert refused(attnx.fit, value) == f"fit takes a configuration from compose: {advice}"
     assert not Path("multirun").exists()
 
 
@@ -42,18 +42,18 @@ def test_a_configuration_is_checked_again(words: Path) -> None:
     assert refused(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
 
 
-@pytest.mark.parametrize("given", [{"scorer": "dot"}, [3], None])
-def test_what_is_no_list_of_overrides(given: Any) -> None:
+@pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None])
+def test_what_is_no_list_of_overrides(value: Any) -> None:
     assert (
-        refused(attnx.compose, given) == f"{given!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])"
+        refused(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])"
     )
 
 
-@pytest.mark.parametrize("given", [None, 3, ["one"]])
-def test_what_is_no_folder(given: Any) -> None:
-    told = f"{given!r}: name one run folder; several are opened as an ensemble by open_ensemble"
-    assert refused(attnx.open_run, given) == told
-    assert refused(attnx.open_ensemble, [given]) == told
+@pytest.mark.parametrize("value", [None, 3, ["one"]])
+def test_what_is_no_folder(value: Any) -> None:
+    message = f"{value!r}: name one run folder; several are opened as an ensemble by open_ensemble"
+    assert refused(attnx.open_run, value) == message
+    assert refused(attnx.open_ensemble, [value]) == message
     assert refused(attnx.open_ensemble, 3) == "3: give a list of run folders, or use open_run"
     assert "expected" not in refused(attnx.open_run, "nowhere")
 
@@ -61,8 +61,8 @@ def test_what_is_no_folder(given: Any) -> None:
 def test_what_cannot_be_predicted(runs: Path) -> None:
     run = attnx.open_run("one")
     for source in (3, None, ["d", "a", "b"], b"dab"):
-        told = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
-        assert refused(run.predict, [source]) == told
+        message = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
+        assert refused(run.predict, [source]) == message
     for sources in (3, None, "dab"):
         assert refused(run.predict, sources) == f"{sources!r}: give a list of sources, as in predict([{sources!r}])"
     assert refused(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")

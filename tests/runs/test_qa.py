@@ -45,7 +45,7 @@ def write(folder: Path) -> None:
             story = [f"Mary went to the {places[0]}.", f"Number {number} is {part}."]
             story += [f"John went to the {places[1]}."] if task == 4 else []
             story.append(f"Where is {NAMES[who]}?\t{places[who]}\t1")
-            lines += [f"{place} {said}" for place, said in enumerate(story, 1)]
+            lines += [f"{place} {sentence}" for place, sentence in enumerate(story, 1)]
         (folder / f"qa{task}_made_{part}.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -73,17 +73,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def one(made: Path, here: Path) -> Path:
+def run_folder(made: Path, work_folder: Path) -> Path:
     """Its copy in the test's own folder."""
-    shutil.copytree(made, here, dirs_exist_ok=True)
-    return here / "one"
+    shutil.copytree(made, work_folder, dirs_exist_ok=True)
+    return work_folder / "one"
 
 
-def test_tasks_are_measured_apart(one: Path) -> None:
-    results = json.loads((one / "results.json").read_text(encoding="utf-8"))
+def test_tasks_are_measured_apart(run_folder: Path) -> None:
+    results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
     errors = {name: results[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
     assert errors["macro"] == pytest.approx((errors["qa1"] + errors["qa4"]) / 2)
-    lines = (one / "predictions.tsv").read_text(encoding="utf-8").splitlines()
+    lines = (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert lines[0].split("\t")[0] == "source"
     rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
     wrong = [row["prediction"] != row["references"] for row in rows if row["tag"] == "qa4"]
@@ -92,57 +92,57 @@ def test_tasks_are_measured_apart(one: Path) -> None:
     assert rows[0]["source"] == "mary went to the garden . number 0 is test . where is mary ?"
 
 
-def test_a_reopened_run_answers_as_it_did(one: Path) -> None:
-    run = attnx.open_run(one)
-    for line in (one / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
+def test_a_reopened_run_answers_as_it_did(run_folder: Path) -> None:
+    run = attnx.open_run(run_folder)
+    for line in (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
         source, answer, *_ = line.split("\t")
-        (found,) = run.predict([source], tag=line.split("\t")[-1])
-        assert found.output == [answer]
+        (prediction,) = run.predict([source], tag=line.split("\t")[-1])
+        assert prediction.output == [answer]
     with pytest.raises(UserError, match="a story must end with a question"):
         run.predict(["Mary went to the garden."], tag="qa1")
     with pytest.raises(UserError, match="does not read symbols"):
         run.predict([STORY], tag="qa1", unknown="keep")
 
 
-def test_a_story_is_answered_on_the_command_line(one: Path, command: Callable[..., Any]) -> None:
+def test_a_story_is_answered_on_the_command_line(run_folder: Path, command: Callable[..., Any]) -> None:
     Path("asked.txt").write_text(f"{STORY}\n{STORY.replace('.', ' .')}\n", encoding="utf-8")
-    said = command("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
-    assert said.code == 0, said.err
-    rows = [line.split("\t") for line in said.out.splitlines()]
+    answer = command("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
+    assert answer.code == 0, answer.err
+    rows = [line.split("\t") for line in answer.out.splitlines()]
     assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
     assert {row[3] for row in rows[:3]} == set(PLACES)
     assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
 
 
-def test_other_stories_are_measured(one: Path, command: Callable[..., Any]) -> None:
+def test_other_stories_are_measured(run_folder: Path, command: Callable[..., Any]) -> None:
     """Those of a file, by a run that knows one task."""
     train("single", *ENTITY)
-    said = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
-    assert said.code == 0, said.err
-    assert "test_error" in said.out
-    assert "errors by symbol" in said.out
+    answer = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
+    assert answer.code == 0, answer.err
+    assert "test_error" in answer.out
+    assert "errors by symbol" in answer.out
 
 
-def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:
+def test_what_slots_did_is_kept_and_drawn(run_folder: Path) -> None:
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
-    (_, best), *_ = (next(iter(held.items())) for held in read_examples(one))
+    (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_examples(run_folder))
     story = to_story(best)
-    run = attnx.open_run(one)
-    (found,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)
+    run = attnx.open_run(run_folder)
+    (prediction,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)
     assert story.sentences[0] == "mary went to the garden"
     assert story.question == "where is mary ?"
     assert story.gates.shape == (2, 3)
     np.testing.assert_allclose(story.attention.sum(), 1, rtol=1e-5)
-    np.testing.assert_allclose(story.gates.T, found.weights[:, 0, [5, 10]], rtol=1e-5)
-    np.testing.assert_allclose(story.attention, found.weights[:, 0, -1], rtol=1e-5)
-    *pictures, page = draw_slots(one)
-    assert page == one / "alignments.png"
+    np.testing.assert_allclose(story.gates.T, prediction.weights[:, 0, [5, 10]], rtol=1e-5)
+    np.testing.assert_allclose(story.attention, prediction.weights[:, 0, -1], rtol=1e-5)
+    *pictures, page = draw_slots(run_folder)
+    assert page == run_folder / "alignments.png"
     assert len(pictures) == 12
     assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not(
-    made: Path, here: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
+    made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
 ) -> None:
     from attnx.training.callbacks.progress import ShowProgress
 
@@ -152,8 +152,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(
     train("whole", *knobs)
     show = ShowProgress.on_train_batch_end
 
-    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
+    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        show(self, trainer, *args)
         if trainer.global_step == 4:
             signal.raise_signal(signal.SIGINT)
 
@@ -165,7 +165,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(
     assert same_weights(["whole", "cut"])
 
 
-def test_other_models_read_the_same_task(made: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_models_read_the_same_task(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
@@ -173,18 +173,18 @@ def test_other_models_read_the_same_task(made: Path, here: Path, monkeypatch: py
     assert len(run.predict([STORY])) == 1
 
 
-def test_keys_that_are_words_are_found_again(made: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_are_words_are_found_again(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
     knobs = [size for size in ENTITY if "slots" not in size]
     run = train("tied", *knobs, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
     assert run.source.symbols[5:7] == ("mary", "john")
-    (found,) = run.predict([STORY], need_weights=True)
-    assert found.weights is not None
-    assert found.weights.shape == (2, 1, 16)
+    (prediction,) = run.predict([STORY], need_weights=True)
+    assert prediction.weights is not None
+    assert prediction.weights.shape == (2, 1, 16)
 
 
-def test_what_another_model_does_not_read_is_refused(one: Path) -> None:
+def test_what_another_model_does_not_read_is_refused(run_folder: Path) -> None:
     """Its keys are those of an entity net; nor has that an encoder that could lie elsewhere."""
     with pytest.raises(UserError, match=r"task\.entities=\[mary,john\] is read by model=entity alone; leave it out"):
         compose(["task=qa", "task.entities=[mary,john]"])
@@ -194,31 +194,31 @@ def test_what_another_model_does_not_read_is_refused(one: Path) -> None:
     assert not Path("placed").exists()
 
 
-def test_runs_that_answer_together_show_slots_where_words_name_them(one: Path) -> None:
+def test_runs_that_answer_together_show_slots_where_words_name_them(run_folder: Path) -> None:
     """Keys of two runs' own have no order in common, so that there is no mean of what their slots read."""
     train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
-    (found,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
-    assert found.weights is None
+    (prediction,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
+    assert prediction.weights is None
     knobs = [*(size for size in ENTITY if "slots" not in size), "model.keys=tied", "task.entities=[Mary,John]"]
     runs = [train(name, *knobs, f"seed={name}", "task.tasks=[4]") for name in ("3", "5")]
-    own = [run.predict([STORY], need_weights=True)[0].weights for run in runs]
-    (found,) = attnx.open_ensemble(["3", "5"]).predict([STORY], need_weights=True)
-    np.testing.assert_allclose(found.weights, (own[0] + own[1]) / 2, rtol=1e-5, atol=1e-7)
+    weights = [run.predict([STORY], need_weights=True)[0].weights for run in runs]
+    (prediction,) = attnx.open_ensemble(["3", "5"]).predict([STORY], need_weights=True)
+    np.testing.assert_allclose(prediction.weights, (weights[0] + weights[1]) / 2, rtol=1e-5, atol=1e-7)
 
 
-def test_an_export_is_refused(one: Path, command: Callable[..., Any]) -> None:
-    said = command("export", "one", "--format", "torch")
-    assert said.code == 2
-    assert "model=entity" in said.err
+def test_an_export_is_refused(run_folder: Path, command: Callable[..., Any]) -> None:
+    answer = command("export", "one", "--format", "torch")
+    assert answer.code == 2
+    assert "model=entity" in answer.err
     assert not Path("one/export").exists()
 
 
-def test_a_broken_line_stops_before_anything_is_written(one: Path, command: Callable[..., Any]) -> None:
+def test_a_broken_line_stops_before_anything_is_written(run_folder: Path, command: Callable[..., Any]) -> None:
     file = Path("stories/qa1_made_train.txt")
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[7] = lines[7].replace("8 ", "").replace("2 ", "two ")
     file.write_text("\n".join(lines), encoding="utf-8")
-    said = command(*ENTITY, "folder=broken")
-    assert said.code == 2
-    assert f"{file}:8: " in said.err
+    answer = command(*ENTITY, "folder=broken")
+    assert answer.code == 2
+    assert f"{file}:8: " in answer.err
     assert not Path("broken").exists()

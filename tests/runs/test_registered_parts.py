@@ -39,7 +39,7 @@ def steeper(scores: Tensor) -> Tensor:
 def bounded(scores):
     return F.softsign(scores)
 """
-MINE = '''
+SCORER = '''
 @attnx.register("scorer", "mine")
 class Mine(nn.Module):
     """An inner product, bounded and made steeper.
@@ -96,15 +96,19 @@ def forget() -> None:
 def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
     cell: Cell, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cell(IMPORTS, HELPERS, MINE)
+    cell(IMPORTS, HELPERS, SCORER)
     trained = run("+scorer=mine", "scorer.steep=5", folder="one")
     assert trained.config["scorer"] == {"name": "mine", "steep": 5}
-    before = [one.log_probability for one in trained.predict(["dab", "kebab"])]
-    (ours, theirs) = registry.describe("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
-    assert [(knob.name, knob.annotation, knob.default) for knob in ours.knobs] == [
-        (knob.name, knob.annotation, knob.default) for knob in theirs.knobs
+    log_probabilities = [prediction.log_probability for prediction in trained.predict(["dab", "kebab"])]
+    (registered, copied) = registry.describe("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
+    assert [(knob.name, knob.annotation, knob.default) for knob in registered.knobs] == [
+        (knob.name, knob.annotation, knob.default) for knob in copied.knobs
     ]
-    assert (ours.properties, ours.injected_params, ours.doc) == (theirs.properties, theirs.injected_params, theirs.doc)
+    assert (registered.properties, registered.injected_params, registered.doc) == (
+        copied.properties,
+        copied.injected_params,
+        copied.doc,
+    )
     open_run("one")
     assert capsys.readouterr().err == ""
     forget()
@@ -115,12 +119,12 @@ def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
         "first; to use the run's copy, set ATTNX_PLUGINS=one/plugins"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
-    assert [one.log_probability for one in open_run("one").predict(["dab", "kebab"])] == before
+    assert [prediction.log_probability for prediction in open_run("one").predict(["dab", "kebab"])] == log_probabilities
     assert capsys.readouterr().err == ""
 
 
 def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
-    cell(IMPORTS, HELPERS, MINE)
+    cell(IMPORTS, HELPERS, SCORER)
     run("+scorer=mine", folder="one")
     cell("STEEP = -3.0")
     open_run("one")
@@ -129,7 +133,7 @@ def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys:
 
 def test_the_copy_holds_what_the_part_uses_and_no_more(cell: Cell) -> None:
     """Imports, constants and functions of other cells; not what only shares the name of a local variable."""
-    cell(IMPORTS, HELPERS, MINE)
+    cell(IMPORTS, HELPERS, SCORER)
     text = part_source("scorer", "mine", registry.find("scorer", "mine"))
     assert text.splitlines()[4:10] == [
         "from attnx.registry import register",
@@ -144,22 +148,22 @@ def test_the_copy_holds_what_the_part_uses_and_no_more(cell: Cell) -> None:
     assert "object" not in text
 
 
-def test_a_script_is_a_source(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_is_a_source(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its imports are kept as it has them, and what it does besides is not."""
-    text = IMPORTS + HELPERS + MINE + "\nraise SystemExit('it trains here')\n"
-    (here / "train.py").write_text(text, encoding="utf-8")
+    text = IMPORTS + HELPERS + SCORER + "\nraise SystemExit('it trains here')\n"
+    (work_folder / "train.py").write_text(text, encoding="utf-8")
     script = types.ModuleType("a_notebook")
     monkeypatch.setitem(sys.modules, "a_notebook", script)
     with pytest.raises(SystemExit):
-        exec(compile(text, str(here / "train.py"), "exec", dont_inherit=True), vars(script))
-    kept = part_source("scorer", "mine", registry.find("scorer", "mine"))
-    assert "from torch import nn\n" in kept
-    assert "it trains here" not in kept
-    assert registry.describe("scorer", "mine").file == here / "train.py"
+        exec(compile(text, str(work_folder / "train.py"), "exec", dont_inherit=True), vars(script))
+    source = part_source("scorer", "mine", registry.find("scorer", "mine"))
+    assert "from torch import nn\n" in source
+    assert "it trains here" not in source
+    assert registry.describe("scorer", "mine").file == work_folder / "train.py"
 
 
 def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:
-    cell(IMPORTS, HELPERS, MINE, source=False)
+    cell(IMPORTS, HELPERS, SCORER, source=False)
     assert build(scorer="mine", query_size=3, memory_size=3).scorer.steep == 2.0
     with pytest.raises(UserError, match=r"^the scorer 'mine', which was registered in Python, has no source to keep"):
         fit(compose(["scorer=mine", *small, "folder=one"]))
@@ -167,13 +171,13 @@ def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, s
 
 
 def test_what_cannot_be_written_down_is_named(cell: Cell) -> None:
-    cell(IMPORTS + "other = object()\n", HELPERS, MINE.replace("[self.steep * ", "[hash(other) * "))
+    cell(IMPORTS + "other = object()\n", HELPERS, SCORER.replace("[self.steep * ", "[hash(other) * "))
     with pytest.raises(UserError, match="uses other, of type object, which cannot be kept with the run"):
         part_source("scorer", "mine", registry.find("scorer", "mine"))
 
 
 def test_one_within_a_function_is_told(cell: Cell) -> None:
-    cell(IMPORTS, "def make():\n" + textwrap.indent(MINE, "    ") + "\n\nmake()\n")
+    cell(IMPORTS, "def make():\n" + textwrap.indent(SCORER, "    ") + "\n\nmake()\n")
     with pytest.raises(UserError, match="is defined within a function; define it outside"):
         part_source("scorer", "mine", registry.find("scorer", "mine"))
 
@@ -181,7 +185,7 @@ def test_one_within_a_function_is_told(cell: Cell) -> None:
 def test_a_sweep_says_that_its_processes_cannot_see_it(
     cell: Cell, command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
-    cell(IMPORTS, HELPERS, MINE)
+    cell(IMPORTS, HELPERS, SCORER)
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert answer.code == 2
     assert answer.err == (

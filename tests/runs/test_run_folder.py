@@ -28,7 +28,7 @@ SECRET = "sentinel-of-a-secret"
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path], small: list[str]) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path], small: list[str]) -> Path:
     """The folder of one run by the command, pictures and all."""
     home = tmp_path_factory.mktemp("home")
     write_words(home)
@@ -45,8 +45,8 @@ def table(path: Path, between: str = ",") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=between))
 
 
-def test_a_folder_holds_these_files(one: Path) -> None:
-    assert {path.name for path in one.iterdir()} == {
+def test_a_folder_holds_these_files(run_folder: Path) -> None:
+    assert {path.name for path in run_folder.iterdir()} == {
         "run.json",
         "config.yaml",
         "metrics.csv",
@@ -62,24 +62,24 @@ def test_a_folder_holds_these_files(one: Path) -> None:
         "vocabulary",
         "README.md",
     }
-    for picture in one.rglob("*.png"):
+    for picture in run_folder.rglob("*.png"):
         assert picture.read_bytes().startswith(PNG)
-    readme = (one / "README.md").read_text(encoding="utf-8")
-    for said in ("attnx +scorer=additive +scope=local", "status finished", 'attnx.open_run("one")', "`run.json`"):
-        assert said in readme
+    readme = (run_folder / "README.md").read_text(encoding="utf-8")
+    for phrase in ("attnx +scorer=additive +scope=local", "status finished", 'attnx.open_run("one")', "`run.json`"):
+        assert phrase in readme
 
 
-def test_info_and_configuration_speak_in_names(one: Path) -> None:
-    info = json.loads((one / "run.json").read_text(encoding="utf-8"))
+def test_info_and_configuration_speak_in_names(run_folder: Path) -> None:
+    info = json.loads((run_folder / "run.json").read_text(encoding="utf-8"))
     assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
     assert info["command"].startswith("attnx +scorer=additive +scope=local")
     assert info["versions"]["attnx"] == attnx.__version__
-    text = (one / "config.yaml").read_text(encoding="utf-8")
+    text = (run_folder / "config.yaml").read_text(encoding="utf-8")
     config = yaml.safe_load(text)
     assert (config["scorer"]["name"], config["scope"]["name"], config["task"]["name"]) == ("additive", "local", "g2p")
     # Names, and neither where the code is nor where the run was.
     assert "attnx." not in text
-    assert str(one.parent) not in text
+    assert str(run_folder.parent) not in text
     assert "folder" not in config
     assert attnx.compose(_as_overrides(config)) == {**config, "folder": None}
 
@@ -94,28 +94,28 @@ def _as_overrides(config: dict[str, Any]) -> list[str]:
     return [*words, f"seed={config['seed']}"]
 
 
-def test_predictions_are_the_test_words_in_order_with_their_edits(one: Path) -> None:
-    lines = (one.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
+def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Path) -> None:
+    lines = (run_folder.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
     entries = dict(line.split("\t") for line in lines)
-    rows = table(one / "predictions.tsv", "\t")
-    found = ["".join(row["source"].split()) for row in rows]
+    rows = table(run_folder / "predictions.tsv", "\t")
+    result = ["".join(row["source"].split()) for row in rows]
     # Twice 15 % of the words, by their own numbers; this run was asked for five of them.
-    tested = [word for word in entries if hash_fraction(word) < 0.3 and word in found]
-    assert found == tested
-    assert len(found) == 5
+    tested = [word for word in entries if hash_fraction(word) < 0.3 and word in result]
+    assert result == tested
+    assert len(result) == 5
     for row, word in zip(rows, tested, strict=True):
         assert row["references"] == entries[word]
         assert int(row["edits"]) == Levenshtein.distance(row["prediction"].split(), entries[word].split())
         assert float(row["log_probability"]) < 0
 
 
-def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(one: Path) -> None:
-    rows = table(one / "metrics.csv")
+def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(run_folder: Path) -> None:
+    rows = table(run_folder / "metrics.csv")
     # Five steps in two validations: after the third, and at the end.
     assert [int(row["step"]) for row in rows] == [3, 5]
     assert all(float(row["valid_loss"]) > 0 and float(row["train_loss"]) > 0 for row in rows[:1])
-    results = json.loads((one / "results.json").read_text(encoding="utf-8"))
-    predicted = table(one / "predictions.tsv", "\t")
+    results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
+    predicted = table(run_folder / "predictions.tsv", "\t")
     edits = sum(int(row["edits"]) for row in predicted)
     symbols = sum(len(row["references"].split()) for row in predicted)
     wrong = sum(int(row["edits"]) > 0 for row in predicted)
@@ -124,45 +124,45 @@ def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(one
     assert results["steps"] == 5
     exact = binomtest(wrong, len(predicted)).proportion_ci(method="exact")
     assert results["intervals"]["test_wer"] == pytest.approx([100 * exact.low, 100 * exact.high])
-    with np.load(one / "resampled.npz") as drawn:
+    with np.load(run_folder / "resampled.npz") as drawn:
         assert results["intervals"]["test_per"] == pytest.approx(np.percentile(drawn["test_per"], [2.5, 97.5]))
 
 
-def test_alignments_are_distributions_over_the_source(one: Path) -> None:
-    arrays = sorted((one / "alignments").glob("*.npz"))
+def test_alignments_are_distributions_over_the_source(run_folder: Path) -> None:
+    arrays = sorted((run_folder / "alignments").glob("*.npz"))
     sources = {"".join(np.load(path)["source"]) for path in arrays}
-    assert sources == {"".join(row["source"].split()) for row in table(one / "predictions.tsv", "\t")}
+    assert sources == {"".join(row["source"].split()) for row in table(run_folder / "predictions.tsv", "\t")}
     for path in arrays:
-        held = np.load(path)
-        assert held["weights"].shape == (len(held["output"]), len(held["source"]))
-        assert held["weights"].sum(-1) == pytest.approx(1, abs=1e-5)
+        stored = np.load(path)
+        assert stored["weights"].shape == (len(stored["output"]), len(stored["source"]))
+        assert stored["weights"].sum(-1) == pytest.approx(1, abs=1e-5)
         assert path.with_suffix(".png").is_file()
 
 
-def test_checkpoints_hold_the_model_and_no_code(one: Path) -> None:
-    assert {path.name for path in (one / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
-    last = torch.load(one / "checkpoints" / "last.ckpt", weights_only=True)
+def test_checkpoints_hold_the_model_and_no_code(run_folder: Path) -> None:
+    assert {path.name for path in (run_folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    last = torch.load(run_folder / "checkpoints" / "last.ckpt", weights_only=True)
     assert last["global_step"] == 5
-    parameters = json.loads((one / "results.json").read_text(encoding="utf-8"))["parameters"]
-    held = sum(value.numel() for name, value in last["state_dict"].items() if name.startswith("model."))
-    assert held == parameters
+    parameters = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))["parameters"]
+    num_weights = sum(value.numel() for name, value in last["state_dict"].items() if name.startswith("model."))
+    assert num_weights == parameters
 
 
-def test_no_secret_is_written(one: Path) -> None:
-    assert not [path for path in one.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+def test_no_secret_is_written(run_folder: Path) -> None:
+    assert not [path for path in run_folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_reopened_run_predicts_the_same(one: Path) -> None:
-    run = attnx.open_run(one)
+def test_a_reopened_run_predicts_the_same(run_folder: Path) -> None:
+    run = attnx.open_run(run_folder)
     assert not run.model.training
-    rows = table(one / "predictions.tsv", "\t")
+    rows = table(run_folder / "predictions.tsv", "\t")
     # All at once and one by one: what else is in the batch changes nothing.
     sources = ["".join(row["source"].split()) for row in rows]
     for predictions in (run.predict(sources), [run.predict([source])[0] for source in sources]):
-        assert [" ".join(one.output) for one in predictions] == [row["prediction"] for row in rows]
-        told = [one.log_probability for one in predictions]
-        assert told == pytest.approx([float(row["log_probability"]) for row in rows], abs=1e-4)
-    drawn = np.load(next((one / "alignments").glob("*.npz")))
+        assert [" ".join(prediction.output) for prediction in predictions] == [row["prediction"] for row in rows]
+        log_probabilities = [prediction.log_probability for prediction in predictions]
+        assert log_probabilities == pytest.approx([float(row["log_probability"]) for row in rows], abs=1e-4)
+    drawn = np.load(next((run_folder / "alignments").glob("*.npz")))
     (again,) = run.predict(["".join(drawn["source"])], need_weights=True)
     assert again.weights == pytest.approx(drawn["weights"], abs=1e-5)
 
@@ -204,33 +204,35 @@ def test_python_fits_and_reopens_as_often_as_it_likes(words: Path, undrawn: None
     assert last.predict([]) == []
 
 
-def test_what_cannot_be_opened_is_told(run: Callable[..., Any], here: Path) -> None:
+def test_what_cannot_be_opened_is_told(run: Callable[..., Any], work_folder: Path) -> None:
     run(folder="one")
     with pytest.raises(attnx.UserError, match="empty source"):
         attnx.open_run("one").predict([""])
     with pytest.raises(attnx.UserError, match=r"other\.ckpt: no such checkpoint"):
         attnx.open_run("one", checkpoint="other")
     with pytest.raises(attnx.UserError, match="not a run folder"):
-        attnx.open_run(here)
+        attnx.open_run(work_folder)
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "format": 2}), encoding="utf-8")
     with pytest.raises(attnx.UserError, match="format 2 is newer"):
         attnx.open_run("one")
 
 
-def test_a_folder_may_be_moved(run: Callable[..., Any], here: Path) -> None:
-    before = [one.output for one in run(folder="one").predict(["dab", "skeb"])]
-    (here / "elsewhere").mkdir()
+def test_a_folder_may_be_moved(run: Callable[..., Any], work_folder: Path) -> None:
+    outputs_before = [prediction.output for prediction in run(folder="one").predict(["dab", "skeb"])]
+    (work_folder / "elsewhere").mkdir()
     Path("one").rename("elsewhere/two")
-    assert [one.output for one in attnx.open_run("elsewhere/two").predict(["dab", "skeb"])] == before
+    assert [
+        prediction.output for prediction in attnx.open_run("elsewhere/two").predict(["dab", "skeb"])
+    ] == outputs_before
 
 
 def test_no_run_is_made_in_another_s_folder(run: Callable[..., Any]) -> None:
     run(folder="one")
-    before = sorted(Path("one").rglob("*"))
+    files_before = sorted(Path("one").rglob("*"))
     with pytest.raises(attnx.UserError, match=r"folder=one/two: is inside the folder of another run, .*one; "):
         run(folder="one/two")
-    assert sorted(Path("one").rglob("*")) == before
+    assert sorted(Path("one").rglob("*")) == files_before
 
 
 def test_the_same_command_twice_ends_with_the_same_weights(
@@ -259,8 +261,8 @@ def test_the_last_weights_are_kept_even_when_they_are_not_the_best(
 ) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
 
-    told = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws
-    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
+    losses = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
     run("trainer.max_steps=8", "trainer.num_validations=4", folder="one")
     steps = {
         which: torch.load(f"one/checkpoints/{which}.ckpt", weights_only=True)["global_step"]

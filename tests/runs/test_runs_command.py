@@ -35,7 +35,7 @@ HEAD = ["run", "status", "test_per", "scorer", "seed", "created", "duration", "s
 
 
 @pytest.fixture
-def made(here: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def made(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Write what ``attnx runs`` reads of a run folder, begun so many minutes after the last one."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -66,13 +66,13 @@ def made(here: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 @pytest.fixture
 def sweep(made: Make) -> Sweep:
     """A finished sweep of three jobs, ``multirun/three``; the second is best in validation, the first in the test."""
-    asked = [("dot", 5.0, 37.0), ("cosine", 11.0, 29.0), ("additive", 13.0, 41.0)]
-    jobs = [SweepJob(number, [f"scorer={scorer}"], "finished") for number, (scorer, _, _) in enumerate(asked)]
-    for number, (scorer, per, valid) in enumerate(asked):
+    settings = [("dot", 5.0, 37.0), ("cosine", 11.0, 29.0), ("additive", 13.0, 41.0)]
+    jobs = [SweepJob(number, [f"scorer={scorer}"], "finished") for number, (scorer, _, _) in enumerate(settings)]
+    for number, (scorer, per, valid) in enumerate(settings):
         made(f"multirun/three/{number}", scorer, per, valid=valid)
-    found = Sweep(Path("multirun/three"), "attnx -m ...", ["scorer=dot,cosine,additive"], status="finished", jobs=jobs)
-    save_sweep(found)
-    return found
+    record = Sweep(Path("multirun/three"), "attnx -m ...", ["scorer=dot,cosine,additive"], status="finished", jobs=jobs)
+    save_sweep(record)
+    return record
 
 
 def silent_for(folder: Path, seconds: float) -> None:
@@ -174,24 +174,24 @@ def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
         made(f"multirun/{number}", scorer, per, seed)
     made("multirun/4", "dot", None, 2, status="failed", name="mine")
 
-    def found(*words: str) -> str:
+    def listed_names(*words: str) -> str:
         return "".join(Path(path).name for path in paths(command, *words))
 
-    assert found() == "43210"
-    assert found("scorer=additive") == "10"
-    assert found("scorer=additive", "seed=1,3") == "0"
-    assert found("scorer!=additive", "status=finished") == "32"
-    assert found("test_per<11") == "20"
-    assert found("valid_per>=31", "seed=2") == "41"
-    assert found("scorer.hidden_size=64") == "10"
-    assert found("query=[token,last_context]", "limit=2") == "43"
-    assert found("name=mine") == found("name=m*") == found("status=fail*") == "4"
-    assert found("path=multirun/[0]") == ""
-    assert found("sort=test_per") == "20134"  # what has none comes last in either direction
-    assert found("sort=-test_per") == "31024"
-    assert found("sort=-test_per", "limit=2") == "31"
-    assert found("created>=2026-03-17T12:02+00:00", "until=2026-03-17T12:04+00:00") == "32"
-    assert found("since=3000w") == found("multirun", "multirun/3", "2", "limit=5") == "43210"
+    assert listed_names() == "43210"
+    assert listed_names("scorer=additive") == "10"
+    assert listed_names("scorer=additive", "seed=1,3") == "0"
+    assert listed_names("scorer!=additive", "status=finished") == "32"
+    assert listed_names("test_per<11") == "20"
+    assert listed_names("valid_per>=31", "seed=2") == "41"
+    assert listed_names("scorer.hidden_size=64") == "10"
+    assert listed_names("query=[token,last_context]", "limit=2") == "43"
+    assert listed_names("name=mine") == listed_names("name=m*") == listed_names("status=fail*") == "4"
+    assert listed_names("path=multirun/[0]") == ""
+    assert listed_names("sort=test_per") == "20134"  # what has none comes last in either direction
+    assert listed_names("sort=-test_per") == "31024"
+    assert listed_names("sort=-test_per", "limit=2") == "31"
+    assert listed_names("created>=2026-03-17T12:02+00:00", "until=2026-03-17T12:04+00:00") == "32"
+    assert listed_names("since=3000w") == listed_names("multirun", "multirun/3", "2", "limit=5") == "43210"
 
 
 def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
@@ -230,7 +230,7 @@ def test_a_terminal_gets_what_there_is_room_for(made: Make, command: Command, mo
         assert missing in plain
 
 
-def test_a_configuration_in_parts_is_read_as_it_is_in_whole(here: Path) -> None:
+def test_a_configuration_in_parts_is_read_as_it_is_in_whole(work_folder: Path) -> None:
     awkward = """\
 # a comment
 ---
@@ -257,10 +257,10 @@ def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None
     assert row["best"] >= 0
     assert 0 < row["duration"] < 3600
     assert command("runs").out.split()[:3] == ["run", "status", "test_per"]
-    before = row["size"]
+    original = row["size"]
     answer = command("runs", "prune", "--yes")
     assert (answer.code, answer.err, files(Path("multirun/real"))) == (0, "", {"best.ckpt"})
-    assert json.loads(command("runs", "--json").out)[0]["size"] < before
+    assert json.loads(command("runs", "--json").out)[0]["size"] < original
 
 
 def test_what_cannot_be_read_is_left_out_with_its_reason(made: Make, command: Command) -> None:
@@ -271,8 +271,8 @@ def test_what_cannot_be_read_is_left_out_with_its_reason(made: Make, command: Co
     (made("multirun/cut") / "run.json").write_text('{"format": 1', encoding="utf-8")
     answer = command("runs", "--paths")
     assert (answer.code, answer.out) == (0, "multirun/good\n")
-    left = sorted(answer.err.splitlines())
-    assert [line.split(": ")[2].split(":")[0] for line in left] == [
+    messages = sorted(answer.err.splitlines())
+    assert [line.split(": ")[2].split(":")[0] for line in messages] == [
         "multirun/cut/run.json",
         "multirun/list/config.yaml",
         "multirun/new/run.json",
@@ -312,14 +312,14 @@ MISTAKES = {
 def test_mistakes_are_one_line_and_delete_nothing(made: Make, command: Command) -> None:
     made("multirun/a", "additive")
     made("multirun/b", "dot")
-    before = everything()
-    for words, said in MISTAKES.items():
+    files_before = everything()
+    for words, message in MISTAKES.items():
         answer = command("runs", *words.split())
         assert (answer.code, answer.out) == (2, ""), words
         assert answer.err.startswith("attnx: "), words
-        assert said in answer.err, words
+        assert message in answer.err, words
         assert answer.err.count("\n") == 1, words
-    assert everything() == before
+    assert everything() == files_before
 
 
 def test_what_chooses_nothing_says_what_there_is(made: Make, command: Command) -> None:
@@ -350,19 +350,19 @@ def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Comm
 
 
 def test_compare_is_that_of_attnx_compare(made: Make, command: Command) -> None:
-    one, two = str(made("multirun/a", "additive", 7.0)), str(made("multirun/b", "dot", 5.0))
+    first, two = str(made("multirun/a", "additive", 7.0)), str(made("multirun/b", "dot", 5.0))
     made("multirun/c", "cosine", 3.0)
-    chosen = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
-    assert chosen == command("compare", two, one)
-    assert "5.00" in chosen.out
-    assert "3.00" not in chosen.out
+    selected = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
+    assert selected == command("compare", two, first)
+    assert "5.00" in selected.out
+    assert "3.00" not in selected.out
 
 
 def test_prune_shows_what_it_would_delete_and_deletes_with_yes(made: Make, command: Command) -> None:
     done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
-    before = everything()
+    files_before = everything()
     shown = command("runs", "prune")
-    assert everything() == before
+    assert everything() == files_before
     lines = shown.out.splitlines()
     assert lines[1].split() == ["multirun/cut", "best-2.ckpt", "1.0", "kB"]  # it goes on from the last one
     assert lines[2].split() == ["multirun/done", "best-2.ckpt", "last.ckpt", "2.0", "kB"]
@@ -396,14 +396,14 @@ def test_without_the_one_that_is_to_stay_the_other_does(made: Make, command: Com
 def test_running_runs_are_left_alone(made: Make, command: Command) -> None:
     alive, stopped = (made(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
     silent_for(stopped, 90000 * 200)
-    held = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
+    content_before = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
     answer = command("runs", "prune", "keep=none", "--yes")
     assert "left alone: 1 running" in answer.out
     assert files(stopped) == set()
     assert read_mapping(stopped / "run.json")["status"] == "interrupted"  # it does not look alive for being written to
     answer = command("runs", "prune", "what=folders", "--yes")
     assert not stopped.exists()
-    assert {path: (alive / path).read_bytes() for path in held} == held
+    assert {path: (alive / path).read_bytes() for path in content_before} == content_before
 
 
 def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made: Make, command: Command) -> None:
@@ -428,8 +428,8 @@ def test_a_job_whose_folder_is_gone_is_to_be_done_again(sweep: Sweep, command: C
     assert again in shown.out.splitlines()
     command("runs", "prune", "what=folders", "scorer=dot", "--yes")
     assert not (sweep.path / "0").exists()
-    held = read_sweep(sweep.path)
-    assert (held.status, [job.status for job in held.jobs]) == ("interrupted", ["waiting", "finished", "finished"])
+    record = read_sweep(sweep.path)
+    assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["waiting", "finished", "finished"])
     assert "waiting" in (sweep.path / EXPLANATION).read_text(encoding="utf-8")
     command("runs", "prune", "keep=none", "--yes")  # without checkpoints a finished job stays finished
     resumed = open_record(sweep.path, "attnx -m ...", ["scorer=dot,cosine,additive"], None)
@@ -445,12 +445,12 @@ def test_a_search_does_not_do_a_job_again(sweep: Sweep, command: Command) -> Non
 def test_a_sweep_that_runs_is_refused(sweep: Sweep, command: Command) -> None:
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        before = everything()
+        files_before = everything()
         for words in (["prune"], ["prune", "--yes"], ["prune", "what=folders", "scorer=dot", "--yes"]):
             answer = command("runs", *words)
             assert (answer.code, answer.out) == (2, "")
             assert "this sweep is running; end it, or leave it out with 'name!=three/*'" in answer.err
-        assert everything() == before
+        assert everything() == files_before
         assert command("runs", "prune", "name!=three/*", "--yes").code == 0
     assert command("runs", "prune", "--yes").code == 0
 
@@ -492,19 +492,19 @@ def test_a_sweep_that_begins_meanwhile_is_refused(
     monkeypatch.setattr(run_pruning, "is_locked", lambda sweep: False)
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        before = everything()
+        files_before = everything()
         answer = command("runs", "prune", "what=folders", "--yes")
-        assert (answer.code, everything()) == (2, before)
+        assert (answer.code, everything()) == (2, files_before)
 
 
 def test_links_are_not_followed(made: Make, command: Command) -> None:
     outside = made("outside/one")
-    kept = outside / "checkpoints"
+    linked = outside / "checkpoints"
     Path("multirun").mkdir()
     Path("multirun/link").symlink_to(outside.resolve())
     inside = made("multirun/inside")
     shutil.rmtree(inside / "checkpoints")
-    (inside / "checkpoints").symlink_to(kept.resolve())
+    (inside / "checkpoints").symlink_to(linked.resolve())
     assert paths(command) == ["multirun/inside"]
     assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
     answer = command("runs", "prune", "multirun/link", "what=folders", "--yes")
@@ -627,8 +627,10 @@ def test_a_documented_use_does_what_it_says(made: Make, command: Command, words:
 def test_who_opens_a_run_without_weights_is_told_where_they_went(run: Callable[..., Any], command: Command) -> None:
     run("scorer=dot", folder="multirun/real")
     command("runs", "prune", "keep=last", "--yes")
-    gone = "multirun/real/checkpoints/best.ckpt: was deleted by attnx runs prune; results and pictures are still there"
-    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {gone}; choose from last\n")
+    message = (
+        "multirun/real/checkpoints/best.ckpt: was deleted by attnx runs prune; results and pictures are still there"
+    )
+    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {message}; choose from last\n")
     assert command("predict", "multirun/real", "words.tsv", "--checkpoint", "last").code == 0
     command("runs", "prune", "keep=none", "--yes")
-    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {gone}\n")
+    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {message}\n")

@@ -34,34 +34,39 @@ def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 @pytest.fixture
-def dictionary(here: Path) -> Path:
+def dictionary(work_folder: Path) -> Path:
     """Half of CMUdict's words of up to six letters, short ones first: what is easy stands at the beginning."""
     pairs = sorted([pair for pair in read_cmudict() if len(pair.source) <= 6][::2], key=lambda pair: len(pair.source))
     lines = ["\t".join(["".join(pair.source), *map(" ".join, pair.references)]) for pair in pairs]
-    (here / "dictionary.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return here / "dictionary.tsv"
+    (work_folder / "dictionary.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return work_folder / "dictionary.tsv"
 
 
 def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
     sizes = ["model.embedding_dim=32", "encoder.hidden_size=64", "decoder.hidden_size=64", "trainer.batch_size=128"]
-    asked = ["task.train=dictionary.tsv", "task.holdout=0.05", "trainer.num_validations=1", "trainer.test_examples=1"]
-    run(*sizes, *asked, "scorer=dot", "optimizer.lr=0.02", "trainer.max_steps=80", folder="one")
+    overrides = [
+        "task.train=dictionary.tsv",
+        "task.holdout=0.05",
+        "trainer.num_validations=1",
+        "trainer.test_examples=1",
+    ]
+    run(*sizes, *overrides, "scorer=dot", "optimizer.lr=0.02", "trainer.max_steps=80", folder="one")
     wrong = {}
     for count in ("500", "1000", "null"):
         assert command("evaluate", "one", f"trainer.test_examples={count}").code == 0
         rows = table(f"one/evaluations/test-examples={count}/predictions.tsv")
         wrong[count] = np.array([row["edits"] != "0" for row in rows])
-    assert [len(each) for each in wrong.values()][:2] == [500, 1000]
-    rates = {count: each.mean() for count, each in wrong.items()}
+    assert [len(numbers) for numbers in wrong.values()][:2] == [500, 1000]
+    rates = {count: numbers.mean() for count, numbers in wrong.items()}
 
-    def holds(each: Any, rate: float) -> bool:
-        interval = binomtest(int(each.sum()), len(each)).proportion_ci(method="wilson")
+    def holds(counts: Any, rate: float) -> bool:
+        interval = binomtest(int(counts.sum()), len(counts)).proportion_ci(method="wilson")
         return bool(interval.low <= rate <= interval.high)
 
     assert all(holds(wrong["500"], rates[count]) for count in ("1000", "null"))
@@ -87,14 +92,14 @@ def test_runs_and_evaluations_are_tested_on_the_same(
 
 
 @pytest.fixture
-def many(here: Path) -> Path:
+def many(work_folder: Path) -> Path:
     """Words in three languages, to train, validate and test on; language after language in one table."""
     spelled = ["".join([a, b, c]) for a in "abc" for b in "abc" for c in "abc"]
     parts = {"train": spelled[:15], "valid": spelled[15:21], "test": spelled[21:]}
-    for part, held in parts.items():
-        lines = [f"{' '.join(word)}\t{' '.join(word.upper())}\t{tag}\n" for tag in LANGUAGES for word in held]
-        (here / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
-    return here
+    for part, content in parts.items():
+        lines = [f"{' '.join(word)}\t{' '.join(word.upper())}\t{tag}\n" for tag in LANGUAGES for word in content]
+        (work_folder / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+    return work_folder
 
 
 TAGGED = ["task=sequences", "task.tagged=true", "model.tag_inputs=[decoder]"]
@@ -105,8 +110,8 @@ def test_the_validation_has_every_tag(many: Path, run: Callable[..., Any]) -> No
     """Though the table has them one after the other; and all of them are measured."""
     run(*TAGGED, "trainer.valid_examples=3", "trainer.test_examples=4", folder="one")
     for row in table("one/metrics.csv", ","):
-        each = [float(row[f"valid_sequence_error_rate_{tag}"]) for tag in LANGUAGES]
-        assert float(row["valid_sequence_error_rate_macro"]) == pytest.approx(sum(each) / 3, rel=1e-4)
+        rates = [float(row[f"valid_sequence_error_rate_{tag}"]) for tag in LANGUAGES]
+        assert float(row["valid_sequence_error_rate_macro"]) == pytest.approx(sum(rates) / 3, rel=1e-4)
         assert "nan" not in row.values()
     tags = Counter(row["tag"] for row in table("one/predictions.tsv"))
     assert sorted(tags.values()) == [1, 1, 2]
@@ -118,8 +123,8 @@ def test_a_mean_over_tags_needs_them_all(many: Path, run: Callable[..., Any], co
     lines = Path("test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("test.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
     run(*TAGGED, folder="one")
-    held = {name for name in results("one") if name.startswith("test_sequence")}
-    assert held == {f"test_sequence_error_rate_{which}" for which in ("micro", "ady", "ita")}
+    names = {name for name in results("one") if name.startswith("test_sequence")}
+    assert names == {f"test_sequence_error_rate_{which}" for which in ("micro", "ady", "ita")}
     intervals = results("one").get("intervals", {})
     assert not [name for name in intervals if "macro" in name or "fre" in name]
     answer = command("evaluate", "one", "trainer.test_examples=1")
@@ -136,14 +141,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("said", REFUSED)
-def test_a_validation_without_a_tag_is_refused(said: str, many: Path, run: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Callable[..., Any]) -> None:
     lines = Path("valid.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("lacking.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
-    asked = [word for word in TAGGED if word.partition("=")[0] != REFUSED[said][0].partition("=")[0]]
+    overrides = [word for word in TAGGED if word.partition("=")[0] != REFUSED[message][0].partition("=")[0]]
     with pytest.raises(UserError) as refused:
-        run(*asked, *REFUSED[said], folder="one")
-    assert str(refused.value) == said
+        run(*overrides, *REFUSED[message], folder="one")
+    assert str(refused.value) == message
     assert not Path("one").exists()
 
 
@@ -151,21 +156,21 @@ def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
     """Its measure, a mean over tags, is found though the first tag alone has more examples than are tried."""
     knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    more = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]
-    Path("train.tsv").write_text("".join([*more, *lines]), encoding="utf-8")
+    extra_lines = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]
+    Path("train.tsv").write_text("".join([*extra_lines, *lines]), encoding="utf-8")
     monitor_is_measured(Candidate("task", "sequences", knobs))
 
 
-def test_the_points_are_those_of_what_was_tested(undrawn: None, here: Path) -> None:
+def test_the_points_are_those_of_what_was_tested(undrawn: None, work_folder: Path) -> None:
     """An answer is drawn among its own points."""
-    asked = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
-    asked += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]
-    fit({**compose(asked), "folder": "one"}, asked, console=Console(file=io.StringIO()))
+    overrides = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
+    overrides += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]
+    fit({**compose(overrides), "folder": "one"}, overrides, console=Console(file=io.StringIO()))
     points = read_points(Path("one/vocabulary"))
     rows = table("one/predictions.tsv")
     assert len(points) == len(rows) == 9
-    for one, row in zip(points, rows, strict=True):
-        assert row["references"] == " ".join(str(place + 1) for place in one[:, 0].argsort())
+    for point, row in zip(points, rows, strict=True):
+        assert row["references"] == " ".join(str(place + 1) for place in point[:, 0].argsort())
 
 
 @pytest.mark.needs_data("babi")
@@ -174,7 +179,7 @@ def test_several_tasks_are_validated_on_each() -> None:
     config = compose(["recipe=entnet", "task.tasks=[1,4,15]"])
     task, read = load(config)
     drawn = draw_examples(read, config["trainer"], task.monitor).pairs.valid
-    found = Counter(pair.tag for pair in drawn)
+    counts = Counter(pair.tag for pair in drawn)
     exact = {tag: 500 * sum(pair.tag == tag for pair in read.pairs.valid) / len(read.pairs.valid) for tag in read.tags}
-    assert len(found) == 3
-    assert all(abs(found[tag] - exact[tag]) < 1 for tag in read.tags)
+    assert len(counts) == 3
+    assert all(abs(counts[tag] - exact[tag]) < 1 for tag in read.tags)

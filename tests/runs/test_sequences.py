@@ -66,10 +66,10 @@ def write_npz(number: int) -> str:
 def write_parquet(number: int) -> str:
     """The same with time stamps."""
     pyarrow = pytest.importorskip("pyarrow")
-    named = dict(zip("xyz", matrix(number).T, strict=True)) | {
+    table_columns = dict(zip("xyz", matrix(number).T, strict=True)) | {
         "at": [f"9:0{step}" for step in range(len(matrix(number)))]
     }
-    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(named), f"{number}.parquet")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(table_columns), f"{number}.parquet")
     return f"{number}.parquet"
 
 
@@ -116,36 +116,40 @@ def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any],
     reopened = attnx.open_run("one")
     assert set(reopened.target.symbols) - set(SPECIALS) == set(symbols)
     for n, row in zip(range(36, 43), rows, strict=True):
-        (one,) = reopened.predict([f" {written(n)} "], need_weights=True)
-        assert one.pair.source == read(n)
-        assert write_symbols(one.output) == row["prediction"]
-        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
-        assert one.weights is not None
-        assert one.weights.shape[1] == len(read(n))
-        assert reopened.task.detokenize(one.output) == ("" if target == "characters" else " ").join(one.output)
+        (prediction,) = reopened.predict([f" {written(n)} "], need_weights=True)
+        assert prediction.pair.source == read(n)
+        assert write_symbols(prediction.output) == row["prediction"]
+        assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert prediction.weights is not None
+        assert prediction.weights.shape[1] == len(read(n))
+        assert reopened.task.detokenize(prediction.output) == ("" if target == "characters" else " ").join(
+            prediction.output
+        )
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None) -> None:
     """Scaled by the training part alone; a reopened run is asked with the numbers as they are in the file."""
-    write, named = FILES[kind]
-    run(*write_parts(write, "up down"), "task.source=features", *named, folder="one")
+    write, step_names = FILES[kind]
+    run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
     rows = predicted("one")
-    expected = [[f"9:0{step}" if named else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
+    expected = [[f"9:0{step}" if step_names else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
     assert [row["source"].split() for row in rows] == expected
     reopened = attnx.open_run("one")
     steps = np.concatenate([matrix(n) for n in range(31)]).astype(np.float64)
     assert reopened.source.mean == pytest.approx(steps.mean(0))
     assert reopened.source.scale == pytest.approx([*steps.std(0)[:2], 1])
-    found = reopened.predict([matrix(n) for n in range(36, 43)], need_weights=True)
-    for n, one, row in zip(range(36, 43), found, rows, strict=True):
-        assert " ".join(one.output) == row["prediction"]
-        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
-        assert one.weights is not None
-        assert one.weights.shape[1] == len(matrix(n))
-    assert len({one.log_probability for one in found}) > 1, "what is in the matrix makes no difference"
-    for wrong, said in (("up", "not text"), (matrix(3)[:, :2], "3 features"), (matrix(3)[0], "3 features")):
-        with pytest.raises(attnx.UserError, match=said):
+    predictions = reopened.predict([matrix(n) for n in range(36, 43)], need_weights=True)
+    for n, prediction, row in zip(range(36, 43), predictions, rows, strict=True):
+        assert " ".join(prediction.output) == row["prediction"]
+        assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert prediction.weights is not None
+        assert prediction.weights.shape[1] == len(matrix(n))
+    assert len({prediction.log_probability for prediction in predictions}) > 1, (
+        "what is in the matrix makes no difference"
+    )
+    for wrong, message in (("up", "not text"), (matrix(3)[:, :2], "3 features"), (matrix(3)[0], "3 features")):
+        with pytest.raises(attnx.UserError, match=message):
             reopened.predict([wrong])
 
 
@@ -172,22 +176,24 @@ def test_columns_of_other_names_are_refused(
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
     Path("turned.tsv").write_text("turned.csv\tup\n", encoding="utf-8")
-    said = "turned.tsv:1: turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones"
-    for asked, line in (
+    message = (
+        "turned.tsv:1: turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones"
+    )
+    for overrides, line in (
         (["predict", "one", "turned.tsv", "--column", "1"], ""),
         (["evaluate", "one", "task.test=turned.tsv"], "; the line is 'turned.csv\\tup'"),
     ):
-        answer = command(*asked)
-        assert (answer.code, answer.err) == (2, f"attnx: {said}, in the same order{line}\n")
+        answer = command(*overrides)
+        assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
 
 
 def test_features_from_workers_and_a_resumed_run(
     run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
-    asked = [*write_parts(write_npz, "up down"), "task.source=features"]
-    run(*asked, folder="one")
-    run(*asked, "trainer.num_workers=1", folder="two")
+    overrides = [*write_parts(write_npz, "up down"), "task.source=features"]
+    run(*overrides, folder="one")
+    run(*overrides, "trainer.num_workers=1", folder="two")
     assert same_weights(["one", "two"])
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
@@ -200,18 +206,18 @@ def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> N
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
-    asked = [
+    overrides = [
         "task=sequences",
         "task.train=all.tsv",
         "task.source=features",
         "task.tagged=true",
         "model.tag_inputs=[encoder]",
     ]
-    run(*asked, "trainer.max_steps=30", folder="one")
+    run(*overrides, "trainer.max_steps=30", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     for rate in ("symbol_error_rate", "sequence_error_rate"):
-        each = [results[f"test_{rate}_{tag}"] for tag in ("ann", "bob")]
-        assert results[f"test_{rate}_macro"] == pytest.approx(sum(each) / 2)
+        rates = [results[f"test_{rate}_{tag}"] for tag in ("ann", "bob")]
+        assert results[f"test_{rate}_macro"] == pytest.approx(sum(rates) / 2)
     reopened = attnx.open_run("one")
     ann, bob = (reopened.predict([matrix(3)], tag=tag)[0] for tag in ("ann", "bob"))
     assert ann.log_probability != bob.log_probability
@@ -226,23 +232,23 @@ def test_results_follow_from_predictions(run: Callable[..., Any], undrawn: None)
 
 
 @pytest.mark.parametrize("kind", ["words", "features"])
-def test_the_hash_of_a_source_decides_its_part(kind: str, here: Path) -> None:
+def test_the_hash_of_a_source_decides_its_part(kind: str, work_folder: Path) -> None:
     """Of a file of features its name. Whatever else the table holds, no source changes its part."""
     source = write_npz if kind == "features" else SOURCES["words"][0]
     for count in (60, 97):
         write_table(Path("train.tsv"), source, "up", range(count))
         pairs = loaded(source=kind, holdout=0.15).pairs
         names = [" ".join(source(n).split()) for n in range(count)]
-        held = {name: hash_fraction(name) for name in names}
-        assert len(pairs.test) == sum(at < 0.3 for at in held.values()) > 0
-        assert len(pairs.valid) == sum(at >= 0.85 for at in held.values()) > 0
+        fractions = {name: hash_fraction(name) for name in names}
+        assert len(pairs.test) == sum(fraction < 0.3 for fraction in fractions.values()) > 0
+        assert len(pairs.valid) == sum(fraction >= 0.85 for fraction in fractions.values()) > 0
         assert sum(map(len, pairs)) == count
     if kind == "words":
-        at = [hash_fraction(" ".join(pair.source)) for pair in pairs.test]
-        assert at == sorted(at)
+        fraction = [hash_fraction(" ".join(pair.source)) for pair in pairs.test]
+        assert fraction == sorted(fraction)
 
 
-def test_a_given_part_is_taken_as_it_is(here: Path) -> None:
+def test_a_given_part_is_taken_as_it_is(work_folder: Path) -> None:
     """What it shares with the training file is noted, and all else is still held out of that."""
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(97))
     write_table(Path("valid.tsv"), SOURCES["words"][0], "up", range(92, 103))
@@ -254,7 +260,7 @@ def test_a_given_part_is_taken_as_it_is(here: Path) -> None:
     assert task.notes == ["5 of 11 sources of the valid part are also in the training part"]
 
 
-def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
+def test_ids_are_in_the_order_of_their_numbers(work_folder: Path) -> None:
     """Not in that of their digits."""
     write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))
     data = loaded(source="ids", target="ids", holdout=0.15)
@@ -265,15 +271,15 @@ def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "text", "said"),
+    ("source", "text", "message"),
     [
         ("words", " \t", "is empty; there is nothing to read"),
         ("ids", "12 x", "'x' is not an id"),
         ("features", "a.csv", "reads matrices of numbers, not text"),
     ],
 )
-def test_what_cannot_be_asked(source: Any, text: str, said: str) -> None:
-    with pytest.raises(attnx.UserError, match=said):
+def test_what_cannot_be_asked(source: Any, text: str, message: str) -> None:
+    with pytest.raises(attnx.UserError, match=message):
         AnySequence(source=source).tokenize(text)
 
 
@@ -294,20 +300,20 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("asked", MISTAKES)
+@pytest.mark.parametrize("overrides", MISTAKES)
 def test_mistakes_are_one_line_and_leave_nothing(
-    asked: str, command: Callable[..., Any], small: list[str], here: Path
+    overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
 ) -> None:
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(60))
     np.save("nan.npy", np.array([[0.0, 1.0], [np.nan, 1.0]]))
     Path("nan.tsv").write_text("nan.npy\tup\n", encoding="utf-8")
-    words = {word.partition("=")[0]: word for word in [*small, "task.train=train.tsv", *asked.split()]}
-    before = sorted(here.iterdir())
+    words = {word.partition("=")[0]: word for word in [*small, "task.train=train.tsv", *overrides.split()]}
+    files_before = sorted(work_folder.iterdir())
     answer = command("task=sequences", *words.values(), "folder=one")
     assert answer.code == 2
-    assert MISTAKES[asked] in answer.err
+    assert MISTAKES[overrides] in answer.err
     assert len(answer.err.strip().splitlines()) == 1
-    assert sorted(here.iterdir()) == before
+    assert sorted(work_folder.iterdir()) == files_before
 
 
 def test_there_is_an_example_of_each_kind() -> None:
@@ -315,7 +321,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], undrawn: None, here: Path) -> None:
+def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], undrawn: None, work_folder: Path) -> None:
     """Its data are made by its own code, and its command trains on them; the lines that it shows are in the files."""
     section = next(section for section in SECTIONS if f"python make_{example}.py" in section)
     exec(compile(block(section), f"make_{example}.py", "exec"), {})
@@ -324,9 +330,9 @@ def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], und
         assert f"{source}\t{target}" in table
         if shown := re.findall("^    (.+)", section.split("begins like this:")[-1].split("```")[0], re.M):
             assert Path(source).read_text(encoding="utf-8").splitlines()[: len(shown)] == shown
-    asked = dict(word.split("=", 1) for word in [*EXAMPLES[example].split(), *FEW])
-    folder = asked.setdefault("folder", "one")
-    answer = command(*(f"{knob}={value}" for knob, value in asked.items()))
+    overrides = dict(word.split("=", 1) for word in [*EXAMPLES[example].split(), *FEW])
+    folder = overrides.setdefault("folder", "one")
+    answer = command(*(f"{knob}={value}" for knob, value in overrides.items()))
     assert answer.code == 0, answer.err
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
     measures = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
@@ -337,11 +343,11 @@ def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], und
         exec(compile(block(numbers), "Numbers out", "exec"), {})
     if example == "sensor":
         (listening,) = re.findall("^attnx (recipe=las_location .+)", "\n".join(SECTIONS), re.M)
-        asked = dict(word.split("=", 1) for word in [*listening.split(), *FEW])
-        assert command(*(f"{knob}={value}" for knob, value in asked.items())).code == 0
-        found = read_alignment(sorted(Path(asked["folder"], "alignments").glob("*.npz"))[-1])
-        assert found.weights.shape == (len(found.output), len(found.source)), "a column for each row"
-        np.testing.assert_allclose(found.weights.sum(-1), 1, rtol=1e-4)
-        held: dict[str, Any] = {}
-        exec(compile(block(SECTIONS[-1]), "From Python", "exec"), held)
-        assert held["prediction"].weights.shape[1] == len(held["recording"].steps)
+        overrides = dict(word.split("=", 1) for word in [*listening.split(), *FEW])
+        assert command(*(f"{knob}={value}" for knob, value in overrides.items())).code == 0
+        alignment = read_alignment(sorted(Path(overrides["folder"], "alignments").glob("*.npz"))[-1])
+        assert alignment.weights.shape == (len(alignment.output), len(alignment.source)), "a column for each row"
+        np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-4)
+        recorded: dict[str, Any] = {}
+        exec(compile(block(SECTIONS[-1]), "From Python", "exec"), recorded)
+        assert recorded["prediction"].weights.shape[1] == len(recorded["recording"].steps)

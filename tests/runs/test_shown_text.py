@@ -90,13 +90,13 @@ def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
 ) -> None:
     """A copied symbol stands in a file and in a pipe as it is, for other programs; on a terminal in letters."""
     Path("some.txt").write_text(f"da{RIGHT_TO_LEFT}b\n", encoding="utf-8")
-    asked = ["predict", "one", "some.txt", "--unknown", "keep"]
-    piped = command(*asked)
+    overrides = ["predict", "one", "some.txt", "--unknown", "keep"]
+    piped = command(*overrides)
     assert (piped.code, RIGHT_TO_LEFT in piped.out) == (0, True)
-    assert command(*asked, "--out", "out.txt").code == 0
+    assert command(*overrides, "--out", "out.txt").code == 0
     assert Path("out.txt").read_text(encoding="utf-8") == piped.out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    assert command(*asked).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
+    assert command(*overrides).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
 
 
 def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,13 +108,13 @@ def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeyp
     assert r"\x1b[31m" in answer.err
 
 
-def test_a_mistake_quotes_in_letters(here: Path, command: Command) -> None:
+def test_a_mistake_quotes_in_letters(work_folder: Path, command: Command) -> None:
     Path("words.tsv").write_text(f"dab {RED}{C1}\n", encoding="utf-8")
     answer = command("task.train=words.tsv")
     assert (answer.code, unsafe(answer.err), answer.err.count("\n")) == (2, [], 1)
 
 
-def test_names_of_runs_are_shown_in_letters(here: Path, command: Command) -> None:
+def test_names_of_runs_are_shown_in_letters(work_folder: Path, command: Command) -> None:
     """And a mark-up of the library that draws tables is no mark-up."""
     for number, name in enumerate((f"{RED}[/b][bold]", "plain")):
         path = Path(f"multirun/{number}{RED}")

@@ -23,29 +23,29 @@ GROUPS = ("recipe", "experiment")
 PRESETS = [f"{group}={file.stem}" for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml"))]
 
 # What a preset needs beside it: a pointer writes positions, and words have none.
-BESIDE = {"recipe=pointer": ["task=pointing"]}
+NEEDED_WITH = {"recipe=pointer": ["task=pointing"]}
 
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The configurations that would have been trained."""
-    held: list[dict[str, Any]] = []
-    monkeypatch.setattr(main, "train_one", lambda config, overrides: held.append(config) or 0)
-    return held
+    recorded: list[dict[str, Any]] = []
+    monkeypatch.setattr(main, "train_one", lambda config, overrides: recorded.append(config) or 0)
+    return recorded
 
 
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
     """The scorer and scope of each job that a sweep would have trained."""
-    held: list[tuple[str, str]] = []
+    recorded: list[tuple[str, str]] = []
 
-    def keep(running: SweepSession, asked: Iterator[Any]) -> None:
-        for job, task in asked:
-            held.append((task.config["scorer"]["name"], task.config["scope"]["name"]))
+    def keep(running: SweepSession, jobs: Iterator[Any]) -> None:
+        for job, task in jobs:
+            recorded.append((task.config["scorer"]["name"], task.config["scope"]["name"]))
             job.status = "pruned"
 
     monkeypatch.setattr(SweepSession, "run", keep)
-    return held
+    return recorded
 
 
 def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -98,7 +98,7 @@ def test_a_glob_stands_for_every_part_of_a_kind(swept: list[tuple[str, str]]) ->
     "line", ["--cfg job scorer=dot seed=7", "seed=7 --cfg=job +scorer=dot", "++scorer=dot -c job seed=7"]
 )
 def test_a_configuration_is_shown_and_nothing_is_trained(
-    line: str, command: Callable[..., Any], trained: list[dict[str, Any]], here: Path
+    line: str, command: Callable[..., Any], trained: list[dict[str, Any]], work_folder: Path
 ) -> None:
     answer = command(*line.split())
     shown = yaml.safe_load(answer.out)
@@ -106,7 +106,7 @@ def test_a_configuration_is_shown_and_nothing_is_trained(
     assert (shown["scorer"]["name"], shown["scope"]["name"], shown["seed"]) == ("dot", "global", 7)
     assert "hydra" not in shown
     assert not trained
-    assert not list(here.iterdir())
+    assert not list(work_folder.iterdir())
 
 
 def test_a_query_is_a_set_in_the_order_given() -> None:
@@ -119,13 +119,13 @@ def test_a_query_is_a_set_in_the_order_given() -> None:
 def test_every_recipe_and_experiment_composes(preset: str) -> None:
     kind, _, name = preset.partition("=")
     written = yaml.safe_load((conf_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"))
-    config = compose([preset, *BESIDE.get(preset, [])])
+    config = compose([preset, *NEEDED_WITH.get(preset, [])])
     for line in written.get("defaults", []):
         for group, choice in line.items():
             if group.startswith("override /hydra/"):  # said to Hydra's sweeper or launcher
                 continue
-            chosen = config[group.removeprefix("override /")]
-            assert chosen["name"] == choice if isinstance(choice, str) else list(chosen) == choice
+            part_node = config[group.removeprefix("override /")]
+            assert part_node["name"] == choice if isinstance(choice, str) else list(part_node) == choice
     for node, knobs in written.items():
         if node not in ("defaults", "hydra"):
             assert knobs.items() <= config[node].items()
@@ -158,9 +158,9 @@ def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
         assert word in done.stdout
 
 
-def test_a_mistake_ends_a_process_with_2_and_one_line(here: Path) -> None:
+def test_a_mistake_ends_a_process_with_2_and_one_line(work_folder: Path) -> None:
     done = attnx_in_a_process("scop=local")
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "attnx: unknown key 'scop'; did you mean scope or scorer?\n"
-    assert not list(here.iterdir())
+    assert not list(work_folder.iterdir())

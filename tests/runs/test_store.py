@@ -33,7 +33,7 @@ from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.fit import resume
 
 WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
-GIVEN = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}
+FILES_OF_PARTS = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}
 
 
 def write(name: str, lines: list[str]) -> None:
@@ -46,13 +46,13 @@ def translated(sentence: str, mark: str = "") -> str:
 
 
 @pytest.fixture(autouse=True)
-def texts(here: Path) -> list[str]:
+def texts(work_folder: Path) -> list[str]:
     """All 125 sentences of three words, twice the first, in every way that files can be given; a blank and a long one.
 
     Of the sentences that are judged, one to test on is also there to train on.
     """
-    found = [" ".join(words) + "." for words in product(WORDS, repeat=3)]
-    lines = [found[0], *found[:107], "rot " * 23 + "."]
+    result = [" ".join(words) + "." for words in product(WORDS, repeat=3)]
+    lines = [result[0], *result[:107], "rot " * 23 + "."]
     sides = {
         "de": lines,
         **{tag: [translated(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
@@ -63,15 +63,17 @@ def texts(here: Path) -> list[str]:
     write("b.en", sides["xa"])
     write("b.yb", sides["yb"])
     for tag in ("xa", "yb"):
-        write(f"{tag}.tsv", [f"{line}\t{other}" for line, other in zip(sides["de"], sides[tag], strict=True)])
+        write(
+            f"{tag}.tsv", [f"{line}\t{translation}" for line, translation in zip(sides["de"], sides[tag], strict=True)]
+        )
     write("mixed.tsv", [f"{line}\t{sides[tag][n]}\t{tag}" for n, line in enumerate(lines) for tag in ("xa", "yb")])
-    judged = {"v": found[107:112], "t": [found[3], *found[112:]]}
+    judged = {"v": result[107:112], "t": [result[3], *result[112:]]}
     for part, sentences in judged.items():
         write(f"{part}a.de", sentences)
         write(f"{part}b.en", [translated(line) for line in sentences])
         tagged = [(line, tag, mark) for line in sentences for tag, mark in (("xa", ""), ("yb", "b"))]
         write(f"{part}.tsv", [f"{line}\t{translated(line, mark)}\t{tag}" for line, tag, mark in tagged])
-    return found
+    return result
 
 
 def task(store: str | None = "corpus", **knobs: Any) -> Translation:
@@ -108,14 +110,14 @@ def message(**knobs: Any) -> str:
     return str(caught.value)
 
 
-def files(here: Path) -> list[tuple[Path, bytes]]:
-    return [(path, path.read_bytes() if path.is_file() else b"") for path in sorted(here.rglob("*"))]
+def files(work_folder: Path) -> list[tuple[Path, bytes]]:
+    return [(path, path.read_bytes() if path.is_file() else b"") for path in sorted(work_folder.rglob("*"))]
 
 
 WAYS: dict[str, dict[str, Any]] = {
     "two files": {},
-    "two files, parts given": GIVEN,
-    "two files, one part given": {"valid": GIVEN["valid"]},
+    "two files, parts given": FILES_OF_PARTS,
+    "two files, one part given": {"valid": FILES_OF_PARTS["valid"]},
     "a table": {"train": "xa.tsv", "max_length_ratio": 1.5},
     "a table for each language": {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
     "files in step": {"train": ["a.de.gz", "b.en", "b.yb"], "languages": ["xa", "yb"]},
@@ -136,39 +138,39 @@ def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
     """Symbols, rows and their order, the other parts, tags and notes: when it is written, and when it is found."""
     plain, first, second = task(None, **knobs), task(**knobs), task(**knobs)
     expected = plain.load()
-    for one in (first, second):
-        data = one.load()
+    for item in (first, second):
+        data = item.load()
         assert (data.source, data.target, data.tags) == (expected.source, expected.target, expected.tags)
         assert rows(data) == rows(expected)
         assert (data.pairs.valid, data.pairs.test) == (expected.pairs.valid, expected.pairs.test)
         assert data.pairs.train == []
-        assert one.notes == plain.notes
-        assert one.tokenize("der  HUND", (expected.tags or ("",))[0]) == plain.tokenize(
+        assert item.notes == plain.notes
+        assert item.tokenize("der  HUND", (expected.tags or ("",))[0]) == plain.tokenize(
             "der  HUND", (expected.tags or ("",))[0]
         )
     assert "longer than" in plain.notes[0]
     assert len(rows(expected)) > 60
 
 
-@pytest.mark.parametrize("knobs", [{}, GIVEN], ids=["held out", "given"])
+@pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
 def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its training files are only looked at: their names, sizes and times."""
     first = task(**knobs).load()
     opened: list[str] = []
 
-    def watched(path: Path, *others: Any) -> Iterator[tuple[int, str]]:
+    def watched(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
         opened.append(path.name)
-        return read_lines(path, *others)
+        return read_lines(path, *args)
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watched)
-    before = Path("corpus/origin.json").stat().st_mtime_ns
+    time_before = Path("corpus/origin.json").stat().st_mtime_ns
     again = task(**knobs).load()
     assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
     assert again.train_dataset().fingerprint() == first.train_dataset().fingerprint()
-    assert Path("corpus/origin.json").stat().st_mtime_ns == before
+    assert Path("corpus/origin.json").stat().st_mtime_ns == time_before
 
 
-OTHER: dict[str, tuple[dict[str, Any], str]] = {
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "more pieces": ({"vocab_size": 67}, "task.vocab_size was 61 and is 67"),
     "another tokenizer": ({"tokenizer": "character"}, "task.tokenizer was word and is character"),
     "another limit": ({"max_length": None}, "task.max_length was 7 and is null"),
@@ -177,20 +179,20 @@ OTHER: dict[str, tuple[dict[str, Any], str]] = {
         "task.lower was false and is true, task.max_length_ratio was null and",
     ),
     "another share": ({"holdout": 0.2}, "task.holdout was 0.1 and is 0.2"),
-    "a part that is given": ({"valid": GIVEN["valid"]}, "task.valid was held out and is given"),
+    "a part that is given": ({"valid": FILES_OF_PARTS["valid"]}, "task.valid was held out and is given"),
     "other files": ({"train": "xa.tsv"}, "task.train names other files, or they have changed"),
 }
 
 
-@pytest.mark.parametrize(("knobs", "said"), OTHER.values(), ids=OTHER)
-def test_a_corpus_of_something_else_is_refused(knobs: dict[str, Any], said: str, here: Path) -> None:
+@pytest.mark.parametrize(("knobs", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_corpus_of_something_else_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
     task().load()
-    before = files(here)
-    told = message(**knobs)
-    assert told.startswith("corpus: was written from other files or settings: ")
-    assert said in told
-    assert told.endswith("; delete the folder or name another")
-    assert files(here) == before
+    files_before = files(work_folder)
+    text = message(**knobs)
+    assert text.startswith("corpus: was written from other files or settings: ")
+    assert reason in text
+    assert text.endswith("; delete the folder or name another")
+    assert files(work_folder) == files_before
 
 
 def test_files_that_have_changed_are_other_files() -> None:
@@ -201,24 +203,24 @@ def test_files_that_have_changed_are_other_files() -> None:
 
 def test_what_decides_nothing_may_differ() -> None:
     """The share that nothing is held out by, the smoothing, and the place of the files."""
-    first = task(**GIVEN).load()
+    first = task(**FILES_OF_PARTS).load()
     Path("moved").mkdir()
     for name in ("a.de.gz", "b.en"):
         shutil.move(name, f"moved/{name}")
-    moved = task(**GIVEN, train=["moved/a.de.gz", "moved/b.en"], holdout=0.3, smoothing=0.1).load()
+    moved = task(**FILES_OF_PARTS, train=["moved/a.de.gz", "moved/b.en"], holdout=0.3, smoothing=0.1).load()
     assert rows(moved) == rows(first)
 
 
 def test_other_parts_to_judge_on_keep_the_corpus() -> None:
     """But what they share with it is no longer known, and that is told."""
-    one = task(**GIVEN)
-    fingerprint = one.load().train_dataset().fingerprint()
-    assert one.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
-    other = task(**{**GIVEN, "test": GIVEN["valid"]})
-    data = other.load()
+    first = task(**FILES_OF_PARTS)
+    fingerprint = first.load().train_dataset().fingerprint()
+    assert first.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
+    second = task(**{**FILES_OF_PARTS, "test": FILES_OF_PARTS["valid"]})
+    data = second.load()
     assert data.train_dataset().fingerprint() == fingerprint
     assert len(data.pairs.test) == 5
-    assert other.notes[1:] == ["corpus was written with other valid or test files; the overlap with these is unknown"]
+    assert second.notes[1:] == ["corpus was written with other valid or test files; the overlap with these is unknown"]
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
@@ -250,28 +252,28 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("knobs", "said"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_before_anything_is_written(knobs: dict[str, Any], said: str, here: Path) -> None:
+@pytest.mark.parametrize(("knobs", "reason"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_before_anything_is_written(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
     Path("folder").mkdir()
     write("folder/mine", ["some"])
     write("empty", [])
     write("only.tsv", ["rot\tred\txa"] * 5)
     Path("bad").write_bytes(b"abc\ncaf\xe9\n")
     os.mkfifo("pipe")
-    before = files(here)
-    assert said in message(**{"store": "new/corpus", **knobs})
-    assert files(here) == before
+    files_before = files(work_folder)
+    assert reason in message(**{"store": "new/corpus", **knobs})
+    assert files(work_folder) == files_before
 
 
-def test_a_language_of_which_nothing_is_left(here: Path) -> None:
+def test_a_language_of_which_nothing_is_left(work_folder: Path) -> None:
     """As when the training part has none of it."""
     long = [f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97)]
     write("mixed.tsv", [*Path("mixed.tsv").read_text(encoding="utf-8").splitlines(), *long])
     write("mixed.tsv", [line for line in Path("mixed.tsv").read_text().splitlines() if "xa" in line or "x x" in line])
-    before = files(here)
-    told = message(train="mixed.tsv", languages=["xa", "yb"])
-    assert told.startswith("no training pair of 'yb' is left: left out ")
-    assert files(here) == before
+    files_before = files(work_folder)
+    text = message(train="mixed.tsv", languages=["xa", "yb"])
+    assert text.startswith("no training pair of 'yb' is left: left out ")
+    assert files(work_folder) == files_before
 
 
 def stop_at(patch: pytest.MonkeyPatch, call: int, stop: Callable[[], Any], chunk: int = 7) -> list[int]:
@@ -298,19 +300,22 @@ def raising(what: type[BaseException]) -> Callable[[], Any]:
 
 
 @pytest.fixture
-def whole(here: Path) -> list[tuple[str, bytes]]:
+def complete_store(work_folder: Path) -> list[tuple[str, bytes]]:
     """The files of a store that was written at once, with their bytes."""
     task("whole").load()
     return contents("whole")
 
 
 def contents(folder: str) -> list[tuple[str, bytes]]:
-    return [(str(path.relative_to(folder)), held) for path, held in files(Path(folder)) if path.is_file()]
+    return [(str(path.relative_to(folder)), content) for path, content in files(Path(folder)) if path.is_file()]
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
 def test_an_interrupted_writing_is_gone_on_with(
-    what: type[BaseException], whole: list[tuple[str, bytes]], here: Path, monkeypatch: pytest.MonkeyPatch
+    what: type[BaseException],
+    complete_store: list[tuple[str, bytes]],
+    work_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no store before, but what was done of it; when it is there, nothing else is."""
     with monkeypatch.context() as patched:
@@ -323,8 +328,8 @@ def test_an_interrupted_writing_is_gone_on_with(
         calls = stop_at(patched, 0, raising(AssertionError))
         data = task().load()
     assert 2 * (len(rows(data)) - 14) == sum(calls)  # two of the chunks of seven were whole
-    assert contents("corpus") == whole
-    assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
+    assert contents("corpus") == complete_store
+    assert [path.name for path in work_folder.iterdir() if "corpus" in path.name] == ["corpus"]
     assert rows(data) == rows(task(None).load())
 
 
@@ -335,11 +340,11 @@ KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behi
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.parametrize("moment", KILLED.values(), ids=KILLED)
 def test_a_killed_writing_is_gone_on_with(
-    moment: int, whole: list[tuple[str, bytes]], here: Path, monkeypatch: pytest.MonkeyPatch
+    moment: int, complete_store: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By SIGKILL, which leaves nobody to clear up; the bytes are those of a store that was written at once."""
 
-    def die(*given: Any) -> Any:
+    def die(*args: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if not (child := os.fork()):
@@ -356,13 +361,13 @@ def test_a_killed_writing_is_gone_on_with(
     assert not Path("corpus").exists()
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 11)  # how the rest is parted changes no byte
     task().load()
-    assert contents("corpus") == whole
-    assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
+    assert contents("corpus") == complete_store
+    assert [path.name for path in work_folder.iterdir() if "corpus" in path.name] == ["corpus"]
 
 
 @pytest.mark.parametrize("change", ["files", "settings"])
 def test_what_was_begun_of_something_else_is_thrown_away(
-    change: str, here: Path, monkeypatch: pytest.MonkeyPatch
+    change: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         stop_at(patched, 5, raising(KeyboardInterrupt))
@@ -374,7 +379,7 @@ def test_what_was_begun_of_something_else_is_thrown_away(
     assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
 
 
-def test_what_was_begun_and_is_damaged_is_thrown_away(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_begun_and_is_damaged_is_thrown_away(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stop_at(patched, 5, raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -384,24 +389,24 @@ def test_what_was_begun_and_is_damaged_is_thrown_away(here: Path, monkeypatch: p
     assert rows(task().load()) == rows(task(None).load())
 
 
-def test_another_process_is_waited_for(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_process_is_waited_for(work_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has waited finds the store."""
-    found: list[object] = []
+    result: list[object] = []
 
     def wait() -> None:
         with open_unfinished(Path("corpus"), {}) as unfinished:
-            found.append(unfinished)
+            result.append(unfinished)
 
-    thread, said = threading.Thread(target=wait), ""
+    thread, output = threading.Thread(target=wait), ""
     with open_unfinished(Path("corpus"), {}) as unfinished:
         assert unfinished is not None
         thread.start()
-        while "corpus: another process is writing it; waiting" not in said:
-            said += capsys.readouterr().err
+        while "corpus: another process is writing it; waiting" not in output:
+            output += capsys.readouterr().err
             time.sleep(0.01)
         unfinished.finish(Path("corpus"))
     thread.join()
-    assert found == [None]
+    assert result == [None]
 
 
 def test_how_far_a_reading_is_stands_in_a_log(
@@ -420,23 +425,23 @@ def test_how_far_a_reading_is_stands_in_a_log(
     assert capsys.readouterr().err.splitlines()[-1] == "reading: 4,000 sentences, 20/s, 100%"
 
 
-def test_the_size_of_files(here: Path) -> None:
+def test_the_size_of_files(work_folder: Path) -> None:
     """Of one that is packed as it will be unpacked."""
     plain, packed = Path("b.en"), Path("a.de.gz")
     unpacked = len(gzip.decompress(packed.read_bytes()))
     assert reading_progress.unpacked_size([packed, plain]) == unpacked + plain.stat().st_size
 
 
-def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_change_while_they_are_read(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finish = CorpusStore.finish
 
-    def slowly(*given: Any) -> None:
+    def slowly(*args: Any) -> None:
         os.utime("b.en", ns=(0, 0))
-        finish(*given)
+        finish(*args)
 
     monkeypatch.setattr(CorpusStore, "finish", slowly)
     assert message() == "task.train: a file has changed while it was read; start again"
-    assert not [path for path in here.iterdir() if "corpus" in path.name]
+    assert not [path for path in work_folder.iterdir() if "corpus" in path.name]
 
 
 def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,18 +453,18 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     readings: list[int] = []
 
     def alive() -> int:
-        return sum(type(one) in (Sentence, Pair) for one in gc.get_objects())
+        return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
 
-    def watched(path: Path, *others: Any) -> Iterator[tuple[int, str]]:
+    def watched(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
         readings.append(1 if path.name == "long.tsv" else 0)
-        for number, line in read_lines(path, *others):
+        for number, line in read_lines(path, *args):
             if path.name == "long.tsv" and number % 503 == 0:
-                most[sum(readings)] = max(most[sum(readings)], alive() - before)
+                most[sum(readings)] = max(most[sum(readings)], alive() - count_before)
             yield number, line
 
-    before = alive()
+    count_before = alive()
     monkeypatch.setattr(parallel_corpus, "read_lines", watched)
-    data = task(train="long.tsv", **GIVEN).load()
+    data = task(train="long.tsv", **FILES_OF_PARTS).load()
     assert len(data.train_dataset()) == 5003
     assert readings.count(1) == 2
     judged = 5 + 14
@@ -467,17 +472,17 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert most[2] <= judged + 17 + 2
 
 
-def test_too_many_to_hold_out(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+def test_too_many_to_hold_out(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
     monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
     assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
     assert not Path("corpus").exists()
     assert task(None).load().pairs.test
 
 
-def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
-    monkeypatch.setenv("ATTNX_STORES", str(here / "stores"))
+def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
+    monkeypatch.setenv("ATTNX_STORES", str(work_folder / "stores"))
     data = task("$ATTNX_STORES/de-en").load()
-    assert (here / "stores" / "de-en" / "rows" / "corpus.json").is_file()
+    assert (work_folder / "stores" / "de-en" / "rows" / "corpus.json").is_file()
     assert rows(data) == rows(task(None).load())
 
 
@@ -507,12 +512,12 @@ def test_an_interrupted_run_goes_on_with_its_corpus(
     run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
-    asked = [*RUN, "task.store=corpus", "trainer.max_steps=7"]
-    run(*asked, folder="whole")
+    overrides = [*RUN, "task.store=corpus", "trainer.max_steps=7"]
+    run(*overrides, folder="whole")
     show = ShowProgress.on_train_batch_end
 
-    def press(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
+    def press(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        show(self, trainer, *args)
         if trainer.global_step == 3:
             signal.raise_signal(signal.SIGINT)
 
@@ -520,7 +525,7 @@ def test_an_interrupted_run_goes_on_with_its_corpus(
         patched.setattr(ShowProgress, "on_train_batch_end", press)
         for folder in ("cut", "later", "never"):
             with pytest.raises(Interrupted, match=folder):
-                run(*asked, folder=folder)
+                run(*overrides, folder=folder)
     resume("cut")
     shutil.rmtree("corpus")
     resume("later")
@@ -531,10 +536,10 @@ def test_an_interrupted_run_goes_on_with_its_corpus(
         resume("never")
 
 
-def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[str], here: Path) -> None:
+def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[str], work_folder: Path) -> None:
     """A mistake is one line, and neither a run nor a corpus is left."""
     task().load()
-    before = files(here)
+    files_before = files(work_folder)
     words = [*[size for size in small if not size.startswith("task.")], *RUN, "task.max_length=5", "task.store=corpus"]
     answer = command(*dict.fromkeys(words))
     assert (answer.code, answer.out) == (2, "")
@@ -542,4 +547,4 @@ def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[st
         "attnx: corpus: was written from other files or settings: task.max_length was 7 and is 5"
     )
     assert answer.err.count("\n") == 1
-    assert files(here) == before
+    assert files(work_folder) == files_before

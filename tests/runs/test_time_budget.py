@@ -35,9 +35,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def compute(self, *given: Any) -> Any:
+    def compute(self, *args: Any) -> Any:
         self.now += self.loss(self.now - self.zero)
-        return token_loss(*given)
+        return token_loss(*args)
 
 
 @pytest.fixture
@@ -68,24 +68,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     """The learning rate of each step that was taken, and whatever was taken again has the last one."""
-    step, found = TrainingModule.training_step, dict[int, float]()
+    step, result = TrainingModule.training_step, dict[int, float]()
 
-    def noted(self: TrainingModule, *given: Any) -> Any:
-        found[self.global_step] = self.trainer.optimizers[0].param_groups[0]["lr"]
-        return step(self, *given)
+    def noted(self: TrainingModule, *args: Any) -> Any:
+        result[self.global_step] = self.trainer.optimizers[0].param_groups[0]["lr"]
+        return step(self, *args)
 
     monkeypatch.setattr(TrainingModule, "training_step", noted)
-    return found
+    return result
 
 
 def info(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
+    return result
 
 
 def results(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return found
+    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def rows(folder: str) -> list[dict[str, str]]:
@@ -109,11 +109,11 @@ def test_a_run_takes_its_time_and_its_schedule_ends(
 ) -> None:
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
     run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup=3", "trainer.num_validations=3", folder="one")
-    found, said, trained = results("one"), info("one"), rows("one")
-    assert 54 <= found["train_seconds"] <= 66
-    assert (said["budget"], said["steps"]) == ("time", found["steps"])
+    scores, message, trained = results("one"), info("one"), rows("one")
+    assert 54 <= scores["train_seconds"] <= 66
+    assert (message["budget"], message["steps"]) == ("time", scores["steps"])
     # After the last step the rate is that of the end; before, it falls without a jump.
-    assert int(trained[-1]["step"]) == found["steps"] == len(rates)
+    assert int(trained[-1]["step"]) == scores["steps"] == len(rates)
     assert float(trained[-1]["learning_rate"]) == 0
     falling = [rates[step] for step in range(3, len(rates))]
     assert all(later <= earlier for earlier, later in itertools.pairwise(falling))
@@ -174,15 +174,15 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
     """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
     step = TrainingModule.training_step
 
-    def copied(self: TrainingModule, *given: Any) -> Any:
+    def copied(self: TrainingModule, *args: Any) -> Any:
         if self.global_step == 75 and not Path("cut").exists():
             shutil.copytree("whole", "cut")
-        return step(self, *given)
+        return step(self, *args)
 
     monkeypatch.setattr(TrainingModule, "training_step", copied)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
     run(*MINUTE, "trainer.checkpoint_every=60", "trainer.num_validations=1", folder="whole")
-    plan, whole = info("cut")["plan"], dict(rates)
+    plan, complete = info("cut")["plan"], dict(rates)
     revised = plan[-1]["step"]
     assert 60 < revised < 75
     rates.clear()
@@ -190,7 +190,7 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
     answer = command("resume", "cut")
     assert (answer.code, answer.err) == (0, "")
     assert min(rates) == 60
-    assert all(rates[step] == whole[step] for step in range(60, revised + 1))
+    assert all(rates[step] == complete[step] for step in range(60, revised + 1))
     assert info("cut")["plan"][: len(plan)] == plan
     # The sixty steps before count: 20 s, and ten of 0.6 s. The rest of the minute passes twice as fast as before.
     assert 54 <= results("cut")["train_seconds"] <= 66

@@ -74,12 +74,12 @@ def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun
     inputs = torch.cat([torch.full_like(batch.target[:, :1], 1), batch.target[:, :-1]], dim=1)
     logits = job.module.model.eval()(batch.source, batch.source_mask, inputs).logits.detach().double()
     real = batch.target != 0
-    told = logits.log_softmax(-1)
-    chosen = told.gather(-1, batch.target[..., None])[..., 0][real].sum()
-    uniform = told.mean(-1)[real].sum()
+    log_probs = logits.log_softmax(-1)
+    target_log_probs = log_probs.gather(-1, batch.target[..., None])[..., 0][real].sum()
+    uniform = log_probs.mean(-1)[real].sum()
     # Szegedy et al. 2016: nine parts of the truth, one part of every symbol alike.
-    assert loss_of(job, 0.1) == pytest.approx(float(-(0.9 * chosen + 0.1 * uniform) / real.sum()), rel=1e-4)
-    assert loss_of(job) == pytest.approx(float(-chosen / real.sum()), rel=1e-4)
+    assert loss_of(job, 0.1) == pytest.approx(float(-(0.9 * target_log_probs + 0.1 * uniform) / real.sum()), rel=1e-4)
+    assert loss_of(job) == pytest.approx(float(-target_log_probs / real.sum()), rel=1e-4)
 
 
 def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
@@ -95,10 +95,12 @@ def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
     assert first[0][valid] == first[1][valid]
 
 
-def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., PreparedRun], here: Path) -> None:
-    (here / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
+def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., PreparedRun], work_folder: Path) -> None:
+    (work_folder / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
     # A symbol may hold spaces, and one of them need not be plain.
-    (here / "target.txt").write_text("\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8")
+    (work_folder / "target.txt").write_text(
+        "\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8"
+    )
     plain = prepared()
     job = prepared("model.source_vectors=source.txt", "model.target_vectors=target.txt")
     model, data = job.module.model, job.data
@@ -111,7 +113,7 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Pr
 
 
 @pytest.mark.parametrize(
-    ("precision", "seen"),
+    ("precision", "observed"),
     [
         ("32", (torch.float32, torch.float32)),
         ("64", (torch.float64, torch.float64)),
@@ -119,23 +121,23 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Pr
     ],
 )
 def test_the_time_of_a_step_is_that_of_the_run_s_precision(
-    precision: str, seen: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
+    precision: str, observed: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept are the weights as they were, and how the model itself is."""
     kinds = set()
 
-    def spied(model: Any, *given: Any) -> Any:
+    def spied(model: Any, *args: Any) -> Any:
         weight = model.output.weight
         kinds.add((weight.dtype, (weight @ weight.mT).dtype))
-        return token_loss(model, *given)
+        return token_loss(model, *args)
 
     monkeypatch.setattr(step_time, "token_loss", spied)
     job = prepared(f"trainer.precision={precision}")
-    before = copy.deepcopy(job.module.model.state_dict())
+    state_before = copy.deepcopy(job.module.model.state_dict())
     assert step_time.seconds_per_step(0.05, job.module, job.loaders, job.config["trainer"]) > 0
-    assert kinds == {seen}
-    after = job.module.model.state_dict()
-    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
+    assert kinds == {observed}
+    changed = job.module.model.state_dict()
+    assert all(torch.equal(weight, changed[name]) for name, weight in state_before.items())
 
 
 def test_a_tied_output_is_the_embedding_before_and_after_training(
@@ -155,8 +157,8 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
 ) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
 
-    told = chain([9.0, 4.0, 4.0], repeat(2.0))  # validations, then the test and its draws
-    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
+    losses = chain([9.0, 4.0, 4.0], repeat(2.0))  # validations, then the test and its draws
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
     run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
 
@@ -210,18 +212,18 @@ def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., Prepar
 
 @pytest.mark.parametrize(("precision", "rounding"), [("tf32", "high"), (32, "highest")])
 def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[..., Any]) -> None:
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    settings_before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     try:
         run(f"trainer.precision={precision}", "trainer.max_steps=1", folder="one")
         assert torch.get_float32_matmul_precision() == rounding
         assert torch.backends.cudnn.allow_tf32 is (precision == "tf32")
     finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
+        torch.set_float32_matmul_precision(settings_before[0])
+        torch.backends.cudnn.allow_tf32 = settings_before[1]
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (["scorer=additive", "scope=local"], "window additive"),
         (["scorer=coverage"], "none: every read is by the definition"),
@@ -229,6 +231,6 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
         (["attention=none"], "none: every read is by the definition"),
     ],
 )
-def test_a_run_says_which_kernels_it_may_use(overrides: list[str], said: str, run: Callable[..., Any]) -> None:
+def test_a_run_says_which_kernels_it_may_use(overrides: list[str], message: str, run: Callable[..., Any]) -> None:
     run(*overrides, "trainer.max_steps=1", folder="one")
-    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(said)
+    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(message)

@@ -39,8 +39,8 @@ def tiny(words: Path, undrawn: None) -> Callable[..., Any]:
     """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
-        asked = [*TINY, *overrides, f"folder={folder}"]
-        return fit(compose(asked), asked)
+        arguments = [*TINY, *overrides, f"folder={folder}"]
+        return fit(compose(arguments), arguments)
 
     return make
 
@@ -48,73 +48,76 @@ def tiny(words: Path, undrawn: None) -> Callable[..., Any]:
 def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
     run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
-    told = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
-    assert told["schedule"].startswith("all at once")
-    kept = read_alignment("one/alignments/000.npz")
+    info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
+    assert info["schedule"].startswith("all at once")
+    alignment = read_alignment("one/alignments/000.npz")
     heads = [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)]
-    assert list(kept.views) == ["mean", *(f"cross-attention, {head}" for head in heads)]
-    assert kept.heads is not None
-    np.testing.assert_allclose(kept.heads.sum(-1), 1, rtol=1e-5)
+    assert list(alignment.views) == ["mean", *(f"cross-attention, {head}" for head in heads)]
+    assert alignment.heads is not None
+    np.testing.assert_allclose(alignment.heads.sum(-1), 1, rtol=1e-5)
     assert '"cross-attention, layer 2, head 1"' in run_page(["one"])
     first, second = (opened.predict(["bad", "kes"], need_weights=True) for opened in (run, open_run("one")))
-    assert [one.output for one in first] == [one.output for one in second]
-    assert [one.log_probability for one in first] == pytest.approx([one.log_probability for one in second])
+    assert [item.output for item in first] == [item.output for item in second]
+    assert [item.log_probability for item in first] == pytest.approx([item.log_probability for item in second])
     assert first[0].weights is not None
     assert first[0].weights.shape[0] == 4
-    checked = export(Path("one"), "torch", Path("exported"), [one.pair for one in first])
-    assert [one.equal_outputs for one in checked] == [2, 2]
+    checked = export(Path("one"), "torch", Path("exported"), [item.pair for item in first])
+    assert [row.equal_outputs for row in checked] == [2, 2]
 
 
 def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., Any]) -> None:
     """Of three examples, a short and a long one among them: maps of each layer and head of encoder and decoder."""
     run = tiny("model.encoder_layers=1", folder="one")
-    kept = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
-    found = [(file, one) for file, one in kept if one.self_attention]
-    assert len(found) == 3
-    lengths = [len(one.source) for _, one in kept]
-    assert {min(lengths), max(lengths)} <= {len(one.source) for _, one in found}
-    for _, one in found:
-        encoder, decoder = one.self_attention["encoder"], one.self_attention["decoder"]
-        assert encoder.weights.shape == (len(one.source),) * 2
-        assert decoder.weights.shape == (len(one.output),) * 2
+    alignments = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
+    with_self_attention = [(file, alignment) for file, alignment in alignments if alignment.self_attention]
+    assert len(with_self_attention) == 3
+    lengths = [len(alignment.source) for _, alignment in alignments]
+    assert {min(lengths), max(lengths)} <= {len(alignment.source) for _, alignment in with_self_attention}
+    for _, alignment in with_self_attention:
+        encoder, decoder = alignment.self_attention["encoder"], alignment.self_attention["decoder"]
+        assert encoder.weights.shape == (len(alignment.source),) * 2
+        assert decoder.weights.shape == (len(alignment.output),) * 2
         assert not np.triu(decoder.weights, 1).any()
         assert list(encoder.views) == ["mean", *(f"encoder self-attention, layer 1, head {head}" for head in (1, 2))]
         assert list(decoder.views)[-1] == "decoder self-attention, layer 2, head 2"
-    _as_it_was_written(run, found[1][1])
+    _as_it_was_written(run, with_self_attention[1][1])
     drawn = heatmaps.draw_alignments("one")
-    for file, _ in found:
+    for file, _ in with_self_attention:
         assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
     titles = [
         axes.get_title(loc="left").replace("\n", " ")
-        for axes in heatmaps.draw_heads(found[0][1].self_attention["encoder"]).axes
+        for axes in heatmaps.draw_heads(with_self_attention[0][1].self_attention["encoder"]).axes
     ]
     assert "encoder self-attention, layer 1, head 2" in titles
 
 
-def _as_it_was_written(run: Any, one: Any) -> None:
+def _as_it_was_written(run: Any, alignment: Any) -> None:
     """Its maps are those of the symbols that were read, and of those that were written, step after step."""
-    model, source = run.model.eval(), torch.tensor([run.source.encode(one.source)])
+    model, source = run.model.eval(), torch.tensor([run.source.encode(alignment.source)])
     encoded, rows = (_noted(stack.layers[-1].self_attention) for stack in (model.encoder, model.decoder))
-    state, written = model.init_state(source, source > 0), [BOS, *run.target.encode(one.output)][: len(one.output)]
-    np.testing.assert_allclose(one.encoder, encoded[0], atol=1e-5)
+    state, written = (
+        model.init_state(source, source > 0),
+        [BOS, *run.target.encode(alignment.output)][: len(alignment.output)],
+    )
+    np.testing.assert_allclose(alignment.encoder, encoded[0], atol=1e-5)
     for symbol in written:
         _, state, _ = model.decode_step(torch.tensor([symbol]), state)
     assert len(rows) == len(written)
     for step, row in enumerate(rows):
-        np.testing.assert_allclose(one.decoder[2:, step, : step + 1], row[:, 0], atol=1e-5)
+        np.testing.assert_allclose(alignment.decoder[2:, step, : step + 1], row[:, 0], atol=1e-5)
 
 
 def _noted(attention: Any) -> list[Any]:
     """The weights (h, q, m) of each read from now on."""
-    found, read = [], attention.forward
+    result, read = [], attention.forward
 
-    def noted(*given: Any, **named: Any) -> Any:
-        answer = read(*given, **{**named, "need_weights": True})
-        found.append(answer.weights[0].detach().numpy())
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        answer = read(*args, **{**kwargs, "need_weights": True})
+        result.append(answer.weights[0].detach().numpy())
         return answer
 
     attention.forward = noted
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -128,19 +131,19 @@ def test_alignments_name_layers_and_heads(
     Path("asked.txt").write_text("bad\n", encoding="utf-8")
     answer = command("predict", "one", "asked.txt", "--alignments", "read.jsonl")
     assert answer.code == 0, answer.err
-    held = json.loads(Path("read.jsonl").read_text(encoding="utf-8"))
-    assert held["names"] == [names.format(layer, head) for layer in (1, 2) for head in (1, 2)]
-    assert len(held["heads"]) == 4
-    (one,) = read_lines("read.jsonl")
-    assert list(one.views) == ["mean", *held["names"]]
+    alignment = json.loads(Path("read.jsonl").read_text(encoding="utf-8"))
+    assert alignment["names"] == [names.format(layer, head) for layer in (1, 2) for head in (1, 2)]
+    assert len(alignment["heads"]) == 4
+    (single,) = read_lines("read.jsonl")
+    assert list(single.views) == ["mean", *alignment["names"]]
 
 
 def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> None:
     tiny("model.form=decoder_only", "scope=history", folder="one")
-    kept = read_alignment("one/alignments/000.npz")
-    assert kept.num_decoder_states == len(kept.output)
-    assert len(kept.source_symbols) + kept.num_decoder_states == kept.weights.shape[1]
-    np.testing.assert_allclose(kept.weights.sum(-1), 1, rtol=1e-5)
+    alignment = read_alignment("one/alignments/000.npz")
+    assert alignment.num_decoder_states == len(alignment.output)
+    assert len(alignment.source_symbols) + alignment.num_decoder_states == alignment.weights.shape[1]
+    np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-5)
 
 
 def test_it_goes_on_as_if_it_had_not_stopped(
@@ -163,21 +166,21 @@ def test_it_goes_on_as_if_it_had_not_stopped(
         with pytest.raises(Interrupted):
             tiny(folder="stopped")
     resume("stopped")
-    whole, resumed = weights("whole"), weights("stopped")
-    assert whole.keys() == resumed.keys()
-    for name, weight in whole.items():
+    complete, resumed = weights("whole"), weights("stopped")
+    assert complete.keys() == resumed.keys()
+    for name, weight in complete.items():
         torch.testing.assert_close(resumed[name], weight, rtol=0, atol=0)
 
 
 def test_the_window_that_is_drawn_is_that_of_the_weights() -> None:
     """Those of cross-attention, or of the one stream."""
-    asked = ["model=transformer", "scope=local", "scope.window=2"]
-    for more, reach in (
+    overrides = ["model=transformer", "scope=local", "scope.window=2"]
+    for extra, reach in (
         ([], 2),
         (["model.self_scope=global"], 2),
         (["model.cross_scope={name: local, window: 5}"], 5),
         (["model.cross_scope=global"], None),
         (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], 7),
     ):
-        found = read_window(compose([*asked, *more]))
-        assert (None if found is None else found.radius) == reach
+        result = read_window(compose([*overrides, *extra]))
+        assert (None if result is None else result.radius) == reach

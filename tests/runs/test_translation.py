@@ -29,22 +29,22 @@ SIZES = ["task.vocab_size=61", "trainer.max_steps=30"]
 
 def sentences() -> list[str]:
     """Ninety-one sentences of three to five words, all different: numbers to the base of 7, one times 37 the next."""
-    words, number, found = list(WORDS), 1, []
-    while len(found) < 91:
+    words, number, lines = list(WORDS), 1, []
+    while len(lines) < 91:
         number, digits = number * 37 % 7919, ""
-        rest = number
-        while rest:
-            rest, digit = divmod(rest, 7)
+        remaining = number
+        while remaining:
+            remaining, digit = divmod(remaining, 7)
             digits += str(digit)
         sentence = " ".join(words[int(digit)] for digit in digits) + "."
-        if 3 <= len(digits) <= 5 and sentence not in found:
-            found.append(sentence)
-    return found
+        if 3 <= len(digits) <= 5 and sentence not in lines:
+            lines.append(sentence)
+    return lines
 
 
 def translated(sentence: str, mark: str = "") -> str:
-    first, second, *rest = sentence.rstrip(".").split()
-    return " ".join(WORDS[word] + mark for word in (first, *rest, second)) + "!"
+    first, second, *remaining = sentence.rstrip(".").split()
+    return " ".join(WORDS[word] + mark for word in (first, *remaining, second)) + "!"
 
 
 def write(name: str, lines: list[str]) -> None:
@@ -58,17 +58,17 @@ def table(path: str, delimiter: str = "\t") -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def texts(here: Path) -> list[str]:
+def texts(work_folder: Path) -> list[str]:
     """Parallel files of three parts: 71 sentences to train on, 7 to validate and 13 to test on, which are returned."""
-    found = sentences()
+    result = sentences()
     for source, target, lines in (
-        ("a.de.gz", "b.en", found[:71]),
-        ("va.de", "vb.en", found[71:78]),
-        ("ta.de", "tb.en", found[78:]),
+        ("a.de.gz", "b.en", result[:71]),
+        ("va.de", "vb.en", result[71:78]),
+        ("ta.de", "tb.en", result[78:]),
     ):
         write(source, lines)
         write(target, [translated(line) for line in lines])
-    return found[78:]
+    return result[78:]
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
     """A small run: ``translate("task.tokenizer=word", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
-        named = {override.partition("=")[0] for override in overrides}
-        mine = [each for each in [*FILES, *SIZES] if each.partition("=")[0] not in named]
-        return run("task=translation", *mine, *overrides, folder=folder)
+        given_keys = {override.partition("=")[0] for override in overrides}
+        sizes = [default for default in [*FILES, *SIZES] if default.partition("=")[0] not in given_keys]
+        return run("task=translation", *sizes, *overrides, folder=folder)
 
     return make
 
@@ -105,9 +105,9 @@ def test_a_run_from_files_to_scores(
     for name, score in expected.items():
         assert results[f"test_{name}"] == pytest.approx(score, rel=1e-5)
     for text, row in zip(texts, predicted, strict=True):
-        (one,) = reopened.predict([text])
-        assert " ".join(one.pair.source) == row["source"]
-        assert " ".join(one.output) == row["prediction"]
+        (prediction,) = reopened.predict([text])
+        assert " ".join(prediction.pair.source) == row["source"]
+        assert " ".join(prediction.output) == row["prediction"]
     names = {path.name for path in Path("one/vocabulary").iterdir() if path.suffix == ".tokenizer"}
     assert names == ({"source.tokenizer"} if shared else {"source.tokenizer", "target.tokenizer"})
     assert (reopened.source.symbols == reopened.target.symbols) == shared
@@ -135,9 +135,9 @@ def test_scores_stand_with_their_signatures(translate: Callable[..., Any], comma
         assert line.replace("\\", "").endswith(f"{signature} |")
     rows = compared("one", str(evaluation))
     assert rows["BLEU, signature"] == [signature, signature]
-    held = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
-    held["signatures"]["bleu"] = "nrefs:1|case:lc"
-    (evaluation / "results.json").write_text(json.dumps(held), encoding="utf-8")
+    results = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
+    results["signatures"]["bleu"] = "nrefs:1|case:lc"
+    (evaluation / "results.json").write_text(json.dumps(results), encoding="utf-8")
     unlike = compared("one", str(evaluation))["BLEU, signature: different, so not comparable"]
     assert unlike == [signature, "nrefs:1|case:lc"]
 
@@ -164,9 +164,9 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     """The language is part of the query: from one table each, with scores of each, and of what it is asked for."""
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
-    given = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
-    told = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3", "task.tokenizer=word"]
-    translate(*given, *told, "task.holdout=0.1", folder="one")
+    data = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
+    query = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3", "task.tokenizer=word"]
+    translate(*data, *query, "task.holdout=0.1", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     predicted = table("one/predictions.tsv")
     reopened = attnx.open_run("one")
@@ -174,9 +174,9 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     answers = []
     for row in predicted:
         outputs[row["tag"]].append(reopened.task.detokenize(row["prediction"].split()))
-        (one,) = reopened.predict([reopened.task.texts.target.detokenize(row["source"].split())], tag=row["tag"])
-        assert " ".join(one.output) == row["prediction"]
-        answers.append(one.log_probability)
+        (prediction,) = reopened.predict([reopened.task.texts.target.detokenize(row["source"].split())], tag=row["tag"])
+        assert " ".join(prediction.output) == row["prediction"]
+        answers.append(prediction.log_probability)
     assert len(outputs["xa"]) == len(outputs["yb"]) > 3
     assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
     sources = [reopened.task.texts.target.detokenize(row["source"].split()) for row in predicted]
@@ -193,12 +193,12 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
 def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]) -> None:
     """Other sentences to test and validate on, other scripts even, change no symbol."""
     knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
-    known = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
+    corpus = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
     write("other", ["漢字 ñandú", "qq"])
-    other = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
-    assert (other.source, other.target) == (known.source, known.target)
-    assert other.train_dataset().fingerprint() == known.train_dataset().fingerprint()
-    assert other.pairs.test[0].texts == ("漢字 ñandú",)
+    other_corpus = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
+    assert (other_corpus.source, other_corpus.target) == (corpus.source, corpus.target)
+    assert other_corpus.train_dataset().fingerprint() == corpus.train_dataset().fingerprint()
+    assert other_corpus.pairs.test[0].texts == ("漢字 ñandú",)
 
 
 def test_no_sentence_is_in_two_parts(texts: list[str]) -> None:
@@ -250,7 +250,7 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
         ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
-def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -> None:
+def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
     write("a.tsv", [f"{text}\t{text}"])
     task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **knobs)
@@ -299,9 +299,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("asked", "said"), MISTAKES.items(), ids=MISTAKES)
+@pytest.mark.parametrize(("overrides", "message"), MISTAKES.items(), ids=MISTAKES)
 def test_a_mistake_is_one_line_and_nothing_is_written(
-    asked: str, said: str, command: Callable[..., Any], texts: list[str], small: list[str], here: Path
+    overrides: str, message: str, command: Callable[..., Any], texts: list[str], small: list[str], work_folder: Path
 ) -> None:
     write("short.en", ["the dog"])
     write("blank", ["", " "])
@@ -311,14 +311,14 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     write("both.tsv", ["rot\tred\txa", "rot\tred\tyb"])
     write("wrong.tsv", ["rot"])
     Path("bad.de").write_bytes(BAD)
-    before = sorted(here.rglob("*"))
-    words = asked.split()
-    named = {word.partition("=")[0] for word in words}
-    sizes = [size for size in [*small, *SIZES] if size.partition("=")[0] not in ("task.train", *named)]
-    files = [file for file in FILES if file.partition("=")[0] not in named]
+    files_before = sorted(work_folder.rglob("*"))
+    words = overrides.split()
+    given_keys = {word.partition("=")[0] for word in words}
+    sizes = [size for size in [*small, *SIZES] if size.partition("=")[0] not in ("task.train", *given_keys)]
+    files = [file for file in FILES if file.partition("=")[0] not in given_keys]
     answer = command("task=translation", *dict.fromkeys([*sizes, *files, *words]))
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("attnx: ")
     assert answer.err.count("\n") == 1
-    assert said in answer.err
-    assert sorted(here.rglob("*")) == before
+    assert message in answer.err
+    assert sorted(work_folder.rglob("*")) == files_before

@@ -18,7 +18,7 @@ from attnx.cli.commands import try_ as trying
 
 
 @pytest.fixture
-def ask(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def run_try(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Pipe lines into the prompt."""
 
     def give(*lines: str, words: tuple[str, ...] = ("one",), raw: bytes = b"") -> Any:
@@ -29,37 +29,37 @@ def ask(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     return give
 
 
-def written(word: str, **asked: Any) -> str:
-    return " ".join(attnx.open_run("one").predict([word], **asked)[0].output)
+def written(word: str, **options: Any) -> str:
+    return " ".join(attnx.open_run("one").predict([word], **options)[0].output)
 
 
-def test_a_piped_line_is_answered_with_what_it_read(ask: Callable[..., Any]) -> None:
-    answer = ask("dab", "", ":grid off", "kes", ":quit", "be")
+def test_a_piped_line_is_answered_with_what_it_read(run_try: Callable[..., Any]) -> None:
+    answer = run_try("dab", "", ":grid off", "kes", ":quit", "be")
     assert (answer.code, answer.err) == (0, "")
     first, head, *rows, last = answer.out.splitlines()
-    (told,) = attnx.open_run("one").predict(["dab"], need_weights=True)
-    assert (first, last) == (" ".join(told.output), written("kes"))
+    (prediction,) = attnx.open_run("one").predict(["dab"], need_weights=True)
+    assert (first, last) == (" ".join(prediction.output), written("kes"))
     assert head.split() == ["d", "a", "b"]
-    assert [row.split()[0] for row in rows] == [*told.output, "</s>"]
-    for row, weights in zip(rows, told.weights, strict=True):
+    assert [row.split()[0] for row in rows] == [*prediction.output, "</s>"]
+    for row, weights in zip(rows, prediction.weights, strict=True):
         shades = [shade for shade in row[-5:] if shade != " "] if weights.max() > 0.9 else ["█"]
         assert shades[0] == "█"
 
 
-def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any]) -> None:
-    answer = ask(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
+def test_what_is_set_at_the_prompt_holds_for_what_follows(run_try: Callable[..., Any]) -> None:
+    answer = run_try(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
     expected = [
-        f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((best, *best.alternatives), 1)
+        f"{rank}  {item.score:.4f}  {' '.join(item.output)}" for rank, item in enumerate((best, *best.alternatives), 1)
     ]
     assert lines[:3] == expected
     assert lines[3].startswith("decoding=beam beam_size=3 nbest=3")  # wide enough for the best 3
     assert [line.split("  ")[2] for line in lines[4:7]] == [
-        " ".join(one.output)
-        for found in attnx.open_run("one").predict(["dab"], decoding=("beam", {"beam_size": 3, "nbest": 3}))
-        for one in (found, *found.alternatives)
+        " ".join(item.output)
+        for prediction in attnx.open_run("one").predict(["dab"], decoding=("beam", {"beam_size": 3, "nbest": 3}))
+        for item in (prediction, *prediction.alternatives)
     ]
     assert lines[7:] == [
         written("dab", decoding=("beam", {"beam_size": 2})),
@@ -67,7 +67,7 @@ def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any
     ]
 
 
-def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> None:
+def test_a_mistake_is_told_and_the_prompt_goes_on(run_try: Callable[..., Any]) -> None:
     mistakes = {
         ":nbst 3": "unknown command :nbst; did you mean :nbest?",
         ":nbest": ":nbest needs one word after it",
@@ -80,30 +80,33 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> No
         ":unknown copy": ":unknown copy: expected one of replace, refuse, keep",
         ":grid maybe": ":grid maybe: expected one of on, off",
     }
-    answer = ask(":grid off", *mistakes, ":unknown refuse", "daß", "dab", ":unknown keep", "daß", ":help")
+    answer = run_try(":grid off", *mistakes, ":unknown refuse", "daß", "dab", ":unknown keep", "daß", ":help")
     assert answer.code == 0
-    told = answer.err.splitlines()
-    assert len(told) == len(mistakes) + 1
-    for line, said in zip(told, [*mistakes.values(), "this run does not know 'ß'"], strict=True):
+    messages = answer.err.splitlines()
+    assert len(messages) == len(mistakes) + 1
+    for line, message in zip(messages, [*mistakes.values(), "this run does not know 'ß'"], strict=True):
         assert line.startswith("attnx: ")
-        assert said in line
-    right, kept, *helped = answer.out.splitlines()
+        assert message in line
+    right, second, *helped = answer.out.splitlines()
     assert right == written("dab")
-    assert "ß" in kept
+    assert "ß" in second
     assert helped[0].startswith(":nbest N")
 
 
-def test_what_is_not_text_is_told(ask: Callable[..., Any]) -> None:
-    answer = ask(raw=b":grid off\nd\xffb\ndab\n")
+def test_what_is_not_text_is_told(run_try: Callable[..., Any]) -> None:
+    answer = run_try(raw=b":grid off\nd\xffb\ndab\n")
     assert (answer.code, answer.out) == (0, f"{written('dab')}\n")
     assert answer.err == "attnx: the line is not UTF-8 text\n"
 
 
-def test_several_runs_answer_together(ask: Callable[..., Any]) -> None:
-    answer = ask("dab", words=("one", "two", "decoding=beam", "--nbest", "2"))
-    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], decoding=("beam", {"beam_size": 5, "nbest": 2}))[0]
+def test_several_runs_answer_together(run_try: Callable[..., Any]) -> None:
+    answer = run_try("dab", words=("one", "two", "decoding=beam", "--nbest", "2"))
+    prediction = attnx.open_ensemble(["one", "two"]).predict(["dab"], decoding=("beam", {"beam_size": 5, "nbest": 2}))[
+        0
+    ]
     assert answer.out.splitlines()[:2] == [
-        f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((found, *found.alternatives), 1)
+        f"{rank}  {item.score:.4f}  {' '.join(item.output)}"
+        for rank, item in enumerate((prediction, *prediction.alternatives), 1)
     ]
 
 
@@ -119,12 +122,12 @@ def test_at_a_terminal_there_is_a_prompt(
         answer_(prompt, line)
 
     monkeypatch.setattr(trying, "_respond", pressed)
-    ours, theirs = os.openpty()
-    os.write(ours, b":grid off\nkes\ndab\n\x04")
-    with os.fdopen(theirs, encoding="utf-8") as typed:
+    controller, terminal = os.openpty()
+    os.write(controller, b":grid off\nkes\ndab\n\x04")
+    with os.fdopen(terminal, encoding="utf-8") as typed:
         monkeypatch.setattr(sys, "stdin", typed)
         answer = command("try", "one")
-    os.close(ours)
+    os.close(controller)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
         "one: type a source; :help for more, Ctrl-D ends",

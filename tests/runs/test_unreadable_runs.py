@@ -101,21 +101,21 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
 
 
 @pytest.fixture
-def three(here: Path) -> Path:
+def three(work_folder: Path) -> Path:
     """Two good runs, and one for a test to break."""
     write_run("multirun/best", 6.0)
     write_run("multirun/good", 7.0, scorer={"name": "mlp"})
     return write_run("multirun/broken")
 
 
-def left_out(command: Command, said: str) -> None:
+def left_out(command: Command, message: str) -> None:
     """The three commands that read many runs, each with one line about the broken one, and with the others."""
     for words in (["runs"], ["report", "multirun"], ["compare", *map(str, sorted(Path("multirun").iterdir()))]):
         answer = command(*words)
         assert answer.code == 0, answer.err
         (line,) = answer.err.splitlines()
         assert line.startswith("attnx: left out: multirun/broken/")
-        assert said in line
+        assert message in line
         assert len(line) < 250
         shown = Path("multirun/report.md").read_text(encoding="utf-8") if words[0] == "report" else answer.out
         assert ("2 finished, 1 unreadable" in shown) if words[0] == "report" else ("good" in shown and "best" in shown)
@@ -123,19 +123,19 @@ def left_out(command: Command, said: str) -> None:
             file.unlink()
 
 
-@pytest.mark.parametrize(("name", "content", "said"), FILES.values(), ids=FILES)
+@pytest.mark.parametrize(("name", "content", "message"), FILES.values(), ids=FILES)
 def test_a_run_that_cannot_be_read_is_left_out(
-    name: str, content: str | bytes, said: str, three: Path, command: Command
+    name: str, content: str | bytes, message: str, three: Path, command: Command
 ) -> None:
     (three / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    left_out(command, said)
+    left_out(command, message)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "results.json"])
 def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Command) -> None:
     """A pipe that nobody writes into, an endless device, a link to itself, a folder."""
     file = three / name
-    for said, make in {
+    for entries, make in {
         "not a plain file": lambda: os.mkfifo(file),
         "not a plain file ": lambda: file.symlink_to("/dev/zero"),
         "cannot be read: Too many levels": lambda: file.symlink_to(name),
@@ -144,7 +144,7 @@ def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Comm
     }.items():
         file.unlink()
         make()
-        left_out(command, f"{name}: {said.strip()}")
+        left_out(command, f"{name}: {entries.strip()}")
         if file.is_dir() and not file.is_symlink():
             file.rmdir()
             file.touch()
@@ -182,11 +182,11 @@ def test_results_that_are_not_finite_are_shown(three: Path, command: Command) ->
         assert (answer.code, answer.err) == (0, ""), words
 
 
-def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command) -> None:
+def test_a_job_that_cannot_be_read_leaves_its_sweep(work_folder: Path, command: Command) -> None:
     jobs = [write_run(f"multirun/sweep/{number}", 6.0 + number) for number in range(3)]
-    said = [{"index": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
-    held = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": said}
-    Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
+    job_entries = [{"index": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
+    record = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": job_entries}
+    Path("multirun/sweep/sweep.json").write_text(json.dumps(record))
     (jobs[1] / "config.yaml").write_text(bomb(9, 9))
     answer = command("report", "multirun/sweep")
     assert answer.code == 0
@@ -195,7 +195,7 @@ def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         ({"index": "../../etc"}, "job 0 has the index '../../etc'"),
         ({"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
@@ -203,14 +203,18 @@ def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command
         ({"error": {}}, "error of job 0 is not a text"),
     ],
 )
-def test_a_sweep_of_wrong_types_is_left_out(job: dict[str, Any], said: str, here: Path, command: Command) -> None:
+def test_a_sweep_of_wrong_types_is_left_out(
+    job: dict[str, Any], message: str, work_folder: Path, command: Command
+) -> None:
     write_run("multirun/good")
     Path("multirun/sweep").mkdir()
-    held = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}]}
-    Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
+    record = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}]}
+    Path("multirun/sweep/sweep.json").write_text(json.dumps(record))
     answer = command("report", "multirun")
     assert answer.code == 0
-    assert answer.err == f"attnx: left out: multirun/sweep/sweep.json: damaged ({said}); start over with fresh=true\n"
+    assert (
+        answer.err == f"attnx: left out: multirun/sweep/sweep.json: damaged ({message}); start over with fresh=true\n"
+    )
 
 
 def test_where_nothing_can_be_read_a_comparison_ends(three: Path, command: Command) -> None:

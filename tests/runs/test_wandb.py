@@ -79,8 +79,8 @@ class Records(list[dict[str, Any]]):
 def read(place: Path) -> Records:
     """What W&B's own reader finds in a recording."""
     words = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(place)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return Records(json.loads(line) for line in told.splitlines())
+    output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return Records(json.loads(line) for line in output.splitlines())
 
 
 def recordings(folder: Path | str) -> list[Path]:
@@ -102,8 +102,8 @@ def ended(words: Path, undrawn: None) -> Ended:
     sizes += ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2"]
 
     def make(*overrides: str, folder: str = "one", again: bool = False, error: Any = None) -> tuple[str, Path]:
-        said = io.StringIO()
-        console = Console(file=said, width=500)
+        stream = io.StringIO()
+        console = Console(file=stream, width=500)
         config = {**compose([*sizes, *overrides]), "folder": folder}
         try:
             resume(folder, console) if again else fit(config, overrides, console)
@@ -112,7 +112,7 @@ def ended(words: Path, undrawn: None) -> Ended:
                 raise
         else:
             assert error is None
-        return said.getvalue(), Path(folder)
+        return stream.getvalue(), Path(folder)
 
     return make
 
@@ -125,8 +125,8 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def arrange(step: int, act: Callable[[], None]) -> None:
         waiting = [act]
 
-        def acting(self: ShowProgress, trainer: Any, *others: Any) -> None:
-            show(self, trainer, *others)
+        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
+            show(self, trainer, *args)
             if trainer.global_step == step and waiting:
                 waiting.pop()()
 
@@ -178,14 +178,14 @@ class Server:
         """Just enough for a run to begin, to be written to, and to end."""
         if path != "/graphql":
             return {}
-        asked = json.loads(body)
-        named = asked.get("variables", {})
-        if "upsertBucket" in asked["query"]:
-            project = {"name": named.get("project"), "entity": {"name": "we"}, "id": "project"}
-            bucket = {"id": "run", "name": named.get("name"), "displayName": "", "project": project, "config": "{}"}
+        request_body = json.loads(body)
+        variables = request_body.get("variables", {})
+        if "upsertBucket" in request_body["query"]:
+            project = {"name": variables.get("project"), "entity": {"name": "we"}, "id": "project"}
+            bucket = {"id": "run", "name": variables.get("name"), "displayName": "", "project": project, "config": "{}"}
             return {"data": {"upsertBucket": {"bucket": {**bucket, "historyLineCount": 0}, "inserted": True}}}
-        if "createRunFiles" in asked["query"]:
-            files = [{"name": name, "uploadUrl": f"{self.address}/files/{name}"} for name in named["files"]]
+        if "createRunFiles" in request_body["query"]:
+            files = [{"name": name, "uploadUrl": f"{self.address}/files/{name}"} for name in variables["files"]]
             return {"data": {"createRunFiles": {"runID": "run", "uploadHeaders": [], "files": files}}}
         person = {"id": "me", "entity": "we", "username": "me", "email": "", "flags": "{}", "teams": {"edges": []}}
         made = {"artifact": {"id": "artifact", "state": "COMMITTED", "artifactSequence": {"id": "sequence"}}}
@@ -218,14 +218,14 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     monkeypatch.chdir(words.parent)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
-    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
-    asked += ["trainer.test_examples=3"]
+    overrides = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
+    overrides += ["trainer.test_examples=3"]
     Path("scorers").mkdir()
     save_sweep(
         Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])])
     )
-    said, folder = ended(*asked, "logger.wandb.artifact=true", folder="scorers/0")
-    assert "wandb: WANDB_MODE=offline; recording offline\n" in said
+    output, folder = ended(*overrides, "logger.wandb.artifact=true", folder="scorers/0")
+    assert "wandb: WANDB_MODE=offline; recording offline\n" in output
     (place,) = recordings(folder)
     records = read(place)
     run, info = records.run, json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -234,15 +234,15 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     assert run["display_name"] == "scorer=dot"
     assert {"scorer=dot", "scope=global", "query=current_state", "normalizer=softmax", "mine"} <= set(run["tags"])
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    told = run["config"]["update"]
-    assert {key: told[key] for key in config} == config
-    assert told["choices"]["scorer"] == "dot"
-    assert told["run"]["parameters"] == info["parameters"]
+    updates = run["config"]["update"]
+    assert {key: updates[key] for key in config} == config
+    assert updates["choices"]["scorer"] == "dot"
+    assert updates["run"]["parameters"] == info["parameters"]
     assert [row["_step"] for row in records.history] == [2, 3, 4, 5]
     with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = [*csv.DictReader(file)]
     for row in rows:
-        (logged,) = [one for one in records.history if one["_step"] == int(row["step"])]
+        (logged,) = [record for record in records.history if record["_step"] == int(row["step"])]
         assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
         assert logged["valid/alignments._type"] == "image-file"
     assert {"train/loss", "gradient_norm/attention", "train/examples_per_second"} <= set(records.history[0])
@@ -264,11 +264,11 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     edits = table["columns"].index("edits")
     assert [row[edits] for row in table["data"]] == [int(line.split("\t")[edits]) for line in lines[1:]]
     assert records.exit_code == 0
-    (model,) = [one for one in records.of("artifact") if one["type"] == "model"]
+    (model,) = [record for record in records.of("artifact") if record["type"] == "model"]
     entries = {entry["path"] for entry in model["manifest"]["contents"]}
     assert {"checkpoints/best.ckpt", "config.yaml", "run.json", "vocabulary/source.json"} <= entries
     command = f"wandb sync {place}"
-    assert f"wandb: upload what was recorded with: {command}\n" in said
+    assert f"wandb: upload what was recorded with: {command}\n" in output
     assert f"\n{command}\n" in (folder / "README.md").read_text(encoding="utf-8")
     dry = [sys.executable, "-m", *shlex.split(command), "--dry-run"]
     assert "Would sync 1 run" in subprocess.run(dry, capture_output=True, text=True, check=True).stderr
@@ -280,12 +280,12 @@ def test_a_failed_run_is_recorded_as_failed(ended: Ended, at_step: Callable[...,
         raise RuntimeError("no")
 
     at_step(2, fail)
-    said, folder = ended(*PLAIN, error=RuntimeError)
+    output, folder = ended(*PLAIN, error=RuntimeError)
     (place,) = recordings(folder)
     records = read(place)
     assert records.exit_code == 1
     assert [row["_step"] for row in records.history] == [1]
-    assert f"wandb sync {place}" in said
+    assert f"wandb sync {place}" in output
     assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
@@ -295,13 +295,13 @@ def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
     _, folder = ended(*PLAIN, error=Interrupted)
     server.mood = "kind"
-    said, _ = ended(again=True)
-    assert "wandb: an earlier part of this run is not uploaded yet; recording offline\n" in said
+    output, _ = ended(again=True)
+    assert "wandb: an earlier part of this run is not uploaded yet; recording offline\n" in output
     first, second = [read(place) for place in recordings(folder)]
     assert first.run["run_id"] == second.run["run_id"]
     assert (first.exit_code, second.exit_code) == (255, 0)
     assert [[row["_step"] for row in part.history] for part in (first, second)] == [[1, 2, 3, 4], [5]]
-    assert "wandb sync {} {}\n".format(*recordings(folder)) in said
+    assert "wandb sync {} {}\n".format(*recordings(folder)) in output
     assert unsynced(folder) == recordings(folder)
     for place in recordings(folder):
         (place / f"run-{first.run['run_id']}.wandb.synced").touch()  # as `wandb sync` leaves it
@@ -311,42 +311,48 @@ def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None
 def test_a_resumed_run_goes_on_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
     _, folder = ended(*PLAIN, error=Interrupted)
-    said, _ = ended(again=True)
+    output, _ = ended(again=True)
     parts = [read(place) for place in recordings(folder)]
     assert [place.name.partition("-")[0] for place in recordings(folder)] == ["run", "run"]
     assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
-    asked = [json.loads(body) for path, body in server.heard if path == "/graphql"]
-    names = {one["variables"]["name"] for one in asked if "upsertBucket" in one["query"]}
+    requests = [json.loads(body) for path, body in server.heard if path == "/graphql"]
+    names = {request_body["variables"]["name"] for request_body in requests if "upsertBucket" in request_body["query"]}
     assert names == {parts[0].run["run_id"]}
-    assert "sync" not in said
+    assert "sync" not in output
 
 
-def test_a_run_of_somebody_else_is_left_alone(ended: Ended, here: Path) -> None:
-    theirs = wandb.init(mode="offline", project="theirs", dir=str(here), settings=wandb.Settings(silent=True))
+def test_a_run_of_somebody_else_is_left_alone(ended: Ended, work_folder: Path) -> None:
+    foreign_run = wandb.init(
+        mode="offline", project="theirs", dir=str(work_folder), settings=wandb.Settings(silent=True)
+    )
     _, folder = ended(*PLAIN)
     (place,) = recordings(folder)
-    assert read(place).run["run_id"] != theirs.id
-    assert wandb.run is theirs
-    theirs.log({"still": 1})
-    theirs.finish()
+    assert read(place).run["run_id"] != foreign_run.id
+    assert wandb.run is foreign_run
+    foreign_run.log({"still": 1})
+    foreign_run.finish()
 
 
 def test_without_a_key_it_says_so(ended: Ended) -> None:
-    said, folder = ended(*PLAIN)
-    assert said.count("wandb:") == 2
-    assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in said
+    output, folder = ended(*PLAIN)
+    assert output.count("wandb:") == 2
+    assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
     assert len(recordings(folder)) == 1
 
 
 def test_a_server_gets_it_all(ended: Ended, server: Server) -> None:
-    said, folder = ended(*PLAIN)
+    output, folder = ended(*PLAIN)
     (place,) = recordings(folder)
     assert place.name.startswith("run-")
-    assert f"wandb: {server.address}/we/attnx/runs/" in said
-    assert "sync" not in said
+    assert f"wandb: {server.address}/we/attnx/runs/" in output
+    assert "sync" not in output
     assert "sync" not in (folder / "README.md").read_text(encoding="utf-8")
     streamed = [json.loads(body) for path, body in server.heard if path.endswith("file_stream")]
-    rows = [row for one in streamed for row in one.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])]
+    rows = [
+        row
+        for message in streamed
+        for row in message.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
+    ]
     assert [json.loads(row)["_step"] for row in rows] == [1, 2, 3, 4, 5]
     assert any(b"createArtifact" in body for _, body in server.heard)
     assert streamed[-1]["exitcode"] == 0
@@ -359,11 +365,11 @@ def test_a_server_that_is_of_no_use_at_the_start(mood: str, ended: Ended, server
     server.mood = mood
     if mood == "gone":
         server.close()
-    said, folder = ended(*PLAIN)
-    assert said.count("; recording offline\n") == 1
+    output, folder = ended(*PLAIN)
+    assert output.count("; recording offline\n") == 1
     (place,) = recordings(folder)
     assert place.name.startswith("offline-run-")
-    assert f"wandb sync {place}\n" in said
+    assert f"wandb sync {place}\n" in output
     records = read(place)
     assert [row["_step"] for row in records.history] == [1, 2, 3, 4, 5]
     assert records.exit_code == 0
@@ -380,20 +386,20 @@ def test_a_server_that_is_lost_while_training(
             server.close()
 
     at_step(2, lose)
-    said, folder = ended(*PLAIN)
+    output, folder = ended(*PLAIN)
     first, second = recordings(folder)
     assert [path.name.partition("-")[0] for path in (first, second)] == ["run", "offline"]
-    assert said.count("; recording offline from here\n") == 1
+    assert output.count("; recording offline from here\n") == 1
     command = f"wandb sync --include-online {first} {second}"
-    assert f"{command}\n" in said
+    assert f"{command}\n" in output
     assert f"\n{command}\n" in (folder / "README.md").read_text(encoding="utf-8")
-    before, after = read(first), read(second)
-    assert [row["_step"] for row in before.history] == [1, 2, 3, 4, 5]
-    assert before.run["run_id"] == after.run["run_id"]
-    assert [row["_step"] for row in after.history] == [5]
-    assert "test/predictions.path" in after.history[0]
-    assert after.summary["test/per"] > 0
-    assert after.exit_code == 0
+    first_read, resumed = read(first), read(second)
+    assert [row["_step"] for row in first_read.history] == [1, 2, 3, 4, 5]
+    assert first_read.run["run_id"] == resumed.run["run_id"]
+    assert [row["_step"] for row in resumed.history] == [5]
+    assert "test/predictions.path" in resumed.history[0]
+    assert resumed.summary["test/per"] > 0
+    assert resumed.exit_code == 0
     dry = subprocess.run([sys.executable, "-m", *shlex.split(command), "--dry-run"], capture_output=True, text=True)
     assert "Would sync 2 run" in dry.stderr
     assert holds_secret(folder) == []
@@ -408,17 +414,17 @@ def test_a_server_that_is_lost_at_the_end(
 
     finish = Wandb.finish
 
-    def lost(self: Wandb, *told: Any) -> str:
+    def lost(self: Wandb, *args: Any) -> str:
         server.mood = mood
         if mood == "gone":
             server.close()
-        return finish(self, *told)
+        return finish(self, *args)
 
     monkeypatch.setattr(Wandb, "finish", lost)
-    said, folder = ended(*PLAIN)
+    output, folder = ended(*PLAIN)
     (place,) = recordings(folder)
-    assert "wandb: the server did not take everything within 1 s; all is kept here\n" in said
-    assert f"wandb sync --include-online {place}\n" in said
+    assert "wandb: the server did not take everything within 1 s; all is kept here\n" in output
+    assert f"wandb sync --include-online {place}\n" in output
     records = read(place)
     assert records.summary["test/per"] > 0
     assert records.exit_code == 0
@@ -429,9 +435,9 @@ def test_an_end_that_never_comes(ended: Ended, server: Server, monkeypatch: pyte
     forever = threading.Event()
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
     monkeypatch.setattr(wandb, "teardown", lambda exit_code=None: forever.wait())
-    said, folder = ended(*PLAIN)
+    output, folder = ended(*PLAIN)
     (place,) = recordings(folder)
-    assert f"wandb sync --include-online {place}\n" in said
+    assert f"wandb sync --include-online {place}\n" in output
     records = read(place)
     assert [row["_step"] for row in records.history][:4] == [1, 2, 3, 4]
     assert records.run["run_id"] in place.name
@@ -502,9 +508,9 @@ def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedPro
 
     faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything anew
 
-    def give(*asked: str) -> subprocess.CompletedProcess[str]:
+    def give(*overrides: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": undrawing}
-        command = [sys.executable, "-m", "attnx", *asked]
+        command = [sys.executable, "-m", "attnx", *overrides]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     return give
@@ -522,7 +528,7 @@ def test_two_processes_are_one_run_also_when_it_is_resumed(paired: Any, small: l
     Path("stop").unlink()
     resumed = paired("resume", "one")
     assert resumed.returncode == 0, resumed.stderr
-    parts = [read(found) for found in recordings("one")]
+    parts = [read(recording) for recording in recordings("one")]
     assert recordings("one")[0] == place
     assert [len(part.of("run")) for part in parts] == [1, 1]
     assert {part.run["run_id"] for part in parts} == {
@@ -532,10 +538,10 @@ def test_two_processes_are_one_run_also_when_it_is_resumed(paired: Any, small: l
     rows = [row for part in parts for row in part.history]
     assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
     with Path("one/metrics.csv").open(encoding="utf-8", newline="") as file:
-        for told in csv.DictReader(file):
-            (logged,) = [row for row in rows if row["_step"] == int(told["step"])]
-            assert logged["valid/per"] == pytest.approx(float(told["valid_per"]), rel=1e-5)
-            assert logged["valid/loss"] == pytest.approx(float(told["valid_loss"]), rel=1e-5)
+        for metrics_row in csv.DictReader(file):
+            (logged,) = [row for row in rows if row["_step"] == int(metrics_row["step"])]
+            assert logged["valid/per"] == pytest.approx(float(metrics_row["valid_per"]), rel=1e-5)
+            assert logged["valid/loss"] == pytest.approx(float(metrics_row["valid_loss"]), rel=1e-5)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert parts[1].summary["test/per"] == results["test_per"]
     assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in resumed.stdout

@@ -72,7 +72,7 @@ def server(undrawing: str) -> Iterator[ForkServerProcesses]:
     server.close()
 
 
-class Kept:
+class KeptServer:
     """A server that a sweep does not end."""
 
     def __init__(self, server: ForkServerProcesses) -> None:
@@ -107,20 +107,20 @@ def sweep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
-    monkeypatch.setattr(session, "start_processes", lambda *_: Kept(server))
+    monkeypatch.setattr(session, "start_processes", lambda *_: KeptServer(server))
 
-    def ask(*asked: str) -> Any:
-        named = {word.partition("=")[0].lstrip("+") for word in asked}
-        return command("-m", *asked, *[size for size in small if size.partition("=")[0] not in named])
+    def run_sweep(*overrides: str) -> Any:
+        given_keys = {word.partition("=")[0].lstrip("+") for word in overrides}
+        return command("-m", *overrides, *[size for size in small if size.partition("=")[0] not in given_keys])
 
-    return ask
+    return run_sweep
 
 
 @pytest.fixture
-def moody(here: Path) -> Path:
+def moody(work_folder: Path) -> Path:
     """The scorer with moods, in force."""
-    (here / "plugins").mkdir()
-    file = here / "plugins" / "moody.py"
+    (work_folder / "plugins").mkdir()
+    file = work_folder / "plugins" / "moody.py"
     file.write_text(MOODY, encoding="utf-8")
     return file
 
@@ -129,9 +129,9 @@ def moody(here: Path) -> Path:
 def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subprocess.Popen[str]]:
     """Start the command in a process of its own."""
 
-    def start(*asked: str) -> subprocess.Popen[str]:
+    def start(*args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "attnx", *asked, *small],
+            [sys.executable, "-m", "attnx", *args, *small],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,9 +146,9 @@ def reached() -> Callable[..., list[int]]:
     """The processes of jobs that wait, once there are so many."""
 
     def wait(count: int = 1) -> list[int]:
-        while len(found := list(Path().glob("reached-*"))) < count:
+        while len(result := list(Path().glob("reached-*"))) < count:
             time.sleep(SECONDS)
-        return [int(file.name.partition("-")[2]) for file in found]
+        return [int(file.name.partition("-")[2]) for file in result]
 
     return wait
 

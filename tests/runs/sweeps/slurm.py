@@ -22,12 +22,12 @@ PLACE = Path(os.environ.get("SLURM_STAND_IN", "."))
 
 def sbatch(script: str) -> None:
     """Start the jobs of an array, each with somebody who looks after it."""
-    found = re.search(r"--array=0-(\d+)", Path(script).read_text(encoding="utf-8"))
-    for task in range(int(found[1]) + 1 if found else 1):
+    match = re.search(r"--array=0-(\d+)", Path(script).read_text(encoding="utf-8"))
+    for task in range(int(match[1]) + 1 if match else 1):
         (PLACE / f"begun-{ARRAY}_{task}").touch()
-        with (PLACE / "said").open("ab") as said:
+        with (PLACE / "said").open("ab") as file:
             words = [sys.executable, __file__, "attend", script, str(task)]
-            subprocess.Popen(words, stdout=said, stderr=said, start_new_session=True)
+            subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True)
     print(f"Submitted batch job {ARRAY}")
 
 
@@ -46,18 +46,18 @@ def attend(script: str, task: str) -> None:
 
 def srun(*words: str) -> None:
     """Become the step of a job: what is behind the options."""
-    rest, files = list(words), {}
-    while rest[0].startswith("--"):
-        option = rest.pop(0)
+    remaining, files = list(words), {}
+    while remaining[0].startswith("--"):
+        option = remaining.pop(0)
         if option != "--unbuffered":
-            files[option] = rest.pop(0)
+            files[option] = remaining.pop(0)
     signs = {"%A": os.environ["SLURM_ARRAY_JOB_ID"], "%a": os.environ["SLURM_ARRAY_TASK_ID"], "%t": "0"}
     for option, stream in (("--output", 1), ("--error", 2)):
         for sign, value in signs.items():
             files[option] = files[option].replace(sign, value)
         os.dup2(os.open(files[option], os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     os.environ.update(SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_NTASKS="1", SLURM_NODEID="0", SLURM_LOCALID="0")
-    os.execvp(rest[0], rest)
+    os.execvp(remaining[0], remaining)
 
 
 def scontrol(what: str, *job: str) -> None:
@@ -66,8 +66,8 @@ def scontrol(what: str, *job: str) -> None:
         print("JobState=RUNNING PreemptTime=2031-05-07T11:13:17")
         return
     number = _number(job[0])
-    with (PLACE / "asked").open("a", encoding="utf-8") as asked:
-        asked.write(f"{what} {job[0]}\n")
+    with (PLACE / "asked").open("a", encoding="utf-8") as overrides:
+        overrides.write(f"{what} {job[0]}\n")
     (PLACE / f"requeued-{number}").touch()
     _send(number, signal.SIGTERM)
 
@@ -92,16 +92,16 @@ def _number(job: str) -> str:
 
 def _processes(job: str, also: str = "") -> list[int]:
     """Those of a job, by the variables they were started with, but for this one."""
-    wanted = {name.encode() for name in (f"SLURM_JOB_ID={job}", also) if name}
-    found = []
+    expected = {name.encode() for name in (f"SLURM_JOB_ID={job}", also) if name}
+    result = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         try:
             variables = set(file.read_bytes().split(b"\0"))
         except OSError:
             continue
-        if wanted <= variables and int(file.parent.name) != os.getpid():
-            found.append(int(file.parent.name))
-    return found
+        if expected <= variables and int(file.parent.name) != os.getpid():
+            result.append(int(file.parent.name))
+    return result
 
 
 def _send(job: str, what: int, also: str = "") -> None:

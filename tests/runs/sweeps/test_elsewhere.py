@@ -17,8 +17,8 @@ from attnx.runs.sweep import read_sweep
 
 
 def installed(launcher: str, module: str) -> Any:
-    there = importlib.util.find_spec(module.partition(".")[0]) and importlib.util.find_spec(module)
-    return pytest.param(launcher, marks=pytest.mark.skipif(there is None, reason=f"{module} is not installed"))
+    spec = importlib.util.find_spec(module.partition(".")[0]) and importlib.util.find_spec(module)
+    return pytest.param(launcher, marks=pytest.mark.skipif(spec is None, reason=f"{module} is not installed"))
 
 
 LAUNCHERS = [
@@ -47,22 +47,31 @@ def test_another_launcher_runs_the_jobs_and_a_mistake_of_one_is_its_own(
 ) -> None:
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
     Path("fall").touch()
-    asked = [sys.executable, "-m", "attnx", "-m", f"hydra/launcher={launcher}", "scorer=moody,dot", "name=two", *small]
+    arguments = [
+        sys.executable,
+        "-m",
+        "attnx",
+        "-m",
+        f"hydra/launcher={launcher}",
+        "scorer=moody,dot",
+        "name=two",
+        *small,
+    ]
     environment = {**os.environ, "PYTHONPATH": undrawing}
 
-    def ask() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
+    def run_command() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
 
-    done = ask()
-    found = read_sweep("multirun/two")
-    assert (done.returncode, [job.status for job in found.jobs]) == (1, ["failed", "finished"]), done.stderr
-    said = str(found.jobs[0].error)
-    assert "RuntimeError: I have fallen over" in said
-    assert f"scorer=moody: {said}; see multirun/two/0/log.txt" in done.stderr
+    done = run_command()
+    record = read_sweep("multirun/two")
+    assert (done.returncode, [job.status for job in record.jobs]) == (1, ["failed", "finished"]), done.stderr
+    message = str(record.jobs[0].error)
+    assert "RuntimeError: I have fallen over" in message
+    assert f"scorer=moody: {message}; see multirun/two/0/log.txt" in done.stderr
     assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     saved = Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns
     calm()
-    done = ask()
+    done = run_command()
     assert done.returncode == 0, done.stderr
     assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]
     assert Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns == saved

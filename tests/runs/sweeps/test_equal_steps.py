@@ -26,37 +26,37 @@ SECOND = ["trainer.max_steps=null", "trainer.max_time=00:00:01"]
 MEASURED = {"seconds_per_step": 0.5, "job": 0, "max_time": "00:01:00", "steps": 112}
 
 
-def said(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-    return found
+def read_info(folder: str) -> dict[str, Any]:
+    info: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
+    return info
 
 
 def steps(folder: str) -> set[int]:
     """The steps that were planned, and those that were taken."""
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
-    assert said(folder)["budget"] == "steps"
-    return {said(folder)["steps"], results["steps"]}
+    assert read_info(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
+    assert read_info(folder)["budget"] == "steps"
+    return {read_info(folder)["steps"], results["steps"]}
 
 
 def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
     """Two side by side, of which one is wider; then one that is added, and one that is trained anew."""
-    asked = [*SECOND, "name=timed", "-j", "2"]
-    answer = sweep("encoder.hidden_size=7,101", *asked)
+    overrides = [*SECOND, "name=timed", "-j", "2"]
+    answer = sweep("encoder.hidden_size=7,101", *overrides)
     assert (answer.code, answer.err) == (0, "")
-    found = read_step_time(Path("multirun/timed"))
-    assert found is not None
-    line = f"{found.steps:,} steps a job: as many as fit into 00:00:01, as job {found.job} measured"
+    result = read_step_time(Path("multirun/timed"))
+    assert result is not None
+    line = f"{result.steps:,} steps a job: as many as fit into 00:00:01, as job {result.job} measured"
     first, *_, last, _, _ = answer.out.splitlines()
     assert first == "the first job measures how many steps fit into 00:00:01; equal times are equal steps"
     assert last == line
     assert f"\n{line}.\n" in Path("multirun/timed/README.md").read_text(encoding="utf-8")
-    assert steps("multirun/timed/0") == steps("multirun/timed/1") == {found.steps}
+    assert steps("multirun/timed/0") == steps("multirun/timed/1") == {result.steps}
     # What is done later has the steps that were measured then: here, to be quick, as if they were four.
-    measured = {**found._asdict(), "seconds_per_step": 0.94 / 4, "steps": 4}
+    measured = {**result._asdict(), "seconds_per_step": 0.94 / 4, "steps": 4}
     Path("multirun/timed", STEP_TIME).write_text(json.dumps(measured), encoding="utf-8")
-    more = sweep("encoder.hidden_size=7,101,11", *asked)
-    assert (more.code, more.out.split(":")[0]) == (0, "4 steps a job")
+    second_answer = sweep("encoder.hidden_size=7,101,11", *overrides)
+    assert (second_answer.code, second_answer.out.split(":")[0]) == (0, "4 steps a job")
     shutil.rmtree("multirun/timed/0")
     assert command("resume", "multirun/timed").code == 0
     assert steps("multirun/timed/0") == steps("multirun/timed/2") == {4}
@@ -66,7 +66,7 @@ def test_each_job_has_its_own_time_where_time_is_compared(sweep: Callable[..., A
     answer = sweep("scorer=dot", *SECOND, "budget=time", "name=timed")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("each job trains for 00:00:01 by its own clock (budget=time), so numbers of steps")
-    assert said("multirun/timed/0")["budget"] == "time"
+    assert read_info("multirun/timed/0")["budget"] == "time"
     assert not Path("multirun/timed", STEP_TIME).exists()
 
 
@@ -79,19 +79,19 @@ def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> Prepa
 
 
 @pytest.fixture
-def folder(here: Path) -> Path:
+def folder(work_folder: Path) -> Path:
     """The folder of job 3 of a sweep."""
-    (here / "multirun/many").mkdir(parents=True)
-    (here / "multirun/many/sweep.json").write_text("{}", encoding="utf-8")
-    return here / "multirun/many/3"
+    (work_folder / "multirun/many").mkdir(parents=True)
+    (work_folder / "multirun/many/sweep.json").write_text("{}", encoding="utf-8")
+    return work_folder / "multirun/many/3"
 
 
 @pytest.mark.parametrize("measures", [True, False], ids=["until the other has measured", "or has died"])
 def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun, folder: Path) -> None:
     waits, planned = threading.Event(), []
     console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
-    with (folder.parent / STEP_TIME_LOCK).open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with (folder.parent / STEP_TIME_LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         waiting = threading.Thread(target=lambda: planned.append(plan_steps.plan_steps(job, folder, console)))
         waiting.start()
         waits.wait()
@@ -99,9 +99,9 @@ def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun,
             (folder.parent / STEP_TIME).write_text(json.dumps(MEASURED), encoding="utf-8")
     waiting.join()
     # A step of a quarter of a second is its own measurement: 56.4 / 0.25.
-    found = read_step_time(folder.parent)
+    result = read_step_time(folder.parent)
     assert (planned[0].end, planned[0].seconds) == (112 if measures else 225, None)
-    assert found == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
+    assert result == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
 
 
 def test_another_time_is_other_steps_at_the_same_rate(job: PreparedRun, folder: Path) -> None:
@@ -110,17 +110,17 @@ def test_another_time_is_other_steps_at_the_same_rate(job: PreparedRun, folder: 
     assert plan_steps.plan_steps(job, folder, console).end == 112
 
 
-def test_a_run_alone_goes_by_its_clock(job: PreparedRun, here: Path) -> None:
+def test_a_run_alone_goes_by_its_clock(job: PreparedRun, work_folder: Path) -> None:
     console: Any = SimpleNamespace(print=pytest.fail)
-    plan = plan_steps.plan_steps(job, here / "multirun/runs/1", console)
+    plan = plan_steps.plan_steps(job, work_folder / "multirun/runs/1", console)
     assert (plan.end, plan.seconds) == (225, 60)
 
 
-@pytest.mark.parametrize("held", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
-def test_a_file_that_no_job_wrote_is_told(held: object, here: Path) -> None:
-    (here / STEP_TIME).write_text(json.dumps(held), encoding="utf-8")
+@pytest.mark.parametrize("content", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
+def test_a_file_that_no_job_wrote_is_told(content: object, work_folder: Path) -> None:
+    (work_folder / STEP_TIME).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(UserError, match=STEP_TIME):
-        read_step_time(here)
+        read_step_time(work_folder)
 
 
 def test_jobs_at_equal_time_have_cores_of_their_own(

@@ -14,17 +14,17 @@ from attnx.runs.naming import check_name
 
 
 @pytest.fixture
-def refused(command: Callable[..., Any], here: Path) -> Callable[..., str]:
+def refused(command: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
     """Ask for a sweep that must be refused without a trace; return the line."""
 
-    def ask(*asked: str) -> str:
-        before = {path: path.lstat().st_mtime_ns for path in here.rglob("*")}
-        answer = command("-m", "seed=1,2", *asked)
+    def refused_message(*overrides: str) -> str:
+        times_before = {path: path.lstat().st_mtime_ns for path in work_folder.rglob("*")}
+        answer = command("-m", "seed=1,2", *overrides)
         assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-        assert {path: path.lstat().st_mtime_ns for path in here.rglob("*")} == before
+        assert {path: path.lstat().st_mtime_ns for path in work_folder.rglob("*")} == times_before
         return str(answer.err)
 
-    return ask
+    return refused_message
 
 
 @pytest.mark.parametrize("name", ["scorers", "a|b", "mit-Ümlaut_2", "-j", "'quoted'", "run 3", "q.1", "x" * 128])
@@ -40,30 +40,32 @@ def test_plain_names_are_taken(name: str) -> None:
     ],
 )
 def test_names_that_are_no_plain_component_are_refused_in_one_line(name: str) -> None:
-    with pytest.raises(UserError, match="expected the name of one folder") as told:
+    with pytest.raises(UserError, match="expected the name of one folder") as error:
         check_name(name)
-    assert str(told.value).isprintable()
+    assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
-def test_a_folder_of_something_else_is_left_alone(fresh: list[str], refused: Callable[..., str], here: Path) -> None:
-    (here / "multirun" / "mine").mkdir(parents=True)
-    (here / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
+def test_a_folder_of_something_else_is_left_alone(
+    fresh: list[str], refused: Callable[..., str], work_folder: Path
+) -> None:
+    (work_folder / "multirun" / "mine").mkdir(parents=True)
+    (work_folder / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
     line = refused("name=mine", *fresh)
     assert "multirun/mine: is not the folder of a sweep, it holds README.md; choose another name=" in line
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("is_existing", [True, False])
 def test_a_link_out_of_multirun_is_not_followed(
-    there: bool, fresh: list[str], refused: Callable[..., str], here: Path
+    is_existing: bool, fresh: list[str], refused: Callable[..., str], work_folder: Path
 ) -> None:
-    away = here / "away"
-    if there:
+    away = work_folder / "away"
+    if is_existing:
         away.mkdir()
         (away / "sweep.json").write_text("{}", encoding="utf-8")
-    (here / "multirun").mkdir()
-    (here / "multirun" / "mine").symlink_to(away)
+    (work_folder / "multirun").mkdir()
+    (work_folder / "multirun" / "mine").symlink_to(away)
     assert f"multirun/mine: is a link to {away}; choose another name=" in refused("name=mine", *fresh)
 
 

@@ -18,21 +18,21 @@ from attnx.sweeps.session import overrides_key
 
 
 @pytest.fixture
-def refused(sweep: Callable[..., Any], here: Path) -> Callable[..., str]:
+def refused(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
     """Ask for a sweep that must be refused without a trace; return the line."""
 
-    def ask(*asked: str) -> str:
-        before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
-        answer = sweep(*asked)
+    def refused_message(*overrides: str) -> str:
+        times_before = {path: path.stat().st_mtime_ns for path in work_folder.rglob("*")}
+        answer = sweep(*overrides)
         assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-        assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
+        assert {path: path.stat().st_mtime_ns for path in work_folder.rglob("*")} == times_before
         return str(answer.err)
 
-    return ask
+    return refused_message
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("overrides", "message"),
     [
         ("task.train=nowhere.tsv", "nowhere.tsv: no such file"),
         ("task.train=bad.tsv", "bad.tsv:1: no tab"),
@@ -40,12 +40,17 @@ def refused(sweep: Callable[..., Any], here: Path) -> Callable[..., str]:
     ],
 )
 def test_what_every_job_would_refuse_is_told_as_by_a_single_run(
-    asked: str, said: str, refused: Callable[..., str], command: Callable[..., Any], small: list[str], here: Path
+    overrides: str,
+    message: str,
+    refused: Callable[..., str],
+    command: Callable[..., Any],
+    small: list[str],
+    work_folder: Path,
 ) -> None:
-    (here / "bad.tsv").write_text("kab K AA B\n", encoding="utf-8")
-    line = refused("scorer=dot,additive", "seed=1,2", asked)
-    assert said in line
-    assert command(*[size for size in small if asked.partition("=")[0] not in size], asked).err == line
+    (work_folder / "bad.tsv").write_text("kab K AA B\n", encoding="utf-8")
+    line = refused("scorer=dot,additive", "seed=1,2", overrides)
+    assert message in line
+    assert command(*[size for size in small if overrides.partition("=")[0] not in size], overrides).err == line
 
 
 def test_what_some_jobs_would_refuse_is_told_with_the_first_of_them(refused: Callable[..., str]) -> None:
@@ -68,18 +73,18 @@ def test_a_sweep_that_starts_over_is_put_aside_only_if_it_can_run(
     assert [job.status for job in read_sweep("multirun/one").jobs] == ["finished"]
 
 
-class Here:
+class InlineServer:
     """Does what it is told at once, in this process."""
 
     is_ready = True
 
     def __init__(self) -> None:
-        self.told: list[JobSpec] = []
+        self.jobs: list[JobSpec] = []
 
     def set_lock(self, lock: int) -> None: ...
 
     def start(self, job: int, task: JobSpec) -> None:
-        self.told.append(task)
+        self.jobs.append(task)
         check_settings(task.config, task.overrides)
 
     def send_signal(self, job: int, signum: int) -> None: ...
@@ -105,7 +110,7 @@ def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds
     monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
     monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data)))
-    asked = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
+    overrides = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
     configs = {
         overrides_key(job): {
             "scorer": job[0][-1],
@@ -113,14 +118,14 @@ def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds
             "seed": n,
             "name": None,
         }
-        for n, job in enumerate(asked)
+        for n, job in enumerate(overrides)
     }
-    here = Here()
+    server = InlineServer()
     with pytest.raises(UserError, match=r"4 of 8 jobs .* is scorer=d task\.train=bad seed=1: bad: is bad"):
-        check_jobs(asked, configs, {}, here)
+        check_jobs(overrides, configs, {}, server)
     assert sorted(read) == ["bad", "good"]
     assert prepared == [("d", "data"), ("e", "data")]
-    assert len(here.told[0].config["settings"]) == 4
+    assert len(server.jobs[0].config["settings"]) == 4
 
 
 def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +136,7 @@ def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
-    check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, Here())
+    check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, InlineServer())
 
 
 def test_only_what_runs_on_this_machine_is_checked_on_it() -> None:

@@ -38,13 +38,13 @@ def test_optunas_trials_and_hydras_search_space() -> None:
     assert study._storage.get_trial(trial._trial_id).intermediate_values == {}
 
 
-def test_wandbs_service_process(monkeypatch: pytest.MonkeyPatch, here: Any) -> None:
+def test_wandbs_service_process(monkeypatch: pytest.MonkeyPatch, work_folder: Any) -> None:
     """Its handle can be killed; else a service that hangs would outlive the run."""
     wandb = pytest.importorskip("wandb")
     from attnx.loggers.wandb_server import stop_service
 
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
-    run = wandb.init(mode="offline", dir=str(here), settings=wandb.Settings(silent=True, console="off"))
+    run = wandb.init(mode="offline", dir=str(work_folder), settings=wandb.Settings(silent=True, console="off"))
     process = wandb.setup()._connection._proc._process
     assert process.poll() is None
     run.finish()

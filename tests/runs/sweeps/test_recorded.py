@@ -15,11 +15,11 @@ from attnx.sweeps.stored_overrides import is_safe
 
 
 @pytest.fixture
-def held(here: Path) -> Callable[..., Path]:
+def write_record(work_folder: Path) -> Callable[..., Path]:
     """Write the record of a sweep that somebody else began."""
 
     def write(*overrides: str, number: Any = 0, config_dir: str | None = None) -> Path:
-        folder = here / "multirun" / "theirs"
+        folder = work_folder / "multirun" / "theirs"
         folder.mkdir(parents=True, exist_ok=True)
         jobs = [{"index": number, "overrides": ["scorer=dot"]}]
         record = {"format": 1, "command": "attnx -m", "overrides": list(overrides), "jobs": jobs}
@@ -57,10 +57,10 @@ def held(here: Path) -> Callable[..., Path]:
     ],
 )
 def test_an_entry_that_could_run_code_is_refused_by_name(
-    entry: str, held: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    entry: str, write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is composed, since Hydra would then make what the entry names."""
-    held("scorer=dot", entry)
+    write_record("scorer=dot", entry)
     monkeypatch.setattr(hydra, "sweep", lambda *_: pytest.fail("it was gone on with"))
     answer = command("resume", "multirun/theirs")
     assert (answer.code, answer.out) == (2, "")
@@ -96,8 +96,8 @@ def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
     assert is_safe(entry)
 
 
-def test_what_the_jobs_hold_is_looked_at_too(held: Callable[..., Path], command: Callable[..., Any]) -> None:
-    file = held("scorer=dot") / "sweep.json"
+def test_what_the_jobs_hold_is_looked_at_too(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
+    file = write_record("scorer=dot") / "sweep.json"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('[{"index": 0, "overrides": [', '[{"index": 0, "overrides": ["~hydra.job", '))
     answer = command("resume", "multirun/theirs")
@@ -106,21 +106,21 @@ def test_what_the_jobs_hold_is_looked_at_too(held: Callable[..., Path], command:
 
 
 def test_a_folder_of_configurations_is_named_by_who_goes_on(
-    held: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files could name a launcher of their own."""
-    held("scorer=dot", config_dir="theirs")
+    write_record("scorer=dot", config_dir="theirs")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
     assert "sweep.json: holds the --config-dir 'theirs', which could run code" in answer.err
-    found: list[Any] = []
-    monkeypatch.setattr(hydra, "sweep", lambda *asked: found.append(asked) or 0)
+    calls: list[Any] = []
+    monkeypatch.setattr(hydra, "sweep", lambda *overrides: calls.append(overrides) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
-    assert found == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
+    assert calls == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
 
 
-def test_a_job_lies_in_the_folder_of_its_number(held: Callable[..., Path], command: Callable[..., Any]) -> None:
-    held("scorer=dot", number="../../../evil")
+def test_a_job_lies_in_the_folder_of_its_number(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
+    write_record("scorer=dot", number="../../../evil")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
     assert "sweep.json: damaged (job 0 has the index '../../../evil')" in answer.err
@@ -128,23 +128,28 @@ def test_a_job_lies_in_the_folder_of_its_number(held: Callable[..., Path], comma
 
 @pytest.mark.parametrize("place", ["0", "0/checkpoints", "study.db"])
 def test_a_link_that_leads_out_of_the_folder_is_not_followed(
-    place: str, held: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], here: Path
+    place: str,
+    write_record: Callable[..., Path],
+    command: Callable[..., Any],
+    words: Path,
+    small: list[str],
+    work_folder: Path,
 ) -> None:
     """A job without a checkpoint empties its folder."""
-    mine = here / "mine"
-    mine.mkdir()
-    (mine / "kept").touch()
-    link = held(*small) / place
+    own_folder = work_folder / "mine"
+    own_folder.mkdir()
+    (own_folder / "kept").touch()
+    link = write_record(*small) / place
     link.parent.mkdir(exist_ok=True)
-    link.symlink_to(mine)
+    link.symlink_to(own_folder)
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
     assert f"multirun/theirs/{place}: is a link that leads out of multirun/theirs" in answer.err
-    assert (mine / "kept").exists()
+    assert (own_folder / "kept").exists()
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ({"hydra": {"job": {"env_set": {"PYTHONPATH": "evil"}}}}, "'hydra' is not a key of a run; remove it"),
         ({"_target_": "os.system"}, "'_target_' is not a key of a run; remove it"),
@@ -155,27 +160,27 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
     ],
 )
 def test_a_run_is_gone_on_with_by_parts_and_knobs_alone(
-    entry: dict[str, Any], said: str, runs: Path, command: Callable[..., Any]
+    entry: dict[str, Any], message: str, runs: Path, command: Callable[..., Any]
 ) -> None:
     config = Path("one/config.yaml")
     config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text(encoding="utf-8")), **entry}), encoding="utf-8")
     answer = command("resume", "one")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"attnx: one/config.yaml: {said}")
+    assert answer.err.startswith(f"attnx: one/config.yaml: {message}")
     assert answer.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("place", ["metrics.csv", "wandb", "wandb/offline-run"])
 def test_a_run_with_a_link_that_leads_out_of_it_is_not_gone_on_with(
-    place: str, runs: Path, command: Callable[..., Any], here: Path
+    place: str, runs: Path, command: Callable[..., Any], work_folder: Path
 ) -> None:
-    (here / "mine").touch()
+    (work_folder / "mine").touch()
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     link = Path("one", place)
     link.unlink(missing_ok=True)
     link.parent.mkdir(exist_ok=True)
-    link.symlink_to(here / "mine")
+    link.symlink_to(work_folder / "mine")
     answer = command("resume", "one")
     assert answer.code == 2
     assert f"one/{place}: is a link that leads out of one" in answer.err

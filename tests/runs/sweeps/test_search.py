@@ -19,12 +19,12 @@ from attnx.sweeps.session import SweepSession
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-ASKED = ["hydra/sweeper=search", "optimizer.lr=tag(log,interval(0.001,0.1))", "name=found"]
-FOUND = Path("multirun/found")
+OVERRIDES = ["hydra/sweeper=search", "optimizer.lr=tag(log,interval(0.001,0.1))", "name=found"]
+SEARCH_FOLDER = Path("multirun/found")
 
 
 def trials() -> list[Any]:
-    study = optuna.load_study("attnx", f"sqlite:///{FOUND / 'study.db'}")
+    study = optuna.load_study("attnx", f"sqlite:///{SEARCH_FOLDER / 'study.db'}")
     return list(study.get_trials())
 
 
@@ -35,18 +35,18 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> None:
-    answer = sweep(*ASKED, "hydra.sweeper.n_trials=2")
+    answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=2")
     assert answer.code == 0
-    jobs = read_sweep(FOUND).jobs
+    jobs = read_sweep(SEARCH_FOLDER).jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
     assert len({job.values["optimizer.lr"] for job in jobs}) == 2
     # What decides is validation, at its best.
     for job, trial in zip(jobs, trials(), strict=True):
-        with (FOUND / str(job.index) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        with (SEARCH_FOLDER / str(job.index) / "metrics.csv").open(encoding="utf-8", newline="") as file:
             assert trial.value == min(float(row["valid_per"]) for row in csv.DictReader(file))
         assert float(job.values["optimizer.lr"]) == trial.params["optimizer.lr"]
-    assert sweep(*ASKED, "hydra.sweeper.n_trials=3").code == 0
-    assert [job.attempts for job in read_sweep(FOUND).jobs] == [1, 1, 1]
+    assert sweep(*OVERRIDES, "hydra.sweeper.n_trials=3").code == 0
+    assert [job.attempts for job in read_sweep(SEARCH_FOLDER).jobs] == [1, 1, 1]
     assert [trial.params["optimizer.lr"] for trial in trials()[:2]] == [
         float(job.values["optimizer.lr"]) for job in jobs
     ]
@@ -54,8 +54,8 @@ def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_search_of_something_else_is_refused(sweep: Callable[..., Any]) -> None:
-    sweep(*ASKED, "hydra.sweeper.n_trials=1")
-    answer = sweep(*ASKED, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
+    sweep(*OVERRIDES, "hydra.sweeper.n_trials=1")
+    answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
     assert answer.code == 2
     assert "trainer.max_steps: saved 5, requested 7" in answer.err
 
@@ -68,9 +68,9 @@ def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
     calm: Callable[[], None],
     reached: Callable[..., list[int]],
 ) -> None:
-    asked = [*ASKED, "scorer=moody", "hydra.sweeper.n_trials=2"]
+    overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
     Path("wait").touch()
-    with alone("-m", *asked) as process:
+    with alone("-m", *overrides) as process:
         reached()
         process.send_signal(signal.SIGINT)
         process.communicate()
@@ -78,10 +78,10 @@ def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
     (cut,) = trials()
     assert not cut.state.is_finished()
     calm()
-    assert sweep(*asked).code == 0
+    assert sweep(*overrides).code == 0
     assert [trial.state.name for trial in trials()] == ["COMPLETE", "COMPLETE"]
     assert trials()[0].params == cut.params
-    assert [job.attempts for job in read_sweep(FOUND).jobs] == [2, 1]
+    assert [job.attempts for job in read_sweep(SEARCH_FOLDER).jobs] == [2, 1]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -93,7 +93,7 @@ def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: 
         "hydra.sweeper.sampler._target_=optuna.samplers.RandomSampler",
         "~hydra.sweeper.sampler.n_startup_trials", "~hydra.sweeper.sampler.constant_liar",
     )  # fmt: skip
-    for job, trial in zip(read_sweep(FOUND).jobs, trials(), strict=False):
+    for job, trial in zip(read_sweep(SEARCH_FOLDER).jobs, trials(), strict=False):
         assert (job.status, trial.state.name) == (
             ("failed", "FAIL") if job.values["scorer"] == "scaled" else ("finished", "COMPLETE")
         )
@@ -111,63 +111,65 @@ def curve(folder: Path, values: list[float], maximize: bool) -> None:
 
 @pytest.mark.parametrize("maximize", [False, True])
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximize: bool, here: Path) -> None:
+def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximize: bool, work_folder: Path) -> None:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
     from attnx.sweeps.optuna_sweeper import OptunaSweeper
 
     sign = -1 if maximize else 1
-    sweep = Sweep(here / "s", "attnx -m", [])
+    sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
-    found = OptunaSweeper(
+    sweeper = OptunaSweeper(
         9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
     )
     with SweepSession(sweep, {}, 1, -1) as running:
-        found.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
-        found.fixed, found.trials, found.study = {}, {}, found._open_study(sweep.path)
-        done = found._suggest_job(running)
+        sweeper.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
+        sweeper.fixed, sweeper.trials, sweeper.study = {}, {}, sweeper._open_study(sweep.path)
+        done = sweeper._suggest_job(running)
         assert done is not None
         curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
-        assert not found._should_prune(done)  # there is nothing to compare it with
+        assert not sweeper._should_prune(done)  # there is nothing to compare it with
         done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
-        found._record_trial(done)
+        sweeper._record_trial(done)
         for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
-            job = found._suggest_job(running)
+            job = sweeper._suggest_job(running)
             assert job is not None
             curve(sweep.folder(job), [sign * value for value in values], maximize)
-            assert found._should_prune(job) is expected
-            assert not found._should_prune(job)  # nothing new was found since
+            assert sweeper._should_prune(job) is expected
+            assert not sweeper._should_prune(job)  # nothing new was found since
             job.status = "pruned"
-            found._record_trial(job)
-    states = [trial.state.name for trial in found.study.get_trials()]
+            sweeper._record_trial(job)
+    states = [trial.state.name for trial in sweeper.study.get_trials()]
     assert states == ["COMPLETE", *["PRUNED"] * 4]
-    assert found.study.best_value == 3.0
+    assert sweeper.study.best_value == 3.0
 
 
 def test_the_example_of_a_search_composes() -> None:
     assert compose(["experiment=g2p_search"])["trainer"]["max_steps"] == 800
 
 
-def test_without_optuna_it_says_so(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+def test_without_optuna_it_says_so(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
+) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "optuna", None)
     answer = command("-m", "experiment=g2p_search")
     assert (answer.code, answer.out) == (2, "")
     assert "pip install 'attnx[optuna]'" in answer.err
-    assert not list(here.iterdir())
+    assert not list(work_folder.iterdir())
 
 
-def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], here: Path) -> None:
+def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], work_folder: Path) -> None:
     answer = command("-m", "optimizer.lr=interval(0.001,0.1)")
     assert answer.code == 2
     assert "hydra/sweeper=search" in answer.err
-    assert not list(here.iterdir())
+    assert not list(work_folder.iterdir())
 
 
-def test_a_saved_search_reads_back(here: Path) -> None:
-    sweep = Sweep(here / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
+def test_a_saved_search_reads_back(work_folder: Path) -> None:
+    sweep = Sweep(work_folder / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
     sweep.path.mkdir()
     save_sweep(sweep)
     assert read_sweep(sweep.path).jobs[0].status == "pruned"

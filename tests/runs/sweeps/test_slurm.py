@@ -35,9 +35,9 @@ def sinfo() -> bool:
 
 
 @pytest.fixture
-def slurm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with SLURM's commands; the folder says what they were asked."""
-    place = here / "slurm"
+    place = work_folder / "slurm"
     place.mkdir()
     for name in COMMANDS:
         file = place / name
@@ -63,18 +63,18 @@ def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_no
     with alone("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
         reached(2)
         calm()
-        for job, told in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
-            subprocess.run(["scancel", "--signal", told, job], check=True)
+        for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
+            subprocess.run(["scancel", "--signal", signal_name, job], check=True)
         out, err = process.communicate()
     assert process.returncode == 0, err
     assert sorted((slurm / "asked").read_text(encoding="utf-8").splitlines()) == ["requeue 4711_0", "requeue 4711_1"]
-    found = read_sweep("multirun/cut")
-    assert (found.status, [job.status for job in found.jobs]) == ("finished", ["finished", "finished"])
-    for job in found.jobs:  # each was stopped once, and went on
-        said = found.log(job).read_text(encoding="utf-8")
-        assert (said.count("attnx: interrupted\n"), said.count("testing on")) == (1, 1)
+    record = read_sweep("multirun/cut")
+    assert (record.status, [job.status for job in record.jobs]) == ("finished", ["finished", "finished"])
+    for job in record.jobs:  # each was stopped once, and went on
+        job_log = record.log(job).read_text(encoding="utf-8")
+        assert (job_log.count("attnx: interrupted\n"), job_log.count("testing on")) == (1, 1)
     assert out.splitlines()[-1] == "multirun/cut/report.html"
-    for job in found.jobs:
+    for job in record.jobs:
         run("scorer=moody", f"seed={job.index + 1}", folder=f"whole-{job.index}")
         assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
 
@@ -88,8 +88,8 @@ def test_a_job_that_slurm_itself_sends_again_is_waited_for(
 ) -> None:
     """Its machine is taken at once; SLURM lets it wait for two minutes."""
     Path("wait").touch()
-    asked = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "scorer=moody", "seed=1,2", "name=cut"]
-    with alone("-m", *asked) as process:
+    overrides = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "scorer=moody", "seed=1,2", "name=cut"]
+    with alone("-m", *overrides) as process:
         assert process.stdout is not None
         number = process.stdout.readline().split()[4].rstrip(":")
         reached(2)
@@ -98,14 +98,14 @@ def test_a_job_that_slurm_itself_sends_again_is_waited_for(
         subprocess.run(["scancel", "--signal", "USR2", number.replace("_0", "_1")], check=True)
         _, err = process.communicate()
     assert (process.returncode, err) == (0, "")
-    found = read_sweep("multirun/cut")
-    assert (found.status, [job.status for job in found.jobs]) == ("finished", ["finished", "finished"])
-    for job in found.jobs:
-        said = found.log(job).read_text(encoding="utf-8")
-        assert (said.count("attnx: interrupted\n"), said.count("testing on")) == (1, 1)
+    record = read_sweep("multirun/cut")
+    assert (record.status, [job.status for job in record.jobs]) == ("finished", ["finished", "finished"])
+    for job in record.jobs:
+        job_log = record.log(job).read_text(encoding="utf-8")
+        assert (job_log.count("attnx: interrupted\n"), job_log.count("testing on")) == (1, 1)
 
 
-def test_a_job_that_a_cluster_still_runs_is_waited_for(here: Path) -> None:
+def test_a_job_that_a_cluster_still_runs_is_waited_for(work_folder: Path) -> None:
     """As where a command was stopped, its jobs go on, and it is asked again."""
     folder, order = Path("multirun/one/0"), []
 
@@ -130,14 +130,14 @@ class Handle:
 
 
 @pytest.fixture
-def sent(here: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
+def sent(work_folder: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
     """A sweep of a job that was sent, is at work, and has a run folder."""
     job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
-    sweep = Sweep(here / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
+    sweep = Sweep(work_folder / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
     sweep.folder(job).mkdir(parents=True)
     running = SweepSession(sweep, {}, 1, -1)
     running.screen.console = Console(file=io.StringIO())
-    return running, {"4711_0": (job, Handle(here / "result.pkl"))}
+    return running, {"4711_0": (job, Handle(work_folder / "result.pkl"))}
 
 
 def says(running: SweepSession, status: str) -> None:
@@ -152,27 +152,27 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     """Have SLURM answer one thing after another, each time something else may happen before; no time passes."""
 
     def set_up(*answers: Callable[[], set[str]]) -> list[int]:
-        left, asked = list(answers), [0]
+        remaining, calls = list(answers), [0]
 
         def answer() -> set[str]:
-            asked[0] += 1
-            return left.pop(0)()
+            calls[0] += 1
+            return remaining.pop(0)()
 
         monkeypatch.setattr(submission, "queued_jobs", answer)
         monkeypatch.setattr(submission, "SQUEUE_SECONDS", 0.0)
         monkeypatch.setattr(submission, "POLL_SECONDS", 0.0)
-        return asked
+        return calls
 
     return set_up
 
 
 def test_a_job_that_is_sent_again_is_waited_for(
-    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
 ) -> None:
     """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
     running, waiting = sent
     says(running, "interrupted")
-    (here / "result.pkl").touch()
+    (work_folder / "result.pkl").touch()
 
     def missing() -> set[str]:
         return set()
@@ -184,9 +184,9 @@ def test_a_job_that_is_sent_again_is_waited_for(
         says(running, "finished")
         return back()
 
-    asked = asks(missing, back, missing, back, done)
+    calls = asks(missing, back, missing, back, done)
     submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
-    assert asked == [5]
+    assert calls == [5]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
 
@@ -196,30 +196,30 @@ def test_a_job_that_slurm_has_no_more_was_interrupted(
 ) -> None:
     running, waiting = sent
     says(running, status)
-    asked = asks(set, set)
+    calls = asks(set, set)
     submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
-    assert asked == [2]
+    assert calls == [2]
     assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
 def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
-    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
 ) -> None:
     running, waiting = sent
-    said: list[str] = []
+    messages: list[str] = []
 
     def fail() -> set[str]:
         raise UserError("squeue failed: no controller")
 
     def fail_as_it_ends() -> set[str]:
         says(running, "finished")
-        (here / "result.pkl").touch()
+        (work_folder / "result.pkl").touch()
         return fail()
 
     asks(fail, fail, fail_as_it_ends)
-    submission.wait(running, waiting, submission.SlurmQueue(said.append))
-    assert said == ["squeue failed: no controller; waiting for what the jobs write themselves"]
+    submission.wait(running, waiting, submission.SlurmQueue(messages.append))
+    assert messages == ["squeue failed: no controller; waiting for what the jobs write themselves"]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
 
@@ -227,7 +227,7 @@ def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
     sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
     asks: Callable[..., list[int]],
     monkeypatch: pytest.MonkeyPatch,
-    here: Path,
+    work_folder: Path,
 ) -> None:
     """Where submitit has counted the times; the command that waits hears of it by the job's files."""
     running, waiting = sent
@@ -238,17 +238,17 @@ def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
     monkeypatch.setattr(submission, "run_unless_done", counted)
-    submission.RemoteJob(str(running.sweep.path), 0, {}, {}, str(here))()
-    (here / "result.pkl").touch()
+    submission.RemoteJob(str(running.sweep.path), 0, {}, {}, str(work_folder))()
+    (work_folder / "result.pkl").touch()
     asks(lambda: {"4711_0"})
     submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
     assert (job.status, job.error) == ("failed", submission.NOT_REQUEUED)
 
 
-def test_what_is_sent_lies_where_nobody_has_written_before(here: Path) -> None:
+def test_what_is_sent_lies_where_nobody_has_written_before(work_folder: Path) -> None:
     """A result that was laid ready would be unpickled."""
-    folders = [Path(submission._executor(here / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)]
+    folders = [Path(submission._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)]
     assert folders[0] != folders[1]
-    assert {folder.parent.parent for folder in folders} == {here / "one" / ".submitit"}
+    assert {folder.parent.parent for folder in folders} == {work_folder / "one" / ".submitit"}
     assert {folder.parent.stat().st_mode & 0o777 for folder in folders} == {0o700}

@@ -70,7 +70,7 @@ def until_free(folder: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def gone(process: int) -> bool:
+def has_ended(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -109,17 +109,17 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
 
 def test_a_sweep_says_what_it_was_and_how_its_jobs_stand(sweep: Callable[..., Any]) -> None:
     sweep("+scorer=additive,dot", "seed=3", "name=two")
-    found = read_sweep("multirun/two")
-    assert (found.name, found.status, found.swept_keys) == ("two", "finished", ["scorer"])
-    assert found.command.startswith("attnx -m scorer=additive,dot")
-    assert [job.values["scorer"] for job in found.jobs] == ["additive", "dot"]
-    for job in found.jobs:
+    record = read_sweep("multirun/two")
+    assert (record.name, record.status, record.swept_keys) == ("two", "finished", ["scorer"])
+    assert record.command.startswith("attnx -m scorer=additive,dot")
+    assert [job.values["scorer"] for job in record.jobs] == ["additive", "dot"]
+    for job in record.jobs:
         assert (job.status, job.attempts, job.error, job.monitor) == ("finished", 1, None, "valid_per")
         assert job.started is not None
         assert job.ended is not None
-        with (found.folder(job) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        with (record.folder(job) / "metrics.csv").open(encoding="utf-8", newline="") as file:
             assert job.best == min(float(row["valid_per"]) for row in csv.DictReader(file))
-        assert f"seed={3}" in found.log(job).read_text(encoding="utf-8")
+        assert f"seed={3}" in record.log(job).read_text(encoding="utf-8")
     text = Path("multirun/two/README.md").read_text(encoding="utf-8")
     assert "| [1](1) | dot | finished |" in text
 
@@ -138,11 +138,11 @@ def test_every_job_has_a_process_and_a_log_of_its_own(
 ) -> None:
     answer = sweep("scorer=moody", "seed=1,2", "name=two")
     assert (answer.code, answer.err) == (0, "")
-    said = [Path(f"multirun/two/{number}/log.txt").read_text(encoding="utf-8").splitlines() for number in range(2)]
-    (one,), (other,) = ([line for line in lines if line.startswith("process ")] for lines in said)
-    assert one != other
-    assert str(os.getpid()) not in one
-    assert one.endswith(" 1 thread(s)")
+    logs = [Path(f"multirun/two/{number}/log.txt").read_text(encoding="utf-8").splitlines() for number in range(2)]
+    (first,), (second,) = ([line for line in lines if line.startswith("process ")] for lines in logs)
+    assert first != second
+    assert str(os.getpid()) not in first
+    assert first.endswith(" 1 thread(s)")
     assert "process" not in answer.out
     # A thread would not survive a fork, and what it held would be held for ever.
     assert server.threads == 1
@@ -163,11 +163,11 @@ def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., 
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
     assert [status(Path("multirun/two") / str(number)) for number in range(2)] == ["failed", "finished"]
-    heading, named = answer.err.splitlines()
+    heading, job_line = answer.err.splitlines()
     assert heading == "attnx: 1 job(s) failed; try them again with: attnx resume multirun/two"
-    said = str(read_sweep("multirun/two").jobs[0].error)
-    assert "RuntimeError: I have fallen over" in said
-    assert named == f"  scorer=moody: {said}; see multirun/two/0/log.txt"
+    message = str(read_sweep("multirun/two").jobs[0].error)
+    assert "RuntimeError: I have fallen over" in message
+    assert job_line == f"  scorer=moody: {message}; see multirun/two/0/log.txt"
     assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     assert "I have fallen over" in Path("multirun/two/README.md").read_text(encoding="utf-8")
 
@@ -234,19 +234,19 @@ def test_a_job_that_stopped_before_its_first_checkpoint_starts_anew(sweep: Calla
     (job / "run.json").write_text(json.dumps({**info, "status": "running"}), encoding="utf-8")
     for path in (job / "checkpoints").iterdir():
         path.unlink()
-    said = (job / "log.txt").read_text(encoding="utf-8")
+    log = (job / "log.txt").read_text(encoding="utf-8")
     assert sweep("seed=2", "name=one").code == 0
     assert (status(job), steps(job)) == ("finished", [3, 5])
-    assert (job / "log.txt").read_text(encoding="utf-8").startswith(said)
+    assert (job / "log.txt").read_text(encoding="utf-8").startswith(log)
 
 
 def test_what_was_cut_off_after_its_results_is_explained(sweep: Callable[..., Any]) -> None:
     sweep("seed=2", "name=one")
-    before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
+    time_before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
     Path("multirun/one/0/README.md").unlink()
     assert sweep("seed=2", "name=one").code == 0
     assert Path("multirun/one/0/README.md").is_file()
-    assert Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns == before
+    assert Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns == time_before
 
 
 @pytest.mark.parametrize("folder", ["before", "after"])
@@ -259,11 +259,11 @@ def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
         config.write_text(
             config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8"
         )
-        asked, difference = ["scorer=dot,scaled"], "decoder.hidden_size: saved 13, requested 11"
+        overrides, difference = ["scorer=dot,scaled"], "decoder.hidden_size: saved 13, requested 11"
     else:
-        asked, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: saved 5, requested 7"
+        overrides, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: saved 5, requested 7"
     held_there = {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()}
-    answer = sweep(*asked, "name=two")
+    answer = sweep(*overrides, "name=two")
     assert (answer.code, answer.out) == (2, "")
     assert difference in answer.err
     assert "fresh=true" in answer.err
@@ -274,8 +274,8 @@ def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
 def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any]) -> None:
     sweep("scorer=dot,scaled", "seed=1", "name=grid")
     assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
-    found = read_sweep("multirun/grid")
-    assert [(job.values["scorer"], job.attempts) for job in found.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
+    record = read_sweep("multirun/grid")
+    assert [(job.values["scorer"], job.attempts) for job in record.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
     answer = sweep("scorer=cosine,dot", "seed=1", "name=grid")
     assert answer.code == 2
     assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
@@ -283,11 +283,11 @@ def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any
 
 def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., Any]) -> None:
     sweep("scorer=dot", "name=one")
-    kept = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
+    old_files = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
     answer = sweep("scorer=scaled", "name=one", "fresh=true")
     assert (answer.code, answer.err) == (0, "")
     assert "multirun/one is now multirun/one.1" in answer.out
-    assert {path.name: path.read_bytes() for path in Path("multirun/one.1/0").iterdir() if path.is_file()} == kept
+    assert {path.name: path.read_bytes() for path in Path("multirun/one.1/0").iterdir() if path.is_file()} == old_files
     assert parts(Path("multirun/one/0"))[0] == "scaled"
     assert sweep("scorer=scaled", "name=one", "fresh=perhaps").code == 2
 
@@ -319,7 +319,9 @@ def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: 
 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
-def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_divided(
+    cores: int, jobs: int, threads: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session, "available_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == threads
@@ -328,10 +330,10 @@ def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, mo
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
+@pytest.mark.parametrize(("number", "message"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
 def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
     number: signal.Signals,
-    said: str,
+    message: str,
     alone: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
@@ -346,12 +348,12 @@ def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
         process.send_signal(number)
         out, err = process.communicate()
     assert process.returncode == 128 + number
-    assert err == f"attnx: {said}; resume with: attnx resume multirun/cut\n"
+    assert err == f"attnx: {message}; resume with: attnx resume multirun/cut\n"
     assert "stopping" in out
     assert out.splitlines()[-1] == "multirun/cut/report.html"
     assert reported("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
     until_free("multirun/cut")
-    assert all(gone(job) for job in jobs)
+    assert all(has_ended(job) for job in jobs)
     assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
     assert read_sweep("multirun/cut").status == "interrupted"
     assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
@@ -378,7 +380,7 @@ def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
         _, err = process.communicate()
     assert (process.returncode, err) == (130, "attnx: interrupted; resume with: attnx resume multirun/cut\n")
     until_free("multirun/cut")
-    assert all(gone(job) for job in jobs)
+    assert all(has_ended(job) for job in jobs)
     assert (read_sweep("multirun/cut").status, stands("multirun/cut")) == ("interrupted", ["interrupted", "waiting"])
     assert status(Path("multirun/cut/0")) == "interrupted"
 
@@ -427,8 +429,8 @@ def test_a_sweep_whose_folder_is_deleted_meanwhile_ends_in_one_line(
     thread.start()
     answer = sweep("scorer=moody", "seed=1,2", "name=gone")
     thread.join()
-    told = "multirun/gone: the sweep's folder was deleted while it ran; start the sweep anew"
-    assert (answer.code, answer.err) == (1, f"attnx: {told}\n")
+    message = "multirun/gone: the sweep's folder was deleted while it ran; start the sweep anew"
+    assert (answer.code, answer.err) == (1, f"attnx: {message}\n")
     assert not Path("multirun/gone").exists()
 
 
@@ -447,7 +449,7 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(
         process.kill()
         process.communicate()
     until_free("multirun/cut")
-    assert all(gone(job) for job in jobs)
+    assert all(has_ended(job) for job in jobs)
     # The job noticed, and saved what it had learned since its last checkpoint.
     assert status(Path("multirun/cut/0")) == "interrupted"
     assert stands("multirun/cut") == ["running", "waiting"]
@@ -469,7 +471,7 @@ def test_a_server_that_is_killed_takes_no_later_job_with_it(
         jobs = reached()
         Path("wait").unlink()
         server.server.send_signal(signal.SIGKILL)
-        while not all(map(gone, jobs)):
+        while not all(map(has_ended, jobs)):
             time.sleep(SECONDS)
 
     killer = threading.Thread(target=kill)
@@ -486,8 +488,8 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
 ) -> None:
     made = Pool.__init__
 
-    def hopeless(self: Pool, *others: Any) -> None:
-        made(self, *others[:4], lambda job: job.index == 0 and bool(list(Path().glob("reached-*"))))
+    def hopeless(self: Pool, *args: Any) -> None:
+        made(self, *args[:4], lambda job: job.index == 0 and bool(list(Path().glob("reached-*"))))
 
     Path("wait").touch()
     with monkeypatch.context() as patch:
@@ -502,7 +504,7 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("-j 2 scorer=dot", "add -m"),
         ("-m -j 0 scorer=dot,scaled", "--jobs 0: expected a whole number"),
@@ -512,15 +514,15 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
         ("resume", "attnx resume FOLDER"),
     ],
 )
-def test_a_mistake_is_told(line: str, said: str, command: Callable[..., Any], here: Path) -> None:
+def test_a_mistake_is_told(line: str, message: str, command: Callable[..., Any], work_folder: Path) -> None:
     answer = command(*line.split())
     assert (answer.code, answer.out) == (2, "")
-    assert said in answer.err
-    assert not list(here.iterdir())
+    assert message in answer.err
+    assert not list(work_folder.iterdir())
 
 
 @pytest.fixture
-def mixed(here: Path) -> Sweep:
+def mixed(work_folder: Path) -> Sweep:
     """A sweep whose jobs stand in every way."""
     jobs = [
         SweepJob(0, ["scorer=dot", "seed=1"], "finished", seconds=61.0, attempts=1, monitor="valid_per", best=7.25),
@@ -528,7 +530,7 @@ def mixed(here: Path) -> Sweep:
         SweepJob(2, ["scorer=mlp", "seed=1"], "failed", seconds=2.0, attempts=1, error="killed by SIGKILL"),
         SweepJob(3, ["scorer=mlp", "seed=2"]),
     ]
-    return Sweep(here / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
+    return Sweep(work_folder / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
 
 
 def test_the_table_shows_every_job(mixed: Sweep) -> None:
@@ -562,5 +564,5 @@ def test_a_record_believes_the_folders(mixed: Sweep) -> None:
     """What is gone is to be done; what was running and has no folder never began."""
     mixed.path.mkdir()
     save_sweep(mixed)
-    found = open_record(mixed.path, "attnx -m", [], None)
-    assert [job.status for job in found.jobs] == ["waiting"] * 4
+    result = open_record(mixed.path, "attnx -m", [], None)
+    assert [job.status for job in result.jobs] == ["waiting"] * 4
