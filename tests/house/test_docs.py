@@ -155,7 +155,7 @@ def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
-def test_the_example_plug_in_does_what_its_docstring_shows(file: Path, with_plugins: Path) -> None:
+def test_the_example_plug_in_passes_its_doctests(file: Path, with_plugins: Path) -> None:
     assert catalog() is not None  # puts the folders in force
     result = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
     assert result.attempted > 0
@@ -214,7 +214,7 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name): version for name, _, version in parted}
 
 
-def test_constraints_pin_what_the_project_asks_for() -> None:
+def test_constraints_pin_every_requirement() -> None:
     """Each direct dependency has one pin within its range, torch first and without a build; Ray's cannot have any."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {name: extra for name, extra in project["optional-dependencies"].items() if name != "ray"}
@@ -228,7 +228,7 @@ def test_constraints_pin_what_the_project_asks_for() -> None:
         assert pinned[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_the_pythons_that_are_offered_are_those_that_were_tested() -> None:
+def test_every_supported_python_is_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     offered = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python ::" in line]
     assert len(offered) >= 3
@@ -237,14 +237,14 @@ def test_the_pythons_that_are_offered_are_those_that_were_tested() -> None:
     assert f"Python {', '.join(offered[:-1])} or {offered[-1]}" in README.read_text(encoding="utf-8")
 
 
-def test_the_wheel_says_that_it_is_typed() -> None:
+def test_the_wheel_is_marked_as_typed() -> None:
     """Without ``py.typed`` type checkers ignore what an installed package says of its types."""
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="set up before hatchling belonged to attnx[dev]")
     packaged = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
     assert {"attnx/__init__.py", "attnx/py.typed", "attnx/conf/config.yaml"} <= packaged
 
 
-def test_the_two_commands_stand_below_their_markers() -> None:
+def test_the_two_commands_follow_their_markers() -> None:
     """.ci/run takes the test command from there: set up, then test, on one line."""
     text = README.read_text(encoding="utf-8")
     for marker, last in (("main", ".venv/bin/attnx"), ("test", "-m pytest")):
@@ -257,7 +257,7 @@ def test_the_two_commands_stand_below_their_markers() -> None:
         assert last in ran
 
 
-def test_what_the_first_command_ends_at_is_said_once() -> None:
+def test_the_result_of_the_first_command_is_stated_once() -> None:
     """The README has its figures beside it; no other page has some of a run as short."""
     sentence = re.search(
         r"a phone error rate of ([\d.]+) % and a\s+word error rate of ([\d.]+) %", README.read_text("utf-8")
@@ -270,7 +270,7 @@ def test_what_the_first_command_ends_at_is_said_once() -> None:
             assert not all(f"{figure} %" in text for figure in sentence.groups()), page
 
 
-def test_every_experiment_says_where_it_was_measured() -> None:
+def test_every_experiment_names_its_measurement() -> None:
     """In one table of docs/runs.md; the page that is named there has a command or a row of the experiment."""
     page = ROOT / "docs" / "runs.md"
     rows = re.findall(
@@ -290,7 +290,7 @@ def test_every_experiment_says_where_it_was_measured() -> None:
             assert not re.search(rf"experiment={name}`?,? (seed|ended|is at)", document.read_text("utf-8")), document
 
 
-def test_headings_go_down_one_level_at_a_time() -> None:
+def test_headings_descend_one_level_at_a_time() -> None:
     for page in PAGES:
         text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]

@@ -58,7 +58,7 @@ def files_of(*packages: str) -> list[Path]:
 
 
 @every_part
-def test_a_part_says_what_it_computes_and_where_it_is_from(info: Part) -> None:
+def test_a_part_states_its_formula_and_source(info: Part) -> None:
     assert info.doc, info.place
     assert info.doc_line("Formula"), f"{info.place}: no Formula"
     assert info.doc_line("Source"), f"{info.place}: no Source"
@@ -67,14 +67,14 @@ def test_a_part_says_what_it_computes_and_where_it_is_from(info: Part) -> None:
 @pytest.mark.parametrize(
     "info", [info for info in PARTS if info.kind in ATTENTION or info.kind == "attention"], ids=lambda info: info.name
 )
-def test_a_part_of_attention_shows_itself(info: Part) -> None:
+def test_a_part_of_attention_has_a_doctest(info: Part) -> None:
     """A doctest, and a source that can be looked up."""
     assert ">>> " in info.doc, f"{info.place}: no doctest"
     assert re.search(r"https?://\S+", info.doc_line("Source")), f"{info.place}: no link"
 
 
 @pytest.mark.parametrize("kind", ATTENTION)
-def test_one_part_one_file(kind: str) -> None:
+def test_each_file_registers_one_part(kind: str) -> None:
     """A file holds exactly one part and bears its name, with an underscore behind it where Python needs the word."""
     folder = ROOT.joinpath(*KINDS[kind].split("."))
     files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
@@ -115,32 +115,32 @@ def test_no_class_is_named_after_a_paper_or_a_cell(file: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["ops", "attention", "nn", "models", "decoding", "kernels"])
-def test_the_lower_floors_do_not_know_the_tools(package: str) -> None:
+def test_the_lower_layers_import_no_tools(package: str) -> None:
     for file in files_of(package):
         tools = under(imported(file), "lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb")
         assert not tools, f"{file}: {tools}"
 
 
-def test_attention_knows_nothing_above_it() -> None:
+def test_attention_imports_nothing_above_it() -> None:
     for file in files_of("attention"):
         above = under(imported(file), "attnx.nn", "attnx.models", "attnx.training", "attnx.data")
         assert not above, f"{file}: {above}"
 
 
-def test_reports_read_files() -> None:
+def test_reports_import_no_model() -> None:
     """Never a live model."""
     for file in files_of("reports"):
         live = under(imported(file), "torch", "attnx.models", "attnx.nn", "attnx.attention", "attnx.training")
         assert not live, f"{file}: {live}"
 
 
-def test_one_module_knows_hydras_store() -> None:
+def test_one_module_imports_hydras_store() -> None:
     knowing = {file.name for file in FILES if any("config_store" in name for name in imported(file))}
     assert knowing == {"hydra_store.py"}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("importlinter") is None, reason="import-linter is not installed")
-def test_imports_go_down() -> None:
+def test_imports_go_down_only() -> None:
     """The contracts in pyproject.toml."""
     command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     ran = subprocess.run(
@@ -177,7 +177,7 @@ LIGHT = {
 
 
 @pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT)
-def test_what_does_not_wait_for_torch(code: str) -> None:
+def test_quick_commands_do_not_import_torch(code: str) -> None:
     """Reading the catalog, composing a configuration and telling a mistake import neither torch nor lightning."""
     check = (
         "import sys; found = {'torch', 'lightning', 'wandb', 'matplotlib'} & set(sys.modules); assert not found, found"

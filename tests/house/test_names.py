@@ -131,5 +131,5 @@ def test_an_attribute_has_a_type(file: Path) -> None:
             assert not is_attribute, f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.target)}: Any"
 
 
-def test_the_root_holds_four_files() -> None:
+def test_the_root_has_four_files() -> None:
     assert {file.name for file in PACKAGE.glob("*.py")} == ROOT_FILES

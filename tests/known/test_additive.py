@@ -39,7 +39,7 @@ def test_scores(scorer: Additive) -> None:
     torch.testing.assert_close(scores, torch.tensor(expected))
 
 
-def test_there_are_no_biases(scorer: Additive) -> None:
+def test_there_is_no_bias(scorer: Additive) -> None:
     """Appendix A.1.2 leaves them out."""
     assert sorted(name for name, _ in scorer.named_parameters()) == ["memory.weight", "query.weight", "v"]
 

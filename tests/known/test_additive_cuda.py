@@ -72,13 +72,13 @@ def test_scores_and_gradients(
         (math.nan, 0.0, math.nan),
     ],
 )
-def test_every_number(additive_triton: Any, a: float, b: float, tanh: float) -> None:
+def test_non_finite_numbers_match(additive_triton: Any, a: float, b: float, tanh: float) -> None:
     queries, keys = torch.tensor([[[a]]], device=DEVICE), torch.tensor([[[b]]], device=DEVICE)
     result = additive_triton.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
     torch.testing.assert_close(result.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
 
 
-def test_as_a_part_of_autograd(additive_triton: Any) -> None:
+def test_the_kernel_works_inside_autograd(additive_triton: Any) -> None:
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
     actual, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
@@ -88,7 +88,7 @@ def test_as_a_part_of_autograd(additive_triton: Any) -> None:
         torch.testing.assert_close(actual_value, expected_value, rtol=1e-4, atol=1e-5)
 
 
-def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_matches_the_definition(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is built, and reads what the parts define."""
     monkeypatch.setattr(CudaAdditive, "device", DEVICE)
     definition = build(query_size=5, memory_size=11, scorer=("additive", {"hidden_size": 3}))

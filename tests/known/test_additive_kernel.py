@@ -111,7 +111,7 @@ def test_gradients(count: int, far: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-4, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1e4])
 @pytest.mark.parametrize("sizes", [(2, 1, 5, 7), (3, 17, 19, 23), (2, 37, 131, 97), (31, 5, 67, 16)])
-def test_error(sizes: tuple[int, int, int, int], scale: float) -> None:
+def test_the_error_is_within_bounds(sizes: tuple[int, int, int, int], scale: float) -> None:
     """Against float64, some units of float32's last place of the largest number there is, at every scale of inputs."""
     grad_scores, *operands = drawn(*sizes, scale)
     actual = outcome(by_kernel, grad_scores, *operands)
@@ -122,7 +122,7 @@ def test_error(sizes: tuple[int, int, int, int], scale: float) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: float) -> None:
+def test_non_finite_values_match_the_definition(count: int, bad: float) -> None:
     grad_scores, queries, keys, v = drawn(2, count, 11, 19)
     queries[1, 0, 5] = keys[0, 3, 7] = bad
     actual, expected = (outcome(score, grad_scores, queries, keys, v) for score in (by_kernel, by_definition))
@@ -130,7 +130,7 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: f
         torch.testing.assert_close(actual_value, expected_value, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
-def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
     grad_scores, *operands = drawn(3, 67, 131, 83)
     first = outcome(by_kernel, grad_scores, *operands)
@@ -143,7 +143,7 @@ def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: 
         torch.set_num_threads(1)
 
 
-def test_rows_wherever_they_lie() -> None:
+def test_strided_rows_are_read_correctly() -> None:
     """Views, transposed and repeated operands are read as what they show."""
     _, queries, keys, v = drawn(4, 6, 11, 8)
     views = [
@@ -159,7 +159,7 @@ def test_rows_wherever_they_lie() -> None:
 # ---- as a part of torch ----
 
 
-def test_second_derivatives() -> None:
+def test_second_derivatives_match_the_definition() -> None:
     """Of a sum of squares of the gradients, as the definition has them."""
     grad_scores, *operands = drawn(2, 5, 7, 11)
     result = []
@@ -184,7 +184,7 @@ def read(attention: Any, queries: Tensor, states: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_narrow_types(both: tuple[Any, Any], dtype: torch.dtype) -> None:
+def test_half_precision_types_match_the_definition(both: tuple[Any, Any], dtype: torch.dtype) -> None:
     """Scores have the type of their operands; by autocast, its type."""
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     with torch.autocast("cpu", dtype=dtype):
@@ -196,7 +196,7 @@ def test_narrow_types(both: tuple[Any, Any], dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.02)
 
 
-def test_vectorized(both: tuple[Any, Any]) -> None:
+def test_vmap_matches_the_definition(both: tuple[Any, Any]) -> None:
     queries, states = torch.randn(3, 2, 7, 5), torch.randn(3, 2, 13, 11)
     actual, expected = (
         torch.func.vmap(lambda *args, attention=attention: read(attention, *args))(queries, states)
@@ -205,7 +205,7 @@ def test_vectorized(both: tuple[Any, Any]) -> None:
     torch.testing.assert_close(actual, expected)
 
 
-def test_copied_and_pickled(both: tuple[Any, Any]) -> None:
+def test_a_copied_and_pickled_scorer_matches(both: tuple[Any, Any]) -> None:
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     for copied in (copy.deepcopy(both[0]), pickle.loads(pickle.dumps(both[0]))):
         assert torch.equal(read(copied, queries, states), read(both[0], queries, states))
@@ -216,7 +216,7 @@ def test_copied_and_pickled(both: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("narrowed", ["not at all", "by pair", "by query", "by position"])
 @pytest.mark.parametrize("scope", ["global", ("local", {"window": 2}), ("local", {"center": "predictive"})], ids=str)
-def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_queries_match_the_complete_read(scope: Any, narrowed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps, their masks and what is there for them, at the last block's shorter end too."""
     rows, queries, positions = 2, 41, 23
     attention: Any = accel.enable(build(query_size=5, memory_size=11, scope=scope))
@@ -314,7 +314,7 @@ def broken(name: str, folder: Path) -> None:
     script.chmod(0o755)
 
 
-def test_compiled_once(cache: Path, source: Path) -> None:
+def test_the_library_is_compiled_once(cache: Path, source: Path) -> None:
     assert loaded(source).seven() == 7
     (library,) = cache.iterdir()
     written = library.stat().st_mtime_ns
@@ -322,14 +322,14 @@ def test_compiled_once(cache: Path, source: Path) -> None:
     assert [library.stat().st_mtime_ns] == [file.stat().st_mtime_ns for file in cache.iterdir()] == [written]
 
 
-def test_compiled_anew_when_the_source_changes(cache: Path, source: Path) -> None:
+def test_a_changed_source_is_recompiled(cache: Path, source: Path) -> None:
     loaded(source)
     source.write_text("int seven(void) { return 3 + 4; }\n", encoding="utf-8")
     assert loaded(source).seven() == 7
     assert len(list(cache.iterdir())) == 2
 
 
-def test_compiled_anew_for_another_compiler_processor_or_flags(
+def test_another_compiler_processor_or_flag_recompiles(
     cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(source)
@@ -342,7 +342,9 @@ def test_compiled_anew_for_another_compiler_processor_or_flags(
 
 
 @pytest.mark.parametrize("missing", ["path", "compilers"])
-def test_no_compiler(missing: str, cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(
+    missing: str, cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """None on the path, or none that compiles."""
     folder = tmp_path / "bin"
     if missing == "compilers":
@@ -353,7 +355,9 @@ def test_no_compiler(missing: str, cache: Path, source: Path, tmp_path: Path, mo
     assert not list(cache.iterdir())
 
 
-def test_one_broken_compiler(cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_compiler_is_skipped(
+    cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another serves."""
     broken(c_build.COMPILERS[0], tmp_path / "bin")
     if shutil.which("gcc") is None and shutil.which("clang") is None:
@@ -362,14 +366,14 @@ def test_one_broken_compiler(cache: Path, source: Path, tmp_path: Path, monkeypa
     assert loaded(source).seven() == 7
 
 
-def test_source_that_is_wrong(cache: Path, source: Path) -> None:
+def test_an_invalid_source_has_no_library(cache: Path, source: Path) -> None:
     source.write_text("not C\n", encoding="utf-8")
     assert loaded(source) is None
     assert not list(cache.iterdir())
 
 
 @pytest.mark.parametrize("system", [("posix", "arm64"), ("nt", "AMD64")], ids=" ".join)
-def test_other_machines(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_systems_have_no_library(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_build.os, "name", system[0])
     monkeypatch.setattr(c_build.platform, "machine", lambda: system[1])
     result = loaded(source)
@@ -378,13 +382,13 @@ def test_other_machines(system: tuple[str, str], source: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
-def test_a_folder_that_others_can_write_is_not_used(mode: int, cache: Path, source: Path) -> None:
+def test_a_folder_writable_by_other_users_is_not_used(mode: int, cache: Path, source: Path) -> None:
     cache.chmod(mode)
     assert loaded(source).seven() == 7
     assert not list(cache.iterdir())
 
 
-def test_a_folder_in_one_that_others_can_write_is_not_used(
+def test_a_folder_below_a_writable_parent_is_not_used(
     cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They could put another in its place; not so where only its owner may, as in /tmp."""
@@ -398,7 +402,7 @@ def test_a_folder_in_one_that_others_can_write_is_not_used(
     assert len(list(inner.iterdir())) == 1
 
 
-def test_what_another_user_put_there_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_another_user_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of another user's is not looked into."""
     monkeypatch.setattr(c_build.os, "getuid", lambda: 4_000_000_019)
     loaded(source)
@@ -407,7 +411,9 @@ def test_what_another_user_put_there_is_not_loaded(cache: Path, source: Path, mo
 
 
 @pytest.mark.parametrize("place", ["a file", "nowhere"])
-def test_no_folder(place: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_folder_the_library_is_compiled_per_process(
+    place: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where none can be made, the library is compiled for this process alone."""
     monkeypatch.setenv("ATTNX_CACHE", str(source / "below" if place == "a file" else "/proc/nowhere"))
     assert loaded(source).seven() == 7
@@ -439,7 +445,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
-def test_threads_are_torchs(cache: Path) -> None:
+def test_the_kernel_uses_torchs_threads(cache: Path) -> None:
     """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
     library = loaded(Path(cpu.__file__).with_name("additive.c"))
     (file,) = cache.iterdir()
@@ -448,7 +454,7 @@ def test_threads_are_torchs(cache: Path) -> None:
     assert library.additive_scores
 
 
-def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a run starts, for the parts that need it alone; loading it then compiles nothing."""
 
     def start(**config: Any) -> None:
@@ -474,6 +480,6 @@ def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_nothing_is_compiled_ahead_without_a_compiler(cache: Path, source: Path) -> None:
+def test_nothing_is_compiled_in_the_background_without_a_compiler(cache: Path, source: Path) -> None:
     c_build.compile_ahead(source)
     assert not list(cache.iterdir())

@@ -37,12 +37,12 @@ def test_entropy_is_in_bits() -> None:
     assert entropy(np.array(rows, np.float32)) == pytest.approx([0, 1, 2, 1.5])
 
 
-def test_entropy_is_of_shares_and_nothing_read_has_none() -> None:
+def test_entropy_normalizes_weights_and_is_undefined_for_zeros() -> None:
     """Sigmoid weights of 0.9 and 0.9 are two alike; an empty row has no entropy."""
     assert entropy(np.array([[0.9, 0.9, 0], [0, 0, 0]], np.float32)) == pytest.approx([1, 0])
 
 
-def test_coverage_is_what_a_position_got_from_all_steps() -> None:
+def test_coverage_sums_the_weights_of_all_steps() -> None:
     assert coverage(np.array([[0.5, 0.5, 0], [1, 0, 0], [0.75, 0, 0.25]], np.float32)) == pytest.approx(
         [2.25, 0.5, 0.25]
     )
@@ -57,13 +57,13 @@ def test_diagonality_by_hand() -> None:
     assert diagonality(np.zeros((3, 2), np.float32)) is None
 
 
-def test_diagonality_takes_sides_of_unlike_length() -> None:
+def test_diagonality_accepts_sides_of_different_length() -> None:
     """Two steps over four positions: their middles are 1/4, 3/4 and 1/8, 3/8, 5/8, 7/8, so 1/8 apart at the nearest."""
     weights = np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]], np.float32)
     assert diagonality(weights) == pytest.approx(math.exp(-((1 / 8) ** 2) / 0.08))
 
 
-def test_counted_over_examples() -> None:
+def test_statistics_are_averaged_over_examples() -> None:
     """Positions got 1, 0.1, 2.1 of three steps and 1 of one; entropies 0, 0.469, 0, 0."""
     first = example([[1, 0, 0], [0, 0.1, 0.9], [0, 0, 1.2]], "cat", ["K", "AE", END])
     second = example([[1]], "a", ["A"])
@@ -76,7 +76,7 @@ def test_counted_over_examples() -> None:
     assert (summary.alignment_error_rate, summary.gold_examples) == (None, 0)
 
 
-def test_own_states_count_as_read_but_are_no_source() -> None:
+def test_decoder_states_count_as_read_but_not_as_source() -> None:
     """Two alike, of which one is a state of the decoder's own: one bit, and half of the only source position."""
     summary = statistics([example([[0.5, 0.5]], "aA", ["A"], num_decoder_states=1)])
     assert (summary.entropy, summary.positions, summary.coverage, summary.hardly_read) == (1, 1, 0.5, 0)
@@ -95,7 +95,7 @@ def test_gold_lines_name_sure_and_possible_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["0:0", "1-", "-1-0", "1-2-3", "1s2"])
-def test_what_is_no_link_is_named_with_its_line(word: str, tmp_path: Path) -> None:
+def test_an_invalid_link_is_reported_with_its_line(word: str, tmp_path: Path) -> None:
     path = tmp_path / "gold.pharaoh"
     path.write_text(f"0-0\n1-1 {word}\n")
     with pytest.raises(UserError, match=rf"gold\.pharaoh:2: '{word}' is no link"):
@@ -109,7 +109,7 @@ def test_the_error_rate_is_that_of_och_and_ney() -> None:
     assert Agreement(predicted=2, sure=0, predicted_sure=0, predicted_possible=2).error == 0
 
 
-def test_a_symbol_links_to_what_it_read_most() -> None:
+def test_a_symbol_links_to_its_largest_weight() -> None:
     """The second read itself most, the third nothing, and the end is no symbol."""
     weights = [[0.2, 0.5, 0.3, 0, 0, 0], [0, 0.3, 0, 0.7, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
     single = example(weights, "catKAO", ["K", "A", "O", END], num_decoder_states=3)
@@ -135,7 +135,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_is_counted_by_its_best_hypotheses_and_by_head(folder: Path) -> None:
+def test_run_statistics_use_best_hypotheses_and_heads(folder: Path) -> None:
     summary = run_statistics(folder)
     assert [(name, result.examples, result.steps) for name, result in summary.items()] == [
         ("", 2, 6),
@@ -145,7 +145,7 @@ def test_a_run_is_counted_by_its_best_hypotheses_and_by_head(folder: Path) -> No
     assert summary["head 1"].entropy == summary["head 2"].entropy == summary[""].entropy
 
 
-def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp_path: Path) -> None:
+def test_gold_links_apply_only_to_correct_outputs(folder: Path, tmp_path: Path) -> None:
     """Of the first word the links are 1-0 and 0-1: one sure, none beside; the second word is wrong and not counted."""
     gold = tmp_path / "gold"
     gold.write_text("1-0 1-1\n0-0\n0-0\n")
@@ -162,14 +162,16 @@ def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp
         ("\n2p0\n\n", r"gold:2: the link 2-0"),
     ],
 )
-def test_a_gold_file_of_another_test_is_refused(gold: str, message: str, folder: Path, tmp_path: Path) -> None:
+def test_a_gold_file_of_other_test_data_is_refused(gold: str, message: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text(gold)
     with pytest.raises(UserError, match=message):
         command(["stats", str(folder), "--gold", str(tmp_path / "gold")])
     assert not (folder / STATISTICS).exists()
 
 
-def test_the_command_shows_and_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_saves_the_statistics(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "gold").write_text("1-0 1-1\n0-0\n0-0\n")
     assert command(["stats", str(folder), "--gold", str(tmp_path / "gold")]) == 0
     output = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -181,9 +183,7 @@ def test_the_command_shows_and_writes_them(folder: Path, tmp_path: Path, capsys:
     assert "alignment error" not in capsys.readouterr().out
 
 
-def test_any_number_of_alignments_can_be_counted_from_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_statistics_of_a_file_of_alignments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of what attnx predict writes the best of each line; the second could not be read. U+2028 ends no line of it."""
     path = tmp_path / "read.jsonl"
     first = {
@@ -206,14 +206,14 @@ def test_any_number_of_alignments_can_be_counted_from_a_file(
 @pytest.mark.parametrize(
     "line", ["word", '{"line": 1}', '{"rank": 1, "weights": [[1]], "source": ["a", "b"], "output": ["A"]}']
 )
-def test_a_file_of_something_else_is_refused(line: str, tmp_path: Path) -> None:
+def test_a_file_without_alignments_is_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "read.jsonl"
     path.write_text(f"{line}\n")
     with pytest.raises(UserError, match=r"read\.jsonl:1: "):
         command(["stats", str(path)])
 
 
-def test_mistakes(folder: Path, tmp_path: Path) -> None:
+def test_mistaken_arguments_are_reported(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("")
     for words, message in [
         ([], "attnx stats needs RUN"),

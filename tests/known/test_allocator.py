@@ -35,14 +35,14 @@ def faults(**environment: str) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
-def test_pages_are_touched_once() -> None:
+def test_freed_pages_are_reused() -> None:
     retained, count = faults()
     assert retained == "True"
     assert count < PAGES
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
-def test_who_set_a_threshold_has_chosen() -> None:
+def test_thresholds_of_the_environment_win() -> None:
     """Blocks that are mapped one by one are cleared one by one."""
     retained, count = faults(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
     assert retained == "False"

@@ -48,7 +48,7 @@ def test_a_full_grid_by_hand() -> None:
     assert worst.difference.p == pytest.approx(rows.p, rel=1e-4)  # two levels: one comparison
 
 
-def test_one_factor_is_as_scipy_has_it() -> None:
+def test_one_factor_matches_scipy() -> None:
     """Groups of unequal sizes; the distances of levels are Tukey's and Kramer's."""
     random = np.random.default_rng(0)
     groups = [(mean + random.normal(size=size)).tolist() for mean, size in ((0.0, 3), (1.0, 5), (2.5, 2))]
@@ -67,7 +67,7 @@ def test_one_factor_is_as_scipy_has_it() -> None:
             assert mean.difference.low == pytest.approx(low, rel=1e-4)
 
 
-def test_a_cell_that_failed_costs_what_only_it_could_tell() -> None:
+def test_a_failed_cell_removes_only_its_interaction() -> None:
     """Three cells of four: nobody knows whether rows and columns depend on each other; each alone is a contrast."""
     result = grid({(0, 0): [9.0, 11.0], (0, 1): [12.0, 14.0], (1, 0): [19.0, 21.0]}, 2, 2)
     assert result.interactions == {}
@@ -79,7 +79,7 @@ def test_a_cell_that_failed_costs_what_only_it_could_tell() -> None:
     assert columns.f == pytest.approx(3**2 / 2)
 
 
-def test_with_a_seed_each_the_error_is_what_is_left() -> None:
+def test_with_one_seed_the_residual_is_the_error() -> None:
     """Rows 0 and 4, columns 0, 1 and 5, and ± 1 that fits neither: squares of 6, with 2 degrees of freedom."""
     odd = {(0, 0): 1, (0, 1): -1, (0, 2): 0, (1, 0): -1, (1, 1): 1, (1, 2): 0}
     values = {(a, b): [4.0 * a + (0, 1, 5)[b] + odd[a, b]] for a, b in product(range(2), range(3))}
@@ -92,14 +92,14 @@ def test_with_a_seed_each_the_error_is_what_is_left() -> None:
     assert result.interactions == {}  # there is nothing left to tell it by
 
 
-def test_nothing_is_told_where_nothing_is_left() -> None:
+def test_nothing_is_tested_without_residual_degrees() -> None:
     result = grid({(0,): [1.0], (1,): [2.0]}, 2)
     assert result.main == [None]
     assert [level.mean for level in result.levels[0]] == pytest.approx([1, 2])
     assert [(level.low, level.difference) for level in result.levels[0]] == [(None, None), (None, None)]
 
 
-def test_five_percent_of_factors_that_do_nothing_are_called_sure() -> None:
+def test_five_percent_of_null_factors_are_significant() -> None:
     """200 grids of 2 by 3 settings with two seeds, one cell failed: F-tests keep their level."""
     random, sure = np.random.default_rng(0), np.zeros(3)
     cells = [cell for cell in product(range(2), range(3)) if cell != (1, 2)]

@@ -30,13 +30,13 @@ def test_an_unknown_answer_adds_nothing() -> None:
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
 
 
-def test_what_a_search_reads() -> None:
+def test_a_search_reads_the_answer_probabilities() -> None:
     predicted = SingleLabelTarget(7).predict(SCORES)
     torch.testing.assert_close(predicted.exp(), torch.tensor([[0.0, 0.0, 0.0, 0.0, 1 / 8, 2 / 8, 5 / 8]]))
     assert SingleLabelTarget(7).end_log_probs(predicted).tolist() == [[-INF, -INF, 0.0, -INF, -INF, -INF, -INF]]
 
 
-def test_one_symbol_is_all() -> None:
+def test_an_answer_has_one_symbol() -> None:
     picked = SingleLabelTarget(7).greedy(SingleLabelTarget(7).predict(SCORES))
     assert picked.output.tolist() == [6]
     assert picked.is_last.tolist() == [True]

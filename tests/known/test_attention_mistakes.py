@@ -38,7 +38,7 @@ def attention(request: pytest.FixtureRequest) -> Any:
         ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
     ],
 )
-def test_what_cannot_be_remembered(attention: Any, value: tuple[Any, ...], message: str) -> None:
+def test_an_invalid_memory_tensor_is_refused(attention: Any, value: tuple[Any, ...], message: str) -> None:
     with pytest.raises(UserError, match=f"^make_memory: {message}"):
         attention.make_memory(*value)
 
@@ -59,13 +59,13 @@ def test_what_cannot_be_remembered(attention: Any, value: tuple[Any, ...], messa
         ([1.0], r"the queries are a list"),
     ],
 )
-def test_what_cannot_be_asked(attention: Any, queries: Any, message: str) -> None:
+def test_an_invalid_query_is_refused(attention: Any, queries: Any, message: str) -> None:
     memory = attention.make_memory(STATES)
     with pytest.raises(UserError, match=f"^attention: {message}"):
         attention(queries, memory)
 
 
-def test_what_is_no_memory(attention: Any) -> None:
+def test_another_object_is_no_memory(attention: Any) -> None:
     with pytest.raises(
         UserError, match=r"^the memory is a Tensor; make one of states by attention\.make_memory\(states\)"
     ):
@@ -73,12 +73,12 @@ def test_what_is_no_memory(attention: Any) -> None:
 
 
 @pytest.mark.parametrize("allowed", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"])
-def test_what_says_not_what_is_allowed(attention: Any, allowed: torch.Tensor) -> None:
+def test_an_invalid_mask_is_refused(attention: Any, allowed: torch.Tensor) -> None:
     with pytest.raises(UserError, match=r"^attention: allowed is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
         attention(QUERIES, attention.make_memory(STATES), allowed=allowed)
 
 
-def test_one_row_may_serve_many(attention: Any) -> None:
+def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
     read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)
 
@@ -94,6 +94,6 @@ def test_one_row_may_serve_many(attention: Any) -> None:
         ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with knobs"),
     ],
 )
-def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
+def test_an_invalid_attention_cannot_be_built(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         build(**{"query_size": 3, "memory_size": 3, **options})

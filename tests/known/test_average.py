@@ -38,13 +38,13 @@ def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
     assert result["seen"].item() == 9
 
 
-def test_the_mean_is_exact_where_float32_would_not_be() -> None:
+def test_the_mean_is_computed_in_double_precision() -> None:
     """The sum is 2^24 + 4; in float32 the ones would be lost beside 2^24."""
     states = [{"w": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
     assert average_weights(states)["w"].item() == 2**22 + 1
 
 
-def test_unlike_models_are_refused() -> None:
+def test_checkpoints_of_different_models_are_refused() -> None:
     with pytest.raises(UserError, match="equal shapes"):
         average_weights([{"w": torch.ones(2)}, {"w": torch.ones(3)}])
     with pytest.raises(UserError, match="equal shapes"):
@@ -79,23 +79,23 @@ def lying(folder: Path) -> dict[str, int]:
 RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 
-def test_the_best_stay_by_rank(tmp_path: Path) -> None:
+def test_the_best_checkpoints_are_kept_by_rank(tmp_path: Path) -> None:
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
     validated(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
     assert lying(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
 
 
-def test_one_stays_if_nothing_else_is_said(tmp_path: Path) -> None:
+def test_one_checkpoint_is_kept_by_default(tmp_path: Path) -> None:
     validated(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
     assert lying(tmp_path) == {"best": 1, "last": 4}
 
 
-def test_the_highest_stay_where_high_is_good(tmp_path: Path) -> None:
+def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path: Path) -> None:
     validated(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
     assert lying(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
-def test_a_resumed_run_knows_what_was_best(tmp_path: Path) -> None:
+def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [3.0, 5.0], "rank": 0, "validated_step": 5, "saved_step": 5})
     validated(keep, [4.0])

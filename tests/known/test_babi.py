@@ -30,7 +30,7 @@ def written(folder: Path, text: str = TWO, name: str = "qa1_a_train.txt") -> Pat
     return path
 
 
-def test_a_question_has_the_statements_before_it(tmp_path: Path) -> None:
+def test_a_question_reads_the_preceding_statements(tmp_path: Path) -> None:
     """Of its own story; other questions are no statements, and names are in small letters."""
     mary, john = ("mary", "moved", "to", "the", "bathroom"), ("john", "grabbed", "the", "milk")
     home, mice = ("mary", "went", "home"), ("mice", "are", "afraid", "of", "wolves")
@@ -62,7 +62,7 @@ def test_a_story_without_a_question_is_refused(text: str) -> None:
         tokenize_story(text)
 
 
-def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
+def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
     sources = [("(2,8)", "b", ".", "a", "?")]
     assert source_vocabulary(sources).symbols[4:] == (".", "(2,8)", "?", "a", "b")
     assert source_vocabulary(sources, ["b", "a"]).symbols[4:] == (".", "b", "a", "(2,8)", "?")
@@ -87,7 +87,7 @@ def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
         ("4 Where is Mary?\thome\t7", "its support '7' is not an earlier statement"),
     ],
 )
-def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, message: str) -> None:
+def test_a_broken_line_is_reported_with_its_number(tmp_path: Path, line: str, message: str) -> None:
     """Line 3 of the story is a question, and no statement."""
     path = written(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
     with pytest.raises(UserError) as refused:
@@ -96,7 +96,7 @@ def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, message
     assert message in str(refused.value)
 
 
-def test_a_byte_that_is_no_text_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_invalid_byte_is_reported_with_its_position(tmp_path: Path) -> None:
     path = tmp_path / "broken.txt"
     path.write_bytes(b"1 Mary moved.\n2 John \xff left.\n")
     with pytest.raises(UserError, match=r"broken\.txt:2: "):
@@ -108,7 +108,7 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
         read_babi(written(tmp_path, "1 Mary moved.\n"))
 
 
-def test_a_task_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_task_is_reported(tmp_path: Path) -> None:
     written(tmp_path, name="qa5_b_train.txt")
     with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; its tasks are: 5"):
         Babi(str(tmp_path), [2]).train("qa2")
@@ -134,7 +134,7 @@ def many(folder: Path, tasks: tuple[int, ...]) -> None:
             written(folder, "".join(stories), f"qa{task}_a_{part}.txt")
 
 
-def test_all_questions_of_a_story_are_in_one_part(tmp_path: Path) -> None:
+def test_all_questions_of_a_story_share_a_part(tmp_path: Path) -> None:
     many(tmp_path, (1,))
     data = Qa(folder=str(tmp_path)).load()
     train, valid, _ = ({pair.source[0] for pair in part} for part in data.pairs)
@@ -145,7 +145,7 @@ def test_all_questions_of_a_story_are_in_one_part(tmp_path: Path) -> None:
     assert data.tags == ()
 
 
-def test_tasks_together_have_tags(tmp_path: Path) -> None:
+def test_several_tasks_have_tags(tmp_path: Path) -> None:
     many(tmp_path, (1, 4))
     task = Qa(folder=str(tmp_path), tasks=[4, 1])
     data = task.load()
@@ -172,7 +172,7 @@ def test_tasks_together_have_tags(tmp_path: Path) -> None:
         ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is one task"),
     ],
 )
-def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], message: str) -> None:
+def test_an_unused_knob_is_refused(knobs: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Qa(**knobs)  # type: ignore[arg-type]
 

@@ -30,6 +30,6 @@ def test_the_linear_map_finds_the_rule(tmp_path: Path) -> None:
         np.testing.assert_allclose(linear(np.array([[23.0], [29.0]])), [[35], [23]], rtol=1e-4)
 
 
-def test_a_map_of_what_never_changes_is_the_last_value() -> None:
+def test_a_map_of_a_constant_series_is_its_last_value() -> None:
     still = np.full((3, 1), 5.0)
     assert Linear.fit([(still, still[:2])])(still).tolist() == pytest.approx(np.full((2, 1), 5.0))

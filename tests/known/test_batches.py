@@ -61,14 +61,14 @@ def test_a_row_for_every_pair() -> None:
     assert data.pair_index.tolist() == [0, 1, 2]
 
 
-def test_a_row_that_is_not_there() -> None:
+def test_a_missing_row_is_refused() -> None:
     """Neither the end nor a negative number wraps around into another row."""
     for index in (4, -1):
         with pytest.raises(IndexError, match=f"row {index} of a dataset of 4 rows"):
             dataset(True)[index]
 
 
-def test_tags_are_numbered_in_the_order_given() -> None:
+def test_tags_are_numbered_in_order() -> None:
     """Without any all rows have number 0; either way a batch carries them."""
     data = PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "et", "fi"))
     assert data.tags.tolist() == [2, 2, 1, 2]
@@ -78,7 +78,7 @@ def test_tags_are_numbered_in_the_order_given() -> None:
     assert collate([dataset(True)[3]]).tag.tolist() == [0]
 
 
-def test_a_tag_that_is_not_listed_is_refused() -> None:
+def test_an_unlisted_tag_is_refused() -> None:
     """It has no number."""
     with pytest.raises(ValueError, match="the tag 'et' is none of de, fi"):
         PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "fi"))
@@ -114,14 +114,14 @@ def test_ids_may_be_of_any_integer_type(dtype: type) -> None:
     assert batch.source.dtype == torch.int64
 
 
-def test_collate_is_no_wider_than_its_rows() -> None:
+def test_collate_pads_no_wider_than_its_rows() -> None:
     """A short row alone has no padding, whatever the dataset holds."""
     batch = collate([dataset(True)[2]])
     assert batch.source.shape == (1, 1)
     assert batch.target.shape == (1, 3)
 
 
-def test_it_pickles_small() -> None:
+def test_the_dataset_pickles_small() -> None:
     """A copy gives the same rows; 1009 pairs cost bytes, not Python objects (20 ids of 4 bytes, 3 of 8, a tag)."""
     copy = pickle.loads(pickle.dumps(dataset(True)))
     assert copy[1].target.tolist() == [5, 4, 5, 2]
@@ -130,7 +130,7 @@ def test_it_pickles_small() -> None:
     assert pickle.loads(pickle.dumps(collate)) is collate
 
 
-def test_sorted_batches() -> None:
+def test_a_batch_sorts_rows_by_length() -> None:
     """By the longer side, then the source: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
     batches = BucketBatches(dataset(True), size=3, shuffle=False)
     assert list(batches) == [[2, 3, 0], [1]]
@@ -138,19 +138,19 @@ def test_sorted_batches() -> None:
     assert list(batches) == [[2, 3, 0], [1]]
 
 
-def test_a_pool_of_everything_sorts_everything() -> None:
+def test_a_pool_of_all_rows_sorts_all_rows() -> None:
     """With one pool the batches are the sorted ones, in any order; the longer sides are 7, 5, 3, 11, 5."""
     rows = dataset_with_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
     assert sorted(BucketBatches(rows, size=2, pool=3)) == [[2, 1], [3], [4, 0]]
 
 
-def test_unshuffled_pools_are_sorted_one_by_one() -> None:
+def test_unshuffled_pools_are_sorted_separately() -> None:
     """Two pools of two batches of two; the last of three rows."""
     rows = dataset_with_lengths([(length, 1) for length in (7, 3, 11, 5, 3, 13, 2)])
     assert list(BucketBatches(rows, size=2, pool=2, shuffle=False)) == [[1, 3], [0, 2], [6, 4], [5]]
 
 
-def test_chance_decides_both_the_pools_and_the_order_of_batches() -> None:
+def test_pools_and_batch_order_are_random() -> None:
     """Of 202 rows, sorted already: one pool keeps all neighbors together, small pools do not."""
     rows = dataset_with_lengths([(length, length + 1) for length in range(1, 203)])
     neighbors = [[row, row + 1] for row in range(0, 202, 2)]
@@ -203,7 +203,7 @@ class Watched(PairDataset):
 
 
 @pytest.mark.parametrize("start", [3000, 3001])
-def test_one_pool_at_a_time(start: int) -> None:
+def test_lengths_are_read_one_pool_at_a_time(start: int) -> None:
     """Neither an epoch of 10007 rows nor what is left of it looks at more than a pool of 5 batches of 3 at once."""
     rows = Watched(10007)
     batches = BucketBatches(rows, size=3, pool=5)
@@ -215,7 +215,7 @@ def test_one_pool_at_a_time(start: int) -> None:
     assert rows.counts == [15]
 
 
-def test_one_pool_at_a_time_by_tokens() -> None:
+def test_lengths_are_read_one_pool_at_a_time_for_token_batches() -> None:
     """Beside the thousand rows that tell how many make a pool; 30 tokens in 5 batches of 6 are 30 rows."""
     rows = Watched(10007)
     batches = BucketBatches(rows, tokens=6, pool=5)
@@ -233,7 +233,7 @@ def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
         batches.resume(0, start)
 
 
-def test_a_running_epoch_is_not_disturbed() -> None:
+def test_set_epoch_leaves_a_running_epoch_unchanged() -> None:
     """The loader asks for batches ahead of time; an epoch stays what it was when it began."""
     batches = BucketBatches(alike(101), size=1)
     expected = list(batches)
@@ -242,7 +242,7 @@ def test_a_running_epoch_is_not_disturbed() -> None:
     assert list(running) == expected
 
 
-def test_batches_of_tokens() -> None:
+def test_batches_hold_a_number_of_tokens() -> None:
     """Nine at most, padding counted: widths 2 3 3 | 3 | 5 | 11, which is too wide and alone."""
     rows = dataset_with_lengths([(2, 3), (5, 1), (3, 3), (1, 2), (7, 11), (3, 2)])
     batches = BucketBatches(rows, tokens=9, shuffle=False)
@@ -250,7 +250,7 @@ def test_batches_of_tokens() -> None:
     assert len(batches) == 4
 
 
-def test_batches_of_tokens_change_from_epoch_to_epoch() -> None:
+def test_token_batches_differ_between_epochs() -> None:
     """Other rows of the same length meet, in equal numbers: 30 rows of length 1, 20 of length 3, nine tokens."""
     rows = dataset_with_lengths([(1, 1)] * 30 + [(3, 2)] * 20)
     batches = BucketBatches(rows, tokens=9)
@@ -278,7 +278,7 @@ def test_temperature_flattens(limit: dict[str, int]) -> None:
     assert (epochs[0] + epochs[1] > 0).all(), "what one epoch leaves out comes first in the next"
 
 
-def test_an_infinite_temperature_makes_all_tags_alike() -> None:
+def test_an_infinite_temperature_samples_tags_uniformly() -> None:
     """Three rows of one tag as often as 97 of another; a tag without rows has no share."""
     rows = dataset_with_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
     drawn = [row for batch in BucketBatches(rows, size=7, temperature=float("inf")) for row in batch]
@@ -286,7 +286,7 @@ def test_an_infinite_temperature_makes_all_tags_alike() -> None:
     assert len(drawn) == 100
 
 
-def test_pools_of_tokens_come_in_another_order() -> None:
+def test_token_pools_are_shuffled() -> None:
     """13 rows of lengths 101 to 113, each too long for a batch with another and, with `pool` 1, a pool of its own."""
     batches = BucketBatches(dataset_with_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
     first = list(batches)
@@ -310,7 +310,7 @@ def test_impossible_knobs_are_refused(limit: str, size: int, pool: int, seed: in
 
 
 @pytest.mark.parametrize("limits", [{}, {"size": 3, "tokens": 7}])
-def test_one_limit(limits: dict[str, int]) -> None:
+def test_exactly_one_limit_is_required(limits: dict[str, int]) -> None:
     """Rows or tokens."""
     with pytest.raises(UserError, match="set one of them"):
         BucketBatches(alike(2), **limits)
@@ -332,7 +332,7 @@ def test_lightning_finds_set_epoch() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_in_a_loader(workers: int) -> None:
+def test_batches_pass_through_a_loader(workers: int) -> None:
     """Forked or not, the loader hands out the sorted batches."""
     data = dataset(True)
     batches = BucketBatches(data, size=3, shuffle=False)

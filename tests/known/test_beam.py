@@ -117,7 +117,7 @@ LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, 
         ("gnmt", [EOS], 4),  # at best ln 0.45 / (13 / 6)^0.6 = -0.50, so it goes on; at its end / (9 / 6)^0.6: -0.63
     ],
 )
-def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[int], steps: int) -> None:
+def test_a_row_stops_when_no_hypothesis_can_improve(length: Any, best: list[int], steps: int) -> None:
     """The limit is 8 steps. It never goes on for nothing, and never stops too early."""
     model = Tree(LONG)
     decoded = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
@@ -136,7 +136,7 @@ class Noting(Tree):
         return result
 
 
-def test_what_can_win_no_more_is_given_up() -> None:
+def test_hopeless_hypotheses_are_dropped() -> None:
     """EOS has 0.25, and then B, 0.15, is hopeless: B A with as much takes no place of A EOS, 0.06."""
     model = Noting(
         {(): (0.25, 0.6, 0.15), (A,): (0.1, 0.5, 0.4), (B,): (0, 1, 0), (A, A): (1, 0, 0), (A, B): (1, 0, 0)}
@@ -145,7 +145,7 @@ def test_what_can_win_no_more_is_given_up() -> None:
     assert model.noted == [{()}, {(EOS,), (A,), (B,)}, {(A, A), (A, B), (A, EOS)}]
 
 
-def test_rows_that_are_done_are_not_asked_again() -> None:
+def test_finished_rows_are_not_decoded_again() -> None:
     """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
     sure: Shares = {(): (1, 0, 0)}
     model = Tree(LONG, sure)
@@ -188,7 +188,7 @@ def test_an_ensemble_by_hand() -> None:
     assert decoded.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
 
-def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
+def test_an_ensemble_averages_heads(built: Callable[..., Any]) -> None:
     """Heads of two models have no order in common; what each model's read together can be averaged."""
     models = [built(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
     source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
@@ -199,7 +199,7 @@ def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
     torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
 
 
-def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]) -> None:
+def test_an_ensemble_of_different_memories_has_no_weights(built: Callable[..., Any]) -> None:
     """It writes; but what was read cannot be averaged."""
     models = [built().eval(), built(scope="history").eval(), built(attention=("standard", {"heads": 2})).eval()]
     source = torch.tensor([[3, 5, 7]])
@@ -209,7 +209,7 @@ def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]
         Ensemble([models[0], built(target_features=2)])
 
 
-def test_chance_is_even_and_each_ones_own() -> None:
+def test_random_draws_are_uniform_and_independent() -> None:
     """Of 2^11 numbers 1/8 in every eighth, 256 give or take five deviations of 15; padding is not looked at."""
     source = torch.tensor([[7, 3, 0], [7, 3, 5], [3, 7, 0]])
     key = row_seeds(source, source > 0, 13)
@@ -229,7 +229,7 @@ def test_chance_is_even_and_each_ones_own() -> None:
     assert len(set(row_seeds(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
 
 
-def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:
+def test_an_impossible_search_is_refused(built: Callable[..., Any]) -> None:
     numbers, symbols = built(target_features=2), built()
     with pytest.raises(UserError, match=r"decoding\.nbest=7 is more than decoding\.beam_size=5; choose a wider beam"):
         Beam(nbest=7)

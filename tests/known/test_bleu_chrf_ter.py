@@ -60,7 +60,7 @@ def test_bleu_by_hand() -> None:
     assert metric.compute().item() == pytest.approx(100 * math.exp(1 - 7 / 6) * precisions**0.25, rel=1e-6)
 
 
-def test_bleu_is_of_the_corpus() -> None:
+def test_bleu_is_a_corpus_score() -> None:
     """Counts are summed before they are divided: 2 of 3 and 4 of 4 words, 1 of 2 and 3 of 3 pairs, and so on."""
     metric = counted("bleu", ["a b x", "a b c d"], [["a b c"], ["a b c d"]])
     precisions = (6 / 7) * (4 / 5) * (2 / 3) * (1 / 1)
@@ -107,7 +107,7 @@ def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
 
 
 @every_metric
-def test_case_counts_unless_told_otherwise(name: str) -> None:
+def test_case_counts_by_default(name: str) -> None:
     worst = {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}[name]
     best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}[name]
     upper, lower = ["A B C D E F"], [["a b c d e f"]]
@@ -116,7 +116,7 @@ def test_case_counts_unless_told_otherwise(name: str) -> None:
 
 
 @every_metric
-def test_parts_merged_equal_the_whole(name: str) -> None:
+def test_merged_parts_equal_the_complete_set(name: str) -> None:
     """As two processes are: unlike shares, with unlike numbers of references."""
     complete, first, second = counted(name), counted(name, OUTPUTS[:1], REFERENCES[:1]), build("metric", name)
     second.update(OUTPUTS[1:], REFERENCES[1:])
@@ -127,7 +127,7 @@ def test_parts_merged_equal_the_whole(name: str) -> None:
 
 
 @every_metric
-def test_unlike_numbers_of_references_are_told_after_merging(name: str) -> None:
+def test_different_reference_counts_are_reported_after_merging(name: str) -> None:
     """Two in one process, one in the other; each alone has a fixed number."""
     first, two = counted(name, ["a"], [["a"]]), counted(name, ["a"], [["a", "b"]])
     for metric, number in ((first, 1), (two, 2)):
@@ -167,7 +167,7 @@ def test_reset_copy_and_pickle(name: str) -> None:
 
 
 @every_metric
-def test_nothing_in_nothing_out(name: str) -> None:
+def test_an_empty_update_counts_nothing(name: str) -> None:
     """A batch without segments is no error, and a score of none is NaN; nor is its number of references known."""
     instance = counted(name, [], [])
     assert torch.isnan(instance.compute())
@@ -177,7 +177,7 @@ def test_nothing_in_nothing_out(name: str) -> None:
 
 
 @every_metric
-def test_bad_input_is_refused_and_counts_nothing(name: str) -> None:
+def test_invalid_input_is_refused_and_not_counted(name: str) -> None:
     instance = build("metric", name)
     with pytest.raises(ValueError, match="no reference"):
         instance.update(["a", "b"], [["a"], []])
@@ -187,7 +187,7 @@ def test_bad_input_is_refused_and_counts_nothing(name: str) -> None:
 
 
 @every_metric
-def test_each_language_has_its_own(name: str) -> None:
+def test_each_language_has_its_own_score(name: str) -> None:
     """Apart, their mean, and all together, each as if it were measured alone."""
     tags = ["de", "en", "en", "de", "en", "en"]
     metric = build("metric", "per_tag", make_metric=lambda: build("metric", name), tags=["de", "en"])
@@ -203,7 +203,7 @@ def test_each_language_has_its_own(name: str) -> None:
 
 
 @every_metric
-def test_sacrebleu_that_is_missing_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sacrebleu_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(UserError, match=r"needs sacrebleu, which is not installed: pip install 'attnx\[translation\]'"):

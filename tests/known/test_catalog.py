@@ -67,7 +67,7 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_source_and_signature_agree(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_and_signature_describe_the_same_knobs(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every part: its knobs, what is supplied, what it declares, its docstring and its place."""
     monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
     info, item = registry.describe(kind, name), registry.find(kind, name)
@@ -85,21 +85,21 @@ def test_source_and_signature_agree(kind: str, name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_defaults_are_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_default_is_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     info = registry.describe(kind, name)
     assert registry.check(kind, name, {}) == {knob.name: knob.default for knob in info.knobs}
     assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
 
 
-def test_every_kind_of_the_design_has_a_part() -> None:
+def test_every_kind_has_a_part() -> None:
     kinds = ("scorer", "scope", "query", "normalizer", "attention", "model", "encoder", "decoder", "readout", "output")
     for kind in kinds:
         assert catalog().names(kind), kind
     assert {kind for kind, _ in EVERY} <= set(KINDS)
 
 
-def test_the_parts_that_the_design_names() -> None:
+def test_the_catalog_lists_the_core_parts() -> None:
     core = {"additive", "multiplicative", "dot", "scaled", "cosine", "mlp", "concat"}
     assert core <= set(catalog().names("scorer"))
     assert {"global", "local"} <= set(catalog().names("scope"))
@@ -107,7 +107,7 @@ def test_the_parts_that_the_design_names() -> None:
     assert "softmax" in catalog().names("normalizer")
 
 
-def test_what_a_docstring_says() -> None:
+def test_a_docstring_is_parsed() -> None:
     """The text after a word, over as many indented lines as it takes."""
     info = catalog().parts["scope", "local"]
     assert info.doc_line("Formula").startswith("allowed: |s - round(p_t)| <= window; monotonic")
@@ -130,7 +130,7 @@ GOOD = '''
 '''
 
 
-def test_a_plug_in_is_read_without_being_run(write: Write) -> None:
+def test_a_plug_in_is_read_without_execution(write: Write) -> None:
     file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
     info = catalog().parts["scorer", "sound"]
     assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [
@@ -184,7 +184,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("kind", "name"), sorted(CORE))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) -> None:
+def test_a_part_registered_in_python_has_the_same_description(kind: str, name: str) -> None:
     """What Python says of a class is what is read from its source, of every part that there is."""
     descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
     read, described = (
@@ -198,7 +198,7 @@ def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) ->
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_plug_in_breaks_itself_alone(write: Write, text: str, line: int, message: str) -> None:
+def test_a_broken_plug_in_leaves_the_rest_usable(write: Write, text: str, line: int, message: str) -> None:
     """One line says where and what; the rest of the folder and the core work on."""
     write("sound_b.py", GOOD)
     file = write("broken.py", text)
@@ -211,14 +211,14 @@ def test_a_broken_plug_in_breaks_itself_alone(write: Write, text: str, line: int
     assert {key for key, info in parts.parts.items() if info.origin == "core"} == CORE
 
 
-def test_not_text(write: Write) -> None:
+def test_a_plug_in_that_is_not_text_is_broken(write: Write) -> None:
     file = write("latin.py", "x = 1\n")
     file.write_bytes("x = 'é'\n".encode("latin-1"))
     (broken_part,) = catalog().broken
     assert broken_part.startswith(f"{file}:1: not UTF-8 text")
 
 
-def test_two_plug_ins_of_one_name(write: Write) -> None:
+def test_two_plug_ins_of_one_name_clash(write: Write) -> None:
     """The first file stays, in alphabetical order; the line names both."""
     first, second = write("a_first.py", GOOD), write("b_second.py", GOOD)
     parts = catalog()
@@ -226,20 +226,20 @@ def test_two_plug_ins_of_one_name(write: Write) -> None:
     assert parts.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
 
 
-def test_one_name_for_two_kinds_is_no_clash(write: Write) -> None:
+def test_one_name_may_serve_two_kinds(write: Write) -> None:
     write("both.py", GOOD + textwrap.dedent(GOOD).replace('"scorer"', '"scope"').replace("\n", "\n    "))
     assert not catalog().broken
     assert "sound" in catalog().names("scorer")
     assert "sound" in catalog().names("scope")
 
 
-def test_files_with_an_underscore_are_no_plug_ins(write: Write) -> None:
+def test_files_with_an_underscore_are_skipped(write: Write) -> None:
     write("_shared.py", GOOD)
     assert "sound" not in catalog().names("scorer")
 
 
 # Fails: every decorator whose name ends in "register" is taken for ours, and the whole file is left out.
-def test_other_things_called_register(write: Write) -> None:
+def test_other_functions_called_register_are_ignored(write: Write) -> None:
     """A plug-in may use decorators of that name that have nothing to do with parts."""
     write(
         "dispatching.py",
@@ -259,7 +259,7 @@ def test_other_things_called_register(write: Write) -> None:
 
 
 # Fails: the second file's parts are listed but cannot be built, since `find` imports the first file.
-def test_the_same_file_name_in_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_files_of_one_name_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both would be the module ``attnx.plugins.twin``: the second one cannot be imported, which is told."""
     for number in (1, 2):
         folder = tmp_path / f"folder{number}"
@@ -271,7 +271,7 @@ def test_the_same_file_name_in_two_folders(tmp_path: Path, monkeypatch: pytest.M
     assert broken_part.startswith(str(tmp_path / "folder2" / "twin.py"))
 
 
-def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``$ATTNX_PLUGINS`` is a list as ``$PATH`` is; what is empty, twice or not there does not matter."""
     for number in (1, 2):
         (tmp_path / f"folder{number}").mkdir()
@@ -291,7 +291,7 @@ def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("mode", "loaded"), [(0o755, True), (0o700, True), (0o777, False), (0o757, False)])
-def test_plugins_here_must_be_safe_from_others(
+def test_the_local_plugins_folder_must_be_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, loaded: bool
 ) -> None:
     """``plugins/`` of the working folder counts unless everybody may write to it."""
@@ -303,7 +303,7 @@ def test_plugins_here_must_be_safe_from_others(
 
 
 @OWNED
-def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_must_belong_to_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's folder is not loaded for being where one happens to be, nor for being named; a line says so."""
     folder = tmp_path / "plugins"
     folder.mkdir()
@@ -319,7 +319,7 @@ def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @OWNED
-def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
+def test_a_world_writable_file_is_left_out(write: Write) -> None:
     write("fine.py", GOOD)
     file = write("open.py", GOOD.replace('"sound"', '"loud"'))
     file.chmod(0o646)
@@ -334,7 +334,7 @@ def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
 
 
 @OWNED
-def test_a_file_of_somebody_else_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder of one's own, too."""
     write("fine.py", GOOD)
     foreign_file = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
@@ -352,7 +352,7 @@ def test_a_file_of_somebody_else_is_left_out(write: Write, monkeypatch: pytest.M
 
 
 @OWNED
-def test_what_a_plug_in_imports_is_held_to_the_same_rule(write: Write) -> None:
+def test_imports_of_a_plug_in_obey_the_same_rule(write: Write) -> None:
     write("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
     inner = write("_inner.py", "ONE = 1\n")
     inner.chmod(0o666)
@@ -360,7 +360,7 @@ def test_what_a_plug_in_imports_is_held_to_the_same_rule(write: Write) -> None:
         registry.find("scorer", "sound")
 
 
-def test_compiled_code_beside_a_plug_in_is_not_run(write: Write) -> None:
+def test_cached_bytecode_of_a_plug_in_is_not_run(write: Write) -> None:
     """It may be older than the source, or somebody else's: here it says that it fits, and holds other code."""
     file, second_file = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
     compiled = Path(py_compile.compile(str(second_file), importlib.util.cache_from_source(str(file))))
@@ -387,7 +387,7 @@ def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:
 
 
 @pytest.mark.usefixtures("_read_anew")
-def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_offers_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module named by an entry point is read where it lies; its package is not imported for it."""
     package = tmp_path / "lib" / "foreign_attention"
     package.mkdir(parents=True)
@@ -400,6 +400,6 @@ def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("_read_anew")
-def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_entry_point_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     result = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
     assert result.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]

@@ -45,7 +45,7 @@ def spelled(word: str, *references: str) -> Pair:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_cleaning() -> None:
+def test_words_are_cleaned() -> None:
     """Comments go, variants merge, the first and third `abuse` are equal without stress, four words drop."""
     assert read_cmudict() == [
         spelled("'bout", "B AW T"),
@@ -57,7 +57,7 @@ def test_cleaning() -> None:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_stress_keeps_more_references() -> None:
+def test_keeping_stress_gives_more_references() -> None:
     """With their digits the three are different."""
     pairs = {"".join(pair.source): pair for pair in read_cmudict(stress=True)}
     assert pairs["abuse"] == spelled("abuse", "AH0 B Y UW1 S", "AH0 B Y UW1 Z", "AH1 B Y UW0 S")
@@ -79,7 +79,7 @@ def test_a_missing_file_is_named(by_hand: Path) -> None:
     assert str(caught.value) == f"{by_hand}: no such file"
 
 
-def test_the_shipped_dictionary() -> None:
+def test_the_shipped_dictionary_is_complete() -> None:
     """Known words, the 39 phones of American English, letters and apostrophes alone, each word once."""
     pairs = read_cmudict()
     words = {"".join(pair.source): pair for pair in pairs}
@@ -90,7 +90,7 @@ def test_the_shipped_dictionary() -> None:
     assert {letter for pair in pairs for letter in pair.source} == set("abcdefghijklmnopqrstuvwxyz'")
 
 
-def test_the_docstring_counts() -> None:
+def test_the_docstring_states_the_counts() -> None:
     """The counts in the docstring are those of the file: all entries, the dropped ones, words, references."""
     lines = gzip.decompress(cmudict.FILE.read_bytes()).decode().splitlines()
     written = [line.split()[0].split("(")[0] for line in lines]
@@ -101,7 +101,7 @@ def test_the_docstring_counts() -> None:
         assert f"{count:,}".replace(",", " ") in docstring
 
 
-def test_the_file_bears_no_time_stamp_and_its_papers_lie_beside_it() -> None:
+def test_the_file_has_no_time_stamp_and_ships_with_its_license() -> None:
     """Bytes 4 to 8 of a gzip header are its time; README and license tell where the file is from."""
     assert cmudict.FILE.read_bytes()[4:8] == bytes(4)
     assert cmudict.SHA256 in cmudict.FILE.with_name("README.md").read_text()

@@ -49,11 +49,11 @@ def test_errors_by_symbol(folder: Path) -> None:
     assert sum(row.errors for row in errors_by_symbol(folder)) == 0 + 2 + 2 + 1
 
 
-def test_what_is_taken_for_what(folder: Path) -> None:
+def test_confusions_are_counted(folder: Path) -> None:
     assert confusions(folder) == [Confusion("AA", "AE", 2), Confusion("D", "B", 1)]
 
 
-def test_errors_of_numbers(tmp_path: Path) -> None:
+def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
     """By the reference's length, over the steps that both have; and column by column."""
     right = [np.array([[1.0, 0.0], [2.0, 0.0]]), np.zeros((7, 2))]
     written = [np.array([[1.5, 0.0], [2.0, 1.0], [9.0, 9.0]]), np.full((7, 2), [0.0, 2.0])]
@@ -98,7 +98,7 @@ def copied() -> Callable[..., tuple[list[str], list[list[float]]]]:
         ("qaq", "XA", [0, 1], "qAq", [0, 1, 2, 0]),  # the same symbol twice is copied twice
     ],
 )
-def test_unknown_symbols_are_copied_to_where_they_were_read(
+def test_unknown_symbols_are_replaced_by_their_source(
     source: str,
     output: str,
     read: list[int],
@@ -109,7 +109,7 @@ def test_unknown_symbols_are_copied_to_where_they_were_read(
     assert copied(source, output, read) == (list(expected), rows)
 
 
-def test_a_copy_weighs_as_its_step_did() -> None:
+def test_an_inserted_copy_has_the_weights_of_its_step() -> None:
     """With several heads it is their mean that says where; what was put in has a weight of 1 in each."""
     weights = np.array([[[0.2, 0.8, 0.0]], [[0.1, 0.3, 0.6]]], dtype=np.float32)  # mean: 0.15, 0.55, 0.3
     prediction = Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights)

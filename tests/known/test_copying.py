@@ -60,7 +60,7 @@ def test_equations_8_and_9() -> None:
     torch.testing.assert_close(probabilities(output, output_inputs([5, 7, 5])), expected)
 
 
-def test_what_cannot_be_copied_is_generated() -> None:
+def test_a_symbol_outside_the_source_is_generated() -> None:
     """g = 3/4, and the last position, of weight 1/6, holds nothing of the target: 3/4 + 1/4 * 1/6 = 19/24 remain."""
     expected = torch.full((11,), 19 / 24 / 11)
     expected[5] += 1 / 4 * 1 / 2
@@ -69,13 +69,13 @@ def test_what_cannot_be_copied_is_generated() -> None:
 
 
 @pytest.mark.parametrize("value", [([0, 0, 0], WEIGHTS), ([5, 7, 5], [0.0, 0.0, 0.0])], ids=["none", "unread"])
-def test_where_nothing_can_be_copied_all_is_generated(value: tuple[list[int], list[float]]) -> None:
+def test_a_source_without_copyable_symbols_generates_all(value: tuple[list[int], list[float]]) -> None:
     torch.testing.assert_close(probabilities(copying(bias=-LN3), output_inputs(*value)), torch.full((11,), 1 / 11))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("gate", [-1e4, 1e4])
-def test_a_gate_that_is_shut_loses_no_logarithm(gate: float, dtype: torch.dtype) -> None:
+def test_a_closed_gate_keeps_finite_log_probs(gate: float, dtype: torch.dtype) -> None:
     """Every symbol has a finite log-probability, and every parameter a finite gradient."""
     output = copying(bias=gate).to(dtype)
     *floats, symbols = output_inputs([5, 7, 5])
@@ -99,7 +99,7 @@ def test_gradients_are_the_derivative() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_in_a_model(built: Built, heads: int) -> None:
+def test_copying_works_in_a_model(built: Built, heads: int) -> None:
     """All parameters 0: weights 1/2 each on 5 and 7, gate 1/2, every symbol 1/17, so P(5) = P(7) = 1/34 + 1/4.
 
     With 3, which the target has not (see the fixture), in the place of 7, that half goes to what is generated: 3/4.
@@ -132,14 +132,14 @@ def data(source: str, target: str) -> SequenceData:
     return SequenceData.of(Splits(pairs, pairs, pairs))
 
 
-def test_symbols_are_the_same_by_name(composed: Callable[..., Any]) -> None:
+def test_symbols_are_matched_by_name(composed: Callable[..., Any]) -> None:
     """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
     model: Any = new_model(composed(output="copy"), data("abd", "bcd"))
     assert model.output.same.tolist() == [0, 0, 0, 0, 0, 4, 6]
     assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
 
 
-def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
+def test_vocabularies_without_common_symbols_are_refused(composed: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="these have none in common; use output=linear"):
         new_model(composed(output="copy"), data("ab", "cd"))
 
@@ -154,7 +154,7 @@ def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
         ("model=pointer task=pointing", "output=copy has no meaning beside model=pointer"),
     ],
 )
-def test_where_it_means_nothing_it_is_refused(line: str, message: str) -> None:
+def test_copying_is_refused_where_it_is_undefined(line: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["output=copy", *line.split()])
     assert message in str(refused.value)

@@ -51,7 +51,7 @@ def test_equation_11() -> None:
     torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
 
 
-def test_before_the_first_step_it_is_additive() -> None:
+def test_the_first_step_equals_additive() -> None:
     scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
@@ -94,7 +94,7 @@ def test_equation_10(built: Built, heads: int) -> None:
         torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
 
 
-def test_its_own_states_are_covered_from_when_they_are_there(built: Built) -> None:
+def test_decoder_states_are_covered_once_they_exist(built: Built) -> None:
     """At step t there are t states: weights are 1 / t, sums 1/t' from when a state came; the last was never read.
 
     Step 2 reads states 0 and 1 by 1/2; before, state 0 was read by 1: min(1/2, 1) + min(1/2, 0). Step 3 reads thirds;
@@ -124,7 +124,7 @@ class Unmeasured:
         return {}
 
 
-def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_adds_no_coverage_loss(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)

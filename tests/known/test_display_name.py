@@ -36,7 +36,7 @@ def sweep(tmp_path: Path) -> Any:
     return name
 
 
-def test_a_job_goes_by_its_setting(sweep: Any) -> None:
+def test_a_job_is_named_by_its_setting(sweep: Any) -> None:
     overrides = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden_size=7", "name=four"]
     jobs = [
         [f"scorer={scorer}", f"scope={scope}", f"seed={seed}", "encoder.hidden_size=7", "name=four"]
@@ -47,17 +47,17 @@ def test_a_job_goes_by_its_setting(sweep: Any) -> None:
     assert sweep(overrides, *jobs, number=3) == "scorer=dot scope=local seed=2"
 
 
-def test_the_first_job_of_a_search_has_a_setting_too(sweep: Any) -> None:
+def test_the_first_job_of_a_search_is_named_by_its_setting(sweep: Any) -> None:
     overrides = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
     job = ["optimizer.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
     assert sweep(overrides, job) == "optimizer.lr=0.02 scorer=mlp"
 
 
-def test_the_only_job_of_a_sweep_goes_by_what_was_asked(sweep: Any) -> None:
+def test_the_only_job_of_a_sweep_is_named_by_its_overrides(sweep: Any) -> None:
     assert sweep(["scorer=dot", "name=one"], ["scorer=dot", "name=one"]) == "scorer=dot"
 
 
-def test_a_single_run_goes_by_its_name_else_by_what_was_asked() -> None:
+def test_a_single_run_is_named_by_its_name_or_overrides() -> None:
     assert shown_name("name=mine", "scorer=dot") == "mine"
     assert shown_name(
         "recipe=bahdanau", "decoder.cell=gru", "+logger=wandb", "logger.wandb.offline=true", "folder=x"
@@ -65,7 +65,7 @@ def test_a_single_run_goes_by_its_name_else_by_what_was_asked() -> None:
     assert shown_name() == "20260131-120000-abcdef"
 
 
-def test_a_run_from_python_goes_by_what_differs_from_the_default_composition() -> None:
+def test_a_run_from_python_is_named_by_its_differences() -> None:
     overrides = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
     result = shown_name(*overrides, "+logger=wandb", command=False)
     assert sorted(result.split()) == sorted(

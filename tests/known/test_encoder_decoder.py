@@ -24,7 +24,7 @@ BOTH = ["encoder", "decoder"]
 
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
-def test_one_row_of_weights_over_both(built: Built, schedule: str) -> None:
+def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> None:
     """Source 0 and ln 3; every token asks with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4). Step 1: (0, ln 3, 3/5), so 1 : 3 : e^(3/5).
@@ -73,7 +73,9 @@ def weights(model: Any) -> Tensor:
         (["last_context"], False, [0, 1, 2, 3]),
     ],
 )
-def test_which_states_may_be_read(built: Built, query: list[str], include_self: bool, readable: list[int]) -> None:
+def test_include_self_decides_the_readable_states(
+    built: Built, query: list[str], include_self: bool, readable: list[int]
+) -> None:
     """The first so many at each step, all of them with some weight, beside the whole source, whatever is fed when."""
     for feed in ("next", "none") if "current_state" in query else ("now", "next", "none"):
         model = built(scope=("encoder_decoder", {"include_self": include_self}), query=query, model={"feed": feed})
@@ -120,7 +122,7 @@ def test_a_predicted_window_in_each_source(built: Built) -> None:
     torch.testing.assert_close(weights(model), expected)
 
 
-def test_states_of_unlike_width_are_projected(built: Built) -> None:
+def test_states_of_different_width_are_projected(built: Built) -> None:
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
     model = built(scope="encoder_decoder")
     assert model.state_projection.values.weight.shape == (22, 13)
@@ -135,14 +137,14 @@ def test_equal_widths_need_no_map(built: Built) -> None:
 
 
 @pytest.mark.parametrize("name", ["global", "local", "history", "encoder_decoder"])
-def test_any_scope_over_any_sources(built: Built, name: str) -> None:
+def test_every_scope_reads_every_source(built: Built, name: str) -> None:
     """``scope.sources`` says what a memory holds, in whatever order it is written."""
     for sources, positions in ((["encoder"], 5), (["decoder"], 4), (BOTH, 9), (BOTH[::-1], 9)):
         assert weights(built(scope=(name, {"sources": sources}))).shape == (4, positions)
 
 
 @pytest.mark.parametrize("feed", ["now", "none"])
-def test_the_weights_of_what_was_written(built: Built, feed: str) -> None:
+def test_decoding_returns_the_weights_of_its_output(built: Built, feed: str) -> None:
     """A search gives those of a pass over what it wrote; asked before its cell ran, a state is not there yet."""
     model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     decoded = Greedy()(model, SOURCE, PRESENT, need_weights=True)

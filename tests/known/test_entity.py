@@ -69,7 +69,7 @@ def test_a_story_by_hand() -> None:
     torch.testing.assert_close(output.weights[0], expected)
 
 
-def test_a_gate_reads_what_its_slot_holds_by_then() -> None:
+def test_a_gate_reads_the_current_slot() -> None:
     """The second sentence is s = (0, -ln 3 / 0.8); h + w is (1.6, -0.8) and (0.8, 1.6), so scores ln 3 and -2 ln 3."""
     source = torch.tensor([[A, B, STOP, Z, C, STOP, Q], [A, B, STOP, Q, PAD, PAD, PAD]])
     model = by_hand()
@@ -80,7 +80,7 @@ def test_a_gate_reads_what_its_slot_holds_by_then() -> None:
     assert (weights[1, :, 4:] == 0).all()
 
 
-def test_the_answer_is_given_and_then_the_end() -> None:
+def test_the_answer_is_followed_by_the_end_symbol() -> None:
     source = torch.tensor([[A, B, STOP, Q]])
     model = by_hand()
     first, state, read = model.decode_step(
@@ -96,7 +96,7 @@ def test_the_answer_is_given_and_then_the_end() -> None:
     assert next_state.weights.sum() == 0
 
 
-def test_words_behind_the_last_mask_share_it() -> None:
+def test_words_beyond_the_last_mask_share_it() -> None:
     """Of "z a a a" only the masks (0, 1), then (0, 1) again: the sum is (0, 33)."""
     model = by_hand()
     source = torch.tensor([[Z, A, A, A, STOP, Q]])
@@ -105,7 +105,7 @@ def test_words_behind_the_last_mask_share_it() -> None:
     torch.testing.assert_close(stories.question, torch.tensor([[-5 * LN3, 0.0]]))
 
 
-def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
+def test_a_question_without_a_story_reads_the_initial_slots() -> None:
     """Their keys: q . w is -5 ln 3 and 0, so 1/244 and 243/244."""
     source = torch.tensor([[Q]])
     weights = by_hand().init_state(source, source != PAD).weights[0, :, 0, 0]
@@ -154,7 +154,7 @@ def test_keys_can_be_words() -> None:
         (["readout.hidden_size=3"], "readout.hidden_size=3 has no meaning beside model=entity"),
     ],
 )
-def test_what_means_nothing_is_refused(overrides: list[str], message: str) -> None:
+def test_an_invalid_configuration_is_refused(overrides: list[str], message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["recipe=entnet", *overrides])
     assert message in str(refused.value)

@@ -46,14 +46,14 @@ def test_scales_by_hand() -> None:
     assert encoded == pytest.approx(np.array([[0, 0], [2, 0], [4, 0]]) / 8**0.5)
 
 
-def test_small_changes_of_a_large_number() -> None:
+def test_small_changes_of_a_large_number_are_scaled() -> None:
     """A million and one, two, three: mean 1,000,002, deviation sqrt(2/3)."""
     scaled = Features.of(np.array([[[1e6 + 1], [1e6 + 3]], [[1e6 + 2], [1e6 + 2]], [[1e6 + 1], [1e6 + 3]]]))
     assert scaled.mean == (1_000_002,)
     assert scaled.scale == pytest.approx(((4 / 6) ** 0.5,), rel=1e-9)
 
 
-def test_nothing_to_measure() -> None:
+def test_a_scale_needs_values() -> None:
     """Not even a scale of nothing."""
     for none in ([], [np.zeros((0, 3))]):
         with pytest.raises(ValueError, match="no steps"):
@@ -63,7 +63,7 @@ def test_nothing_to_measure() -> None:
             Features(wrong, (1.0,) * (len(wrong) == 2))
 
 
-def test_saved_and_loaded(tmp_path: Path) -> None:
+def test_a_saved_scale_loads_equal(tmp_path: Path) -> None:
     """To the last digit."""
     scaled = Features.of([FIRST_MATRIX, TWO])
     scaled.save(tmp_path / "features.json")
@@ -80,7 +80,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         json.dumps({"mean": [], "scale": []}),
     ],
 )
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_another_file_is_no_scale(tmp_path: Path, text: str) -> None:
     """With its path."""
     path = tmp_path / "features.json"
     path.write_text(text, encoding="utf-8")
@@ -89,7 +89,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_missing_scale_is_reported(tmp_path: Path) -> None:
     """Nor no JSON: no traceback."""
     with pytest.raises(UserError, match="no such file"):
         Features.load(tmp_path / "none.json")
@@ -138,7 +138,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
         PairDataset.from_pairs(PAIRS, scales, scales, True)
 
 
-def test_a_zero_is_no_padding() -> None:
+def test_a_row_of_zeros_is_not_padding() -> None:
     """What is present follows from the lengths: whole rows of the matrix are 0 after scaling."""
     rows = dataset()
     batch = collate([rows[0], rows[2]])
@@ -148,7 +148,7 @@ def test_a_zero_is_no_padding() -> None:
     assert (batch.source.dtype, batch.target.dtype) == (torch.float32, torch.int64)
 
 
-def test_it_pickles_small() -> None:
+def test_a_feature_dataset_pickles_small() -> None:
     """A number costs four bytes, not an object: 101 pairs of 3 steps of 2 features, with 2 ids of 4 bytes."""
     many = PairDataset.from_pairs(PAIRS[1:] * 101, Features((1.0, -2.0), (2.0, 1.0)), MOVES, True)
     pickled = pickle.dumps(many)
@@ -156,13 +156,13 @@ def test_it_pickles_small() -> None:
     assert pickle.loads(pickled)[100].source.tolist() == [[2, 0], [3, 0], [4, 0]]
 
 
-def test_a_loaders_workers() -> None:
+def test_loader_workers_collate_features() -> None:
     """They are forked and send batches back."""
     (batch,) = DataLoader(dataset(), batch_size=3, collate_fn=collate, num_workers=1)
     assert batch.source[:, 1, 0].tolist() == [1, 1, 3]
 
 
-def test_a_pair_without_its_matrix() -> None:
+def test_a_pair_without_its_matrix_is_refused() -> None:
     """Names of steps alone are no features."""
     with pytest.raises(ValueError, match="holds no features"):
         PairDataset.from_pairs([PAIRS[0]._replace(features=None)], Features((1.0,), (1.0,)), MOVES, True)

@@ -36,12 +36,12 @@ def test_each_reason_counts_once() -> None:
 
 
 @pytest.mark.parametrize(("longest", "ratio", "count"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
-def test_limits_are_reached_not_passed(longest: int | None, ratio: float | None, count: int) -> None:
+def test_limits_are_inclusive(longest: int | None, ratio: float | None, count: int) -> None:
     """A side may have as many symbols as the limit; only what is asked for is looked at."""
     assert len(filter_pairs([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio)[0]) == count
 
 
-def test_a_fraction_as_ratio() -> None:
+def test_a_ratio_may_be_a_fraction() -> None:
     """5 is 2.5 times 2, and more than 2.4 times."""
     assert filter_pairs([pair(2, 5)], ratio=2.5)[0]
     assert not filter_pairs([pair(2, 5)], ratio=2.4)[0]
@@ -56,11 +56,11 @@ def test_an_empty_side_never_fits() -> None:
     assert filter_pairs([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY_SIDE: 3}
 
 
-def test_nothing_dropped_nothing_said() -> None:
+def test_nothing_dropped_is_not_reported() -> None:
     assert dropped_note(filter_pairs([pair(2, 2)], longest=2)[1], 1) == ""
 
 
-def test_reasons_that_are_as_frequent_have_an_order() -> None:
+def test_equally_frequent_reasons_have_a_fixed_order() -> None:
     """Not that in which they were met, which differs between one reading and several."""
     counts = Counter({"with an empty side": 3, "longer than 5 symbols": 3, "zzz": 5})
     assert dropped_note(counts, 11) == dropped_note(Counter(dict(reversed(counts.items()))), 11)

@@ -15,7 +15,7 @@ def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -
     return Series(name, numbers, columns, np.arange(float(steps)), tuple(map(str, range(steps))))
 
 
-def test_scaling_knows_the_training_part_alone() -> None:
+def test_scaling_uses_only_the_training_part() -> None:
     """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
     series = counted(23)
     windows = WindowSpec(3, 2, ("a",), ("b",))
@@ -27,7 +27,7 @@ def test_scaling_knows_the_training_part_alone() -> None:
     assert (target.mean, target.scale) == (source.mean[:1], source.scale[:1])
 
 
-def test_a_window_reads_no_target_that_it_forecasts() -> None:
+def test_a_window_does_not_read_its_targets() -> None:
     """Known columns go on; in place of the targets there is nothing."""
     series = counted(23)
     (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
@@ -43,7 +43,7 @@ def test_a_window_reads_no_target_that_it_forecasts() -> None:
 
 @pytest.mark.parametrize("known_columns", [(), ("b",)])
 @pytest.mark.parametrize("stride", [1, 3])
-def test_what_is_trained_on_is_cut_when_it_is_asked_for(known_columns: tuple[str, ...], stride: int) -> None:
+def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stride: int) -> None:
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
     read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
     windows = WindowSpec(3, 2, ("a",), known_columns)
@@ -61,7 +61,7 @@ def test_what_is_trained_on_is_cut_when_it_is_asked_for(known_columns: tuple[str
         assert np.shares_memory(rows[0].source, rows[1].source)
 
 
-def test_no_window_looks_ahead_to_fill_in_what_nobody_measured() -> None:
+def test_missing_values_are_filled_from_the_past_only() -> None:
     """Of what is measured from step 5 on, no window is forecast from before step 6."""
     series = counted(23)
     series.numbers[:5, 1] = np.nan

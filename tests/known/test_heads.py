@@ -54,7 +54,7 @@ def test_two_heads_are_two_attentions() -> None:
     torch.testing.assert_close(result.context, torch.cat(contexts, -1) @ both.out.weight.T)
 
 
-def test_one_mask_and_one_place_serve_all_rows() -> None:
+def test_one_mask_and_one_step_broadcast_over_rows() -> None:
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
     queries, memory = torch.randn(3, 5, 6), heads.make_memory(torch.randn(3, 7, 6))
@@ -64,7 +64,7 @@ def test_one_mask_and_one_place_serve_all_rows() -> None:
     torch.testing.assert_close(shared, expanded)
 
 
-def test_dropout_falls_on_each_head_by_itself() -> None:
+def test_dropout_is_drawn_per_head() -> None:
     """Values are the identity, so that a context is its head's weights: kept ones are doubled."""
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=6))
     values = torch.eye(3).repeat(1, 2)[None]
@@ -76,7 +76,7 @@ def test_dropout_falls_on_each_head_by_itself() -> None:
     torch.testing.assert_close(context.flatten(), torch.tensor([2 / 3, 0, 2 / 3, 0, 2 / 3, 0]))
 
 
-def test_each_head_learns_by_itself() -> None:
+def test_each_head_has_its_own_gradients() -> None:
     """Named or given as an instance, a scorer's parameters are not shared among heads."""
     for scorer in ("additive", Additive(7, 7)):
         first, second = build(scorer=scorer, heads=2, query_size=5, memory_size=14).heads
@@ -90,12 +90,12 @@ def test_each_head_learns_by_itself() -> None:
         ({"memory_size": 7, "values_size": 6}, "the width of the memory, 7"),
     ],
 )
-def test_heads_that_do_not_divide(sizes: dict[str, int], what: str) -> None:
+def test_a_width_not_divisible_by_heads_is_refused(sizes: dict[str, int], what: str) -> None:
     with pytest.raises(UserError, match=rf"attention\.heads=2 does not divide {what}; choose another number of heads"):
         build(heads=2, query_size=5, **sizes)
 
 
-def test_a_model_refuses_heads_that_do_not_divide(built: Built) -> None:
+def test_a_model_refuses_a_width_not_divisible_by_heads(built: Built) -> None:
     """A history's memory is as wide as the decoder's state, 26 here."""
     built(scope="history", attention=("standard", {"heads": 2}), model={"bridge": "zeros"})
     with pytest.raises(UserError, match=r"attention\.heads=3 does not divide the width of the values, 26"):
@@ -116,6 +116,6 @@ def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
     assert past is None if scorer == "additive" else past.cumulative.shape == (2, 2, 3)
 
 
-def test_one_head_is_no_heads() -> None:
+def test_one_head_equals_plain_attention() -> None:
     """No projections around a single one."""
     assert not isinstance(build(query_size=5, memory_size=7), MultiHeadAttention)

@@ -54,7 +54,7 @@ def looping(built: Built) -> Any:
     )
 
 
-def test_the_loop_in_training(looping: Any) -> None:
+def test_training_matches_the_explicit_loop(looping: Any) -> None:
     """Logits, weights and gradients are those of the loop above."""
     logits, weights = by_hand(looping, INPUTS)
     output = looping(SOURCE, PRESENT, INPUTS, need_weights=True)
@@ -66,7 +66,7 @@ def test_the_loop_in_training(looping: Any) -> None:
         torch.testing.assert_close(actual, expected)
 
 
-def test_the_loop_in_generation(looping: Any) -> None:
+def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
     """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
     logits, _ = by_hand(looping, INPUTS)
     state = looping.init_state(SOURCE, PRESENT)
@@ -109,7 +109,7 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
 
 @pytest.mark.parametrize("bridge", ["zeros", "learned"])
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
-def test_without_a_source(built: Built, feed: str, bridge: str) -> None:
+def test_a_history_model_works_without_a_source(built: Built, feed: str, bridge: str) -> None:
     """Nothing of the source is read and no parameter of it exists; every parameter there is gets a gradient."""
     model = built(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
     output = model(SOURCE, PRESENT, INPUTS)
@@ -119,7 +119,7 @@ def test_without_a_source(built: Built, feed: str, bridge: str) -> None:
     assert model.source is None
 
 
-def test_with_an_encoder(built: Built) -> None:
+def test_a_history_model_works_with_an_encoder(built: Built) -> None:
     """The decoder starts from it and reads its own states alone; the encoder learns by way of the start."""
     model = built(scope="history", model={"bridge": "last"})
     output = model(SOURCE, PRESENT, INPUTS, need_weights=True)

@@ -58,7 +58,7 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
+def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
     """Two targets and one column that is known; beside each row whether the targets before it are there."""
     selected = config()
     selected["task"]["forecast"] = "recursive" if recursive else "direct"
@@ -86,7 +86,7 @@ def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
 
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
-def test_every_scope_is_over_the_own_past(scope: str) -> None:
+def test_every_scope_covers_the_past(scope: str) -> None:
     result = resolve(config(scope=node("scope", scope)))
     assert (result.sources, result.bridge, result.plan.feed) == (("decoder",), "zeros", "now")
     assert result.summary()["schedule"].startswith("step by step")
@@ -102,7 +102,7 @@ def test_every_scope_is_over_the_own_past(scope: str) -> None:
         ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),
     ],
 )
-def test_what_it_cannot_be(choices: dict[str, Any], message: str) -> None:
+def test_an_invalid_configuration_is_refused(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         resolve(config(**choices))
     assert message in str(error.value)

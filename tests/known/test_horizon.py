@@ -24,7 +24,7 @@ def test_squared_error() -> None:
     assert side.loss(outputs, RIGHT, PRESENT).item() == 2.5 + 4.5 + 2
 
 
-def test_quantiles_lose_by_their_side() -> None:
+def test_quantile_loss_weighs_the_two_sides() -> None:
     """Too low by 4 costs 4 q, too high by 4 costs 4 (1 - q): the median 2 either way, 0.75 3 or 1."""
     side = ForecastTarget(features=1, steps=1, quantiles=(0.5, 0.75))
     right, present = torch.tensor([[[10.0]]]), torch.tensor([[True]])
@@ -36,7 +36,7 @@ def test_quantiles_lose_by_their_side() -> None:
     assert metric.compute().item() == (2 + 1) / 2
 
 
-def test_two_columns_of_quantiles_stand_quantile_by_quantile() -> None:
+def test_quantile_columns_are_ordered_by_quantile() -> None:
     """Columns are a, b of the median, then a, b of the other; all right but the last, too low by 4."""
     side = ForecastTarget(features=2, steps=1, quantiles=(0.5, 0.75))
     outputs = torch.tensor([[[2.0, 3.0, 2.0, -1.0]]])
@@ -46,7 +46,7 @@ def test_two_columns_of_quantiles_stand_quantile_by_quantile() -> None:
     assert metric.compute().item() == 3 / 4
 
 
-def test_squares_over_all_steps_of_all_batches() -> None:
+def test_mean_squares_cover_all_steps_of_all_batches() -> None:
     """(1 + 4 + 9 + 25) / 4 = 39 / 4."""
     metric = mean_squared_error()
     metric.update([np.array([[1.0, 2.0]])], [np.array([[2.0, 4.0]])])
@@ -55,7 +55,7 @@ def test_squares_over_all_steps_of_all_batches() -> None:
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_what_is_fed_back(recursive: bool) -> None:
+def test_the_median_is_fed_back(recursive: bool) -> None:
     """Of a recursive forecast the median of the row before; of a direct one nothing that was written."""
     layer = ForecastTarget(2, 3, (0.5, 0.9), recursive).embedding(5)
     written = torch.tensor([[2.0, 3.0, 5.0, 7.0]])
@@ -64,7 +64,7 @@ def test_what_is_fed_back(recursive: bool) -> None:
         assert torch.equal(layer(written), layer(written + 1)) != recursive
 
 
-def test_a_window_is_told_from_its_last_row() -> None:
+def test_last_value_normalization_subtracts_the_last_row() -> None:
     """Targets a, b and one known column: the last row looked back on is (5, 7); rows to forecast have no targets."""
     source = torch.tensor([[[2.0, 3.0, 11.0], [5.0, 7.0, 13.0], [0.0, 0.0, 17.0], [0.0, 0.0, 19.0]]])
     original = source.clone()
@@ -80,7 +80,7 @@ def test_a_window_is_told_from_its_last_row() -> None:
         assert subtract_last_value(plain, source) == (source, None)
 
 
-def test_which_kind_of_target_a_task_has() -> None:
+def test_each_task_has_its_kind_of_target() -> None:
     task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
     assert build_target(task, 0, 3) == ForecastTarget(3, 7, (0.5, 0.1, 0.9), recursive=True)
     assert build_target({**task, "from_last": True}, 0, 3) != build_target(task, 0, 3)

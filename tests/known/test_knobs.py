@@ -45,7 +45,7 @@ def read(annotation: str) -> KnobType:
         ("list[int] | None", [[0], None], [[None]]),
     ],
 )
-def test_accepts(annotation: str, accepted: list[Any], refused: list[Any]) -> None:
+def test_a_type_accepts_its_values(annotation: str, accepted: list[Any], refused: list[Any]) -> None:
     """A number is never taken for a truth value nor the other way round, and nothing is converted."""
     result = read(annotation)
     assert [value for value in accepted if not result.accepts(value)] == []
@@ -63,7 +63,7 @@ def test_accepts(annotation: str, accepted: list[Any], refused: list[Any]) -> No
         ("bool", "true or false"),
     ],
 )
-def test_phrases(annotation: str, phrase: str) -> None:
+def test_a_type_has_a_phrase(annotation: str, phrase: str) -> None:
     assert read(annotation).phrase == phrase
 
 
@@ -71,7 +71,7 @@ def test_phrases(annotation: str, phrase: str) -> None:
     "annotation",
     ["dict", "Size", "dict[str, int]", "tuple[int]", "Tensor", "int & str", "list", "Literal[x]", "Optional[int]"],
 )
-def test_unknown_types(annotation: str) -> None:
+def test_an_unknown_type_is_refused(annotation: str) -> None:
     """Anything else is refused: ``Size`` too, since what the model supplies has no default."""
     with pytest.raises(ValueError, match=r"."):
         read(annotation)

@@ -30,7 +30,7 @@ HEARD = {
 
 
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
-def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
+def test_different_tags_give_different_queries(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
     assert resolve(composed(**choices)).needs_tags
     model = built(**choices).eval()
@@ -43,7 +43,7 @@ def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) 
         torch.testing.assert_close(alone, logits[pick])
 
 
-def test_who_hears_no_tag_minds_none(built: Built, composed: Composed) -> None:
+def test_a_model_without_tag_inputs_ignores_the_tag(built: Built, composed: Composed) -> None:
     assert not resolve(composed()).needs_tags
     model = built().eval()
     assert model.tag_embedding is None
@@ -51,13 +51,13 @@ def test_who_hears_no_tag_minds_none(built: Built, composed: Composed) -> None:
     torch.testing.assert_close(logits[0], logits[1])
 
 
-def test_without_a_tag_it_is_number_0(built: Built) -> None:
+def test_a_missing_tag_is_tag_0(built: Built) -> None:
     model = built(query=["language_tag"]).eval()
     left_out, first = model(SOURCE, PRESENT, INPUTS), model(SOURCE, PRESENT, INPUTS, torch.zeros_like(TAG))
     assert torch.equal(left_out.logits, first.logits)
 
 
-def test_alone_it_attends_first(composed: Composed) -> None:
+def test_a_query_of_the_tag_alone_permits_attending_first(composed: Composed) -> None:
     """It is known for every step before the decoder runs; the context can enter at once."""
     plan = resolve(composed(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
@@ -76,7 +76,7 @@ def test_a_query_by_hand(built: Built) -> None:
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2]] * 4, [[1 / 4, 3 / 4]] * 4]))
 
 
-def test_told_by_hand(built: Built) -> None:
+def test_a_model_with_tags_by_hand(built: Built) -> None:
     """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
     cell_config = {"cell": "rnn", "hidden_size": 1}
     model = built(
@@ -100,7 +100,7 @@ def test_told_by_hand(built: Built) -> None:
 
 
 @pytest.mark.parametrize("listeners", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
-def test_only_who_is_named_is_told(built: Built, listeners: list[str]) -> None:
+def test_only_listed_inputs_receive_the_tag(built: Built, listeners: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
     model = built(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
     for name, reader in (("encoder", model.source.encoder.recurrent), ("decoder", model.decoder)):

@@ -10,7 +10,7 @@ NO_FONT_HAS_IT = "\U000e0fff"
 
 
 @pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("한a", 3), ("", 0)])
-def test_columns(text: str, columns: int) -> None:
+def test_text_width_is_counted_in_columns(text: str, columns: int) -> None:
     assert display_width(text) == columns
 
 
@@ -26,7 +26,7 @@ def test_columns(text: str, columns: int) -> None:
         ("", 5, 1, ""),
     ],
 )
-def test_lines_break_at_spaces_and_else_where_they_must(text: str, width: int, lines: int, broken: str) -> None:
+def test_lines_break_at_spaces_if_possible(text: str, width: int, lines: int, broken: str) -> None:
     assert wrap(text, width, lines) == broken
 
 
@@ -41,11 +41,11 @@ def test_lines_break_at_spaces_and_else_where_they_must(text: str, width: int, l
         ("", 5, 1, " !"),
     ],
 )
-def test_an_end_stays_with_the_last_word(text: str, width: int, lines: int, broken: str) -> None:
+def test_an_ending_stays_with_the_last_word(text: str, width: int, lines: int, broken: str) -> None:
     assert wrap(text, width, lines, " !") == broken
 
 
-def test_what_is_too_long_ends_in_an_ellipsis() -> None:
+def test_a_long_text_ends_in_an_ellipsis() -> None:
     assert shorten("abcdef", 6) == "abcdef"
     assert shorten("abcdefg", 6) == "abcde…"
     assert shorten("日本語文", 6) == "日本…"  # three would leave no room for it
@@ -55,23 +55,23 @@ def test_what_is_too_long_ends_in_an_ellipsis() -> None:
     ("text", "turned"),
     [("abc", False), ("שלום", True), ("12 سلام", True), ("a שלום", False), ("12", False), ("日", False)],
 )
-def test_the_first_letter_says_which_way_a_text_runs(text: str, turned: bool) -> None:
+def test_the_first_letter_decides_the_direction(text: str, turned: bool) -> None:
     assert is_right_to_left(text) is turned
 
 
-def test_letters_of_a_word_are_shown_as_a_word() -> None:
+def test_separate_letters_are_joined_into_a_word() -> None:
     fonts = choose_fonts("a\u0303b")
     assert fonts.display("a\u0303b") == "a\u0303b"
     assert fonts.display("\u0303") == "◌\u0303"
 
 
-def test_joiners_are_kept_where_they_join_and_named_where_they_stand_alone() -> None:
+def test_joiners_are_kept_inside_words_and_named_alone() -> None:
     fonts = choose_fonts("a\u200cb\u200d")
     assert fonts.display("a\u200cb") == "a\u200cb"
     assert fonts.display("\u200d") == "U+200D"
 
 
-def test_what_is_missing_is_named_shortly() -> None:
+def test_missing_glyphs_are_reported_briefly() -> None:
     assert choose_fonts("abc").warning == ""
     assert choose_fonts("\t").warning == ""  # it prints nothing in any font
     unseen = "".join(map(chr, range(0x1FBF0 + 10, 0x1FBF0 + 14)))  # unassigned
@@ -82,7 +82,7 @@ def test_what_is_missing_is_named_shortly() -> None:
         assert message.startswith("no installed font has U+1E")
 
 
-def test_ideographs_take_the_forms_of_the_text_s_language() -> None:
+def test_ideographs_use_the_font_of_the_language() -> None:
     if choose_fonts("日").missing or choose_fonts("한").missing:
         pytest.skip("no installed font has ideographs (Debian: fonts-noto-cjk)")
     families = [choose_fonts(text).families[1] for text in ("日本の", "한국漢", "汉字")]

@@ -54,11 +54,11 @@ def scorer() -> Location:
         ([1 / 2, 0, 1 / 2], [0, 5 * 35 / 37, 0]),
     ],
 )
-def test_where_the_last_step_read(scorer: Location, last: list[float], expected: list[float]) -> None:
+def test_the_features_follow_the_previous_weights(scorer: Location, last: list[float], expected: list[float]) -> None:
     assert scored(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
 
 
-def test_the_sum(scorer: Location) -> None:
+def test_the_cumulative_weights_are_read(scorer: Location) -> None:
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
     assert scored(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
     with torch.no_grad():
@@ -66,7 +66,7 @@ def test_the_sum(scorer: Location) -> None:
     assert scored(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
 
 
-def test_before_the_first_step_it_is_additive() -> None:
+def test_the_first_step_equals_additive() -> None:
     """Nothing was read: f is zeros, wherever the filters reach."""
     scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
@@ -77,7 +77,7 @@ def test_before_the_first_step_it_is_additive() -> None:
     torch.testing.assert_close(result, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
-def test_only_as_far_as_it_reaches() -> None:
+def test_the_filter_reads_only_its_width() -> None:
     """Two filters of 2 * 2 + 1 positions: what was read at position 6 moves the scores of 4 to 8 alone."""
     scorer = Location(5, 11, hidden_size=7, filters=2, kernel_radius=2)
     assert scorer.near.weight.shape == (2, 1, 5)
@@ -98,7 +98,7 @@ def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) 
         torch.testing.assert_close(state.history.previous, read.weights[:, 0])
 
 
-def test_each_source_has_an_end_of_its_own(built: Built) -> None:
+def test_each_source_is_padded_at_its_own_end(built: Built) -> None:
     """What was read at the end of the source is not near the decoder's first state, which stands behind it."""
     model = built(scorer="location", scope="encoder_decoder")
     source = torch.tensor([[3, 5, 7]])

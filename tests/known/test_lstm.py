@@ -71,7 +71,7 @@ def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
+def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
     inputs, start = drawn(recurrent)
     length_list = LENGTHS[lengths]
@@ -86,7 +86,7 @@ def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
     recurrent = fast("lstm", 11, 37, 1, True)
     arguments = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
@@ -104,7 +104,7 @@ def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("other_widths", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_rows_that_are_looked_up(units: int, other_widths: tuple[int, ...], way: str, lengths: str) -> None:
+def test_table_rows_match_explicit_inputs(units: int, other_widths: tuple[int, ...], way: str, lengths: str) -> None:
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
     recurrent = fast("lstm", 7 + sum(other_widths), units, 1, way == "both directions")
     _, start = drawn(recurrent)
@@ -132,7 +132,7 @@ def test_rows_that_are_looked_up(units: int, other_widths: tuple[int, ...], way:
 
 
 @NEEDS_C
-def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
+def test_row_gradients_are_the_same_with_any_number_of_threads() -> None:
     rows, ids = torch.randn(300, 517), torch.randint(0, 11, (300,))
     expected = torch.zeros(11, 517, dtype=torch.float64).index_add_(0, ids, rows.double())
     threads, sums = torch.get_num_threads(), []
@@ -148,13 +148,13 @@ def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize("number", [-1, 5])
-def test_rows_that_are_not_in_the_table(number: int) -> None:
+def test_rows_outside_the_table_are_refused(number: int) -> None:
     with pytest.raises(IndexError, match="in a table of 5 rows"):
         autograd.lstm(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])), None, None, None, [])
 
 
 @NEEDS_C
-def test_what_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that come again and again and are read as they are, where no row of the batch is empty."""
     ids, embedding = torch.zeros(3, 4, dtype=torch.int64), torch.nn.Embedding(5, 7)
     accel.enable(embedding)
@@ -178,7 +178,7 @@ def test_what_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     "choices", [{}, {"query": ["token"], "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]}}]
 )
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_a_model_learns_the_same_from_rows_that_are_looked_up(
+def test_a_model_learns_the_same_with_lookup(
     part: str, choices: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
@@ -227,7 +227,7 @@ def test_padding_changes_nothing() -> None:
 
 @NEEDS_C
 @pytest.mark.usefixtures("products")
-def test_numbers_without_bounds() -> None:
+def test_extreme_numbers_give_exact_gates() -> None:
     """Gates far beyond where sigmoid and tanh end; NaN stays where it is."""
     gates, cells = torch.zeros(4, 4 * 5), torch.full((4, 5), 3.0)
     gates[0], gates[1, :5], gates[1, 5:] = 1e4, -1e4, float("inf")
@@ -244,7 +244,7 @@ def test_numbers_without_bounds() -> None:
 
 
 @NEEDS_C
-def test_the_same_bits_with_any_number_of_threads() -> None:
+def test_results_are_bit_identical_with_any_number_of_threads() -> None:
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
@@ -262,7 +262,7 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
-def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gates and cells that are views of something larger, too."""
     if way == "by torch":
         monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
@@ -285,7 +285,7 @@ def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", range(1, 14))
 @pytest.mark.parametrize("value", ["all", "looked up", "added", "multiplied", "one part"])
 @pytest.mark.usefixtures("products")
-def test_what_makes_the_gates_of_a_step(
+def test_a_step_sums_inputs_lookup_and_state(
     value: str, rows: int, units: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
@@ -317,7 +317,7 @@ def test_what_makes_the_gates_of_a_step(
 
 
 @NEEDS_C
-def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
     if not bindings.has_fast_products():
         pytest.skip("products are torch's on this processor")
@@ -341,7 +341,7 @@ def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypat
 
 
 @NEEDS_C
-def test_gradients_again_and_of_a_sum() -> None:
+def test_a_kept_graph_gives_the_same_gradients_twice() -> None:
     """Those of a graph that is kept are the same twice; one number may stand for those of all outputs."""
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs, lengths = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
@@ -355,7 +355,7 @@ def test_gradients_again_and_of_a_sum() -> None:
 
 
 @NEEDS_C
-def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
+def test_gradients_of_only_weights_or_only_inputs() -> None:
     recurrent = fast("lstm", 7, 16)
     inputs, start = drawn(recurrent)
     every = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), [inputs, *recurrent.parameters()])
@@ -372,7 +372,7 @@ def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
 
 
 @NEEDS_C
-def test_each_bias_has_gradients_of_its_own() -> None:
+def test_each_bias_has_its_own_gradient() -> None:
     """Equal ones, but a change of one in place is none of the other."""
     recurrent = fast("lstm", 7, 16)
     recurrent.run([drawn(recurrent)[0]]).outputs[-1].sum().backward()
@@ -383,7 +383,7 @@ def test_each_bias_has_gradients_of_its_own() -> None:
 
 
 @NEEDS_C
-def test_gradients_of_gradients_are_refused() -> None:
+def test_second_gradients_are_refused() -> None:
     """Without the C file, or in float64, torch has them."""
     recurrent = fast("lstm", 7, 16)
     inputs = drawn(recurrent)[0]
@@ -408,7 +408,7 @@ class Asks(torch.nn.Module):
 
 
 @NEEDS_C
-def test_whom_it_leaves_to_torch() -> None:
+def test_unsupported_calls_are_left_to_torch() -> None:
     inputs = torch.randn(2, 3, 5)
     supported: list[bool] = []
 
@@ -431,14 +431,14 @@ def test_whom_it_leaves_to_torch() -> None:
     assert not any(supported)
 
 
-def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autograd, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
 
 
-def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_compiled_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a recurrence is an LSTM; and what reads, wherever there is attention."""
     sources: list[Path] = []
 

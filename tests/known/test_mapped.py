@@ -50,7 +50,9 @@ def message(folder: Path, source: Vocabulary = LETTERS, target: Vocabulary = PHO
 
 
 @pytest.mark.parametrize(("encoded", "sorted_"), [(1, 1), (2, 3), (5, 5), (7, 7)])
-def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: int, sorted_: int) -> None:
+def test_a_written_corpus_reads_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: int, sorted_: int
+) -> None:
     """However many rows are encoded or sorted at once."""
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", encoded)
     monkeypatch.setattr(memmap, "ROWS_PER_SORT", sorted_)
@@ -66,7 +68,7 @@ def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert collate([rows[1], rows[2]]).target.tolist() == [[5, 5, 2], [4, 3, 2]]
 
 
-def test_without_tags(tmp_path: Path) -> None:
+def test_a_corpus_may_have_no_tags(tmp_path: Path) -> None:
     """Those of the entries are not looked at, and all rows have number 0."""
     write_corpus(tmp_path / "corpus", ENTRIES, LETTERS, PHONES)
     rows = read_corpus(tmp_path / "corpus", LETTERS, PHONES)
@@ -97,7 +99,7 @@ def test_ids_take_two_bytes(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize(("symbols", "size"), [(2**16, 2), (2**16 + 1, 4)])
-def test_ids_take_four_bytes_where_two_do_not_hold_them(tmp_path: Path, symbols: int, size: int) -> None:
+def test_large_ids_take_four_bytes(tmp_path: Path, symbols: int, size: int) -> None:
     """The greatest id comes back."""
     many = Vocabulary(LETTERS.symbols + tuple(str(number) for number in range(symbols - len(LETTERS))))
     write_corpus(tmp_path / "corpus", [((many.symbols[-1],), ("X",), "")], many, PHONES)
@@ -115,7 +117,7 @@ def test_the_files_are_mapped_and_cannot_be_written(corpus: Path) -> None:
         assert not array.flags.writeable
 
 
-def test_it_pickles_as_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mapped_corpus_pickles_as_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some hundred bytes for 1009 rows; the copy maps the files itself, wherever its process stands."""
     monkeypatch.chdir(tmp_path)
     write_corpus(Path("corpus"), ENTRIES[:1] * 1009, LETTERS, PHONES)
@@ -128,7 +130,7 @@ def test_it_pickles_as_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert isinstance(copy.sources.flat.base, np.memmap)
 
 
-def test_entries_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_are_written_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three at a time: when the seventh is asked for, six are in the files or on their way."""
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 3)
     encoded: list[int] = []
@@ -148,7 +150,7 @@ def test_entries_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert encoded == [3, 3, 3, 3, 1, 1]
 
 
-def test_a_mistake_among_the_entries_leaves_nothing(tmp_path: Path) -> None:
+def test_an_invalid_entry_leaves_no_files(tmp_path: Path) -> None:
     """Neither the folder nor what was to become it."""
 
     def entries() -> Iterator[Entry]:
@@ -172,7 +174,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
     assert len(read_corpus(tmp_path / "corpus", LETTERS, PHONES)) == 5
 
 
-def test_a_folder_that_exists_is_left_alone(corpus: Path) -> None:
+def test_an_existing_folder_is_left_unchanged(corpus: Path) -> None:
     """It may be somebody's."""
     original = (corpus / "corpus.json").read_bytes()
     with pytest.raises(UserError, match="exists already; delete the folder and write it anew"):
@@ -180,7 +182,7 @@ def test_a_folder_that_exists_is_left_alone(corpus: Path) -> None:
     assert (corpus / "corpus.json").read_bytes() == original
 
 
-def test_two_processes_may_write_the_same(tmp_path: Path) -> None:
+def test_two_processes_may_write_the_same_corpus(tmp_path: Path) -> None:
     """The one that comes second leaves the other's and takes its own away."""
 
     def entries() -> Iterator[Entry]:
@@ -192,7 +194,7 @@ def test_two_processes_may_write_the_same(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     """A file stands where the folder's parent should be."""
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file/corpus: cannot be written: "):
@@ -208,7 +210,7 @@ def test_other_symbols_are_refused(corpus: Path) -> None:
     assert message(corpus, tags=("de", "fi", "et")) == f"{start}tags{end}"
 
 
-def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_depends_on_the_rows(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However they were written and wherever they are; another symbol or tag makes another one, and nothing is read."""
 
     def fingerprint(name: str) -> str:
@@ -228,7 +230,7 @@ def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monke
     assert len({fingerprint(name) for name in changed_entries}) == 3
 
 
-def test_no_folder_and_an_unfinished_one(corpus: Path, tmp_path: Path) -> None:
+def test_a_missing_and_an_unfinished_folder_are_reported(corpus: Path, tmp_path: Path) -> None:
     """Both have no header."""
     end = "is not a corpus, or was never finished"
     assert message(tmp_path / "no") == f"{tmp_path}/no/corpus.json: no such file: {tmp_path}/no {end}"
@@ -237,7 +239,7 @@ def test_no_folder_and_an_unfinished_one(corpus: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["source.ids", "target.offsets", "rows_by_tag"])
-def test_a_file_that_is_cut_or_missing(corpus: Path, name: str) -> None:
+def test_a_truncated_or_missing_file_is_reported(corpus: Path, name: str) -> None:
     """It is named, with what it lacks."""
     path = corpus / name
     size = path.stat().st_size
@@ -251,7 +253,7 @@ def test_a_file_that_is_cut_or_missing(corpus: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", '{"format": 1, "rows', "[]", "7", "{}", '{"format": 1}', '{"format": 1, "files": 3}']
 )
-def test_a_broken_header(corpus: Path, text: str) -> None:
+def test_a_broken_header_is_reported(corpus: Path, text: str) -> None:
     """Cut short, or of another kind altogether."""
     (corpus / "corpus.json").write_text(text)
     assert (
@@ -260,7 +262,7 @@ def test_a_broken_header(corpus: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["source", "tags", "files", "target.ids"])
-def test_a_header_that_lacks_something(corpus: Path, missing: str) -> None:
+def test_an_incomplete_header_is_reported(corpus: Path, missing: str) -> None:
     """It is told before the file is used."""
     path = corpus / "corpus.json"
     header = json.loads(path.read_text())
@@ -269,7 +271,7 @@ def test_a_header_that_lacks_something(corpus: Path, missing: str) -> None:
     assert message(corpus).startswith(f"{path}: is not the header of a corpus")
 
 
-def test_a_newer_format(corpus: Path) -> None:
+def test_a_newer_format_is_reported(corpus: Path) -> None:
     """Its header may hold anything else."""
     (corpus / "corpus.json").write_text(json.dumps({"format": 2}))
     assert message(corpus) == (
@@ -278,7 +280,7 @@ def test_a_newer_format(corpus: Path) -> None:
     )
 
 
-def test_a_corpus_may_move(corpus: Path, tmp_path: Path) -> None:
+def test_a_corpus_may_be_moved(corpus: Path, tmp_path: Path) -> None:
     """It knows nothing of its place."""
     shutil.move(corpus, tmp_path / "elsewhere")
     assert len(read_corpus(tmp_path / "elsewhere", LETTERS, PHONES, TAGS)) == 5

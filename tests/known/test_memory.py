@@ -27,7 +27,7 @@ def memory(*numbers: float, absent: int = 0) -> Memory:
     return Memory(keys, torch.cat([2 * keys, 3 * keys], -1), present, (len(numbers),))
 
 
-def test_beside_and_grown() -> None:
+def test_memories_are_joined_and_extended() -> None:
     """Two sources, then one more position of the second."""
     both = concat_sources(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
     assert both.lengths == (3, 1)
@@ -39,7 +39,7 @@ def test_beside_and_grown() -> None:
     assert both.lengths == (3, 1), "what was there is as it was"
 
 
-def test_seen() -> None:
+def test_hide_future_masks_later_positions() -> None:
     """Each query sees the whole first source, as far as it is there, and the first so many positions of the last."""
     both = concat_sources(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
@@ -49,7 +49,7 @@ def test_seen() -> None:
     assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 
 
-def test_what_was_never_read() -> None:
+def test_unread_positions_have_zero_weight() -> None:
     """Zeros: a context as wide as the values, of all heads together, and as many weights as there are positions."""
     assert torch.equal(zero_context(memory(2.0, 3.0)), torch.zeros(1, 2))
     assert [tensor.tolist() for tensor in empty_history(memory(2.0, 3.0))] == [[[0.0, 0.0]]] * 2
@@ -58,7 +58,7 @@ def test_what_was_never_read() -> None:
     assert empty_history(heads).cumulative.shape == (1, 5, 2)
 
 
-def test_the_past_of_a_memory_that_grows() -> None:
+def test_the_history_grows_with_the_memory() -> None:
     """Reads of weights (1/4, 3/4), then (1/2, 1/4, 1/4) over one position more: sums (3/4, 1, 1/4)."""
     first = update_history(empty_history(memory(2.0, 3.0)), torch.tensor([[[1 / 4, 3 / 4]]]))
     assert [tensor.tolist() for tensor in first] == [[[1 / 4, 3 / 4]]] * 2
@@ -70,18 +70,18 @@ def test_the_past_of_a_memory_that_grows() -> None:
 
 
 @pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["one head", "heads"])
-def test_weights_of_all_steps(leading: tuple[int, ...]) -> None:
+def test_step_weights_are_padded_and_stacked(leading: tuple[int, ...]) -> None:
     """Steps stand one after another, as wide as the last; what was not there yet weighs 0."""
     actual = stack_step_weights([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
     expected = torch.tensor([[0, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1.0]])
     assert torch.equal(actual, expected.expand(*leading, 3, 5))
 
 
-def test_padded() -> None:
+def test_padded_positions_become_zeros() -> None:
     assert pad_positions(torch.ones(2, 3), 5).tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]] * 2
 
 
-def test_where_nothing_is_absent_nothing_is_copied() -> None:
+def test_an_unpadded_memory_is_not_copied() -> None:
     """And where something is it becomes zero, in what was given by nobody's doing."""
     states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
     result, _, values = zero_padding(states, present, None)

@@ -35,7 +35,7 @@ EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
         ("ab", [""], 2, 0),
     ],
 )
-def test_closest(prediction: str, references: list[str], edits: int, choices: int) -> None:
+def test_the_closest_reference_is_chosen(prediction: str, references: list[str], edits: int, choices: int) -> None:
     """Fewest edits, the first of equals."""
     answers = [list(reference) for reference in references]
     result = nearest_reference(list(prediction), answers)
@@ -43,7 +43,7 @@ def test_closest(prediction: str, references: list[str], edits: int, choices: in
     assert result[1] is answers[choices]
 
 
-def test_a_symbol_is_one_however_long() -> None:
+def test_a_long_symbol_counts_once() -> None:
     """The edit AE -> AA is one substitution; AE is not A and E; tuples do as well as lists."""
     assert nearest_reference(["K", "AE"], [("K", "AA")])[0] == 1
     assert nearest_reference(["AE"], [("A", "E")])[0] == 2
@@ -74,7 +74,7 @@ def test_more_edits_than_symbols() -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_two_halves_merged_equal_the_whole(metric: type[Metric]) -> None:
+def test_merged_halves_equal_the_complete_set(metric: type[Metric]) -> None:
     """Unlike halves, whose mean of rates would differ, are reduced as two processes are."""
     complete, first, second = metric(), metric(), metric()
     complete.update(PREDICTIONS, REFERENCES)
@@ -101,7 +101,7 @@ def test_the_reduction_of_every_state_is_known() -> None:
     assert PhoneErrorRate()._reductions == {"sums": dim_zero_sum}
 
 
-def test_an_error_rate_has_a_name_for_symbols_and_sequences_of_any_kind() -> None:
+def test_error_rates_have_names_for_symbols_and_sequences() -> None:
     assert isinstance(build("metric", "symbol_error_rate"), PhoneErrorRate)
     assert isinstance(build("metric", "sequence_error_rate"), WordErrorRate)
 
@@ -119,7 +119,7 @@ def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_bad_input_is_refused_and_counts_nothing(metric: type[Metric]) -> None:
+def test_invalid_input_is_refused_and_not_counted(metric: type[Metric]) -> None:
     """A word without references and lists of unlike length are errors, and no half of the batch is kept."""
     instance = metric()
     with pytest.raises(ValueError, match="no reference for the prediction 'K AE'"):
@@ -131,14 +131,14 @@ def test_bad_input_is_refused_and_counts_nothing(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_nothing_in_nothing_out(metric: type[Metric]) -> None:
+def test_an_empty_update_counts_nothing(metric: type[Metric]) -> None:
     """A batch of no words is no error, and the rate of no words is NaN."""
     instance = metric()
     instance.update([], [])
     assert torch.isnan(instance.compute())
 
 
-def test_both_have_their_name() -> None:
+def test_both_rates_have_names() -> None:
     """The registry builds them."""
     assert isinstance(build("metric", "phone_error_rate"), PhoneErrorRate)
     assert isinstance(build("metric", "word_error_rate"), WordErrorRate)

@@ -33,7 +33,7 @@ def series() -> Series:
     return fill_missing(Series("", numbers, ("a", "b"), np.arange(7.0), tuple("0123456")))[0]
 
 
-def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -> None:
+def test_windows_read_filled_values_and_are_scored_on_measured_ones() -> None:
     pairs = {pair.name: pair for pair in WINDOWS.pairs(series(), Span(2, 7))}
     assert list(pairs) == ["2", "3", "4", "5"]
     np.testing.assert_array_equal(pairs["2"].features, [[2, 3], [5, 3]])
@@ -45,7 +45,7 @@ def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -
     np.testing.assert_array_equal(rows[2].target, pairs["4"].target)
 
 
-def test_a_window_of_which_nothing_was_measured_is_none() -> None:
+def test_a_window_without_measurements_is_dropped() -> None:
     """Of column a alone there is nothing behind the fourth step; a part of such windows is refused."""
     alone = WindowSpec(2, 2, ("a",))
     assert alone.valid_starts(series(), Span(0, 7)).tolist() == [2, 3]
@@ -55,7 +55,7 @@ def test_a_window_of_which_nothing_was_measured_is_none() -> None:
         split_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.parse([2, 2, 3]))
 
 
-def test_a_batch_says_what_counts() -> None:
+def test_a_batch_masks_missing_targets() -> None:
     """In the place of the rest stands the last number before, or the mean; what is padding is not real anyway."""
     target = np.array([[NAN, 3], [5, NAN], [NAN, NAN]], dtype=np.float32)
     batch = collate([Row(target, target, 0), Row(target[:1], np.ones((1, 2), np.float32), 1)])
@@ -78,7 +78,7 @@ class FixedForecaster(torch.nn.Module):
         return Output(self.rows, None, None)
 
 
-def test_what_is_missing_is_not_lost() -> None:
+def test_missing_values_add_no_loss() -> None:
     """Errors 3 of two numbers that were measured and 1 of a third: (9 + 9 + 1) / 3; no gradient from the others."""
     target = np.array([[NAN, 3], [5, NAN], [NAN, 7]], dtype=np.float32)
     model = FixedForecaster(torch.tensor([[[50.0, 6.0], [2.0, 50.0], [50.0, 8.0]]]))
@@ -90,7 +90,7 @@ def test_what_is_missing_is_not_lost() -> None:
     assert model.read[0].tolist() == [[0, 0], [0, 3], [5, 3]]
 
 
-def test_nor_by_any_quantile() -> None:
+def test_missing_values_add_no_quantile_loss() -> None:
     """Too low by 4 of one number out of two: 2 by the median, 3 by 0.75, the mean 5 / 2; and measured likewise."""
     target = np.array([[10, NAN]], dtype=np.float32)
     written = torch.tensor([[[6.0, 50.0, 6.0, -50.0]]])
@@ -102,7 +102,7 @@ def test_nor_by_any_quantile() -> None:
     assert metric.compute().item() == pytest.approx(5 / 2)
 
 
-def test_nor_measured() -> None:
+def test_missing_values_do_not_count_in_errors() -> None:
     """But a forecast that is not a number is an error."""
     assert aligned_errors([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
     (result,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()

@@ -25,18 +25,18 @@ from attnx.reports.stats.two_sources import resample_means
     ("treatments", "degrees", "expected"),
     [(1, 10, 2.23), (2, 10, 2.57), (5, 10, 2.99), (2, 6, 2.86), (3, 20, 2.54), (1, 1000, 1.96), (5, 1000, 2.51)],
 )
-def test_dunnetts_tables(treatments: int, degrees: int, expected: float) -> None:
+def test_critical_values_match_dunnetts_tables(treatments: int, degrees: int, expected: float) -> None:
     """Two-sided, 5 %, groups of equal size (Dunnett 1964, table II)."""
     assert critical_value(0.05, (4,) * treatments, 4, degrees) == pytest.approx(expected, abs=0.011)
 
 
-def test_of_two_groups_it_is_students() -> None:
+def test_two_groups_give_students_test() -> None:
     for degrees in (1, 2, 5, 30):
         assert exceedance(2.0, [3], 3, degrees) == pytest.approx(2 * stats.t.sf(2.0, degrees), abs=2e-5)
         assert critical_value(0.05, (3,), 3, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-3)
 
 
-def test_groups_of_unequal_sizes_are_as_scipy_has_them() -> None:
+def test_unequal_group_sizes_match_scipy() -> None:
     """SciPy integrates by quasi Monte Carlo, to three digits."""
     random = np.random.default_rng(0)
     groups = [random.normal(size=size) + mean for size, mean in ((2, 0.0), (5, 1.5), (3, 1.0), (4, 2.5))]
@@ -46,7 +46,7 @@ def test_groups_of_unequal_sizes_are_as_scipy_has_them() -> None:
     assert actual == pytest.approx(expected.pvalue, abs=1e-3)
 
 
-def test_each_group_is_the_control_of_all_others() -> None:
+def test_each_group_is_compared_with_the_best() -> None:
     """Means 1, 2 and 5, each of variance 2 with three degrees of freedom: errors of sqrt 2."""
     result = compare_with_best([[4.0, 6.0], [0.0, 2.0], [1.0, 3.0]])
     assert result[1] is None
@@ -59,12 +59,12 @@ def test_each_group_is_the_control_of_all_others() -> None:
     assert (far.low > 0) == (far.p < 0.05)
 
 
-def test_what_never_varies_cannot_be_compared() -> None:
+def test_constant_groups_cannot_be_compared() -> None:
     assert compare_with_best([[5.0, 5.0], [6.0, 6.0], [5.0, 5.0]]) == [None, None, (0, 0, 0, 1, POOLED)]
     assert compare_with_best([[5.0], [6.0]]) == [None, None]
 
 
-def test_unequal_variances_are_as_scipy_has_them() -> None:
+def test_unequal_variances_match_scipy() -> None:
     """Games and Howell's test of all pairs."""
     random = np.random.default_rng(0)
     groups = [
@@ -81,13 +81,13 @@ def test_unequal_variances_are_as_scipy_has_them() -> None:
         assert (actual.low, actual.high) == pytest.approx((interval.low[place, 0], interval.high[place, 0]), rel=1e-4)
 
 
-def test_two_values_of_each_group_say_nothing_of_whether_variances_differ() -> None:
+def test_two_values_cannot_show_unequal_variances() -> None:
     """Both are as far from their median, so Levene's test would always find a difference."""
     assert pool_variance([[0.0, 1.0], [0.0, 100.0]]).levene_p is None
     assert pool_variance([[0.0, 1.0], [0.0, 100.0]]).is_homogeneous
 
 
-def test_the_largest_difference_on_drawn_examples() -> None:
+def test_the_bootstrap_of_the_largest_difference() -> None:
     """Independent normal draws of variance 1: three models' differences are Dunnett's with a known variance."""
     draws = np.random.default_rng(0).normal(size=(40000, 3))
     best, near, far = compare_draws_with_best([0.0, 2.0, 6.0], draws + np.array([0.0, 2.0, 6.0]))
@@ -100,7 +100,7 @@ def test_the_largest_difference_on_drawn_examples() -> None:
     assert far.p < 0.001
 
 
-def test_models_that_are_wrong_alike_differ_by_no_chance() -> None:
+def test_models_with_equal_errors_do_not_differ() -> None:
     draws = np.random.default_rng(0).normal(size=(1000, 1)).repeat(2, axis=1)
     assert compare_draws_with_best([1.0, 1.0], draws) == [None, (0, 0, 0, 1, EXAMPLES)]
 
@@ -118,7 +118,7 @@ def test_seeds_and_examples_are_two_sources_of_variance() -> None:
 
 
 @pytest.mark.parametrize(("gap", "settings"), [(1.0, 2), (2.0, 2), (0.7, 2)])
-def test_seeds_that_are_needed_are_as_many_as_the_noncentral_t_says(gap: float, settings: int) -> None:
+def test_the_number_of_seeds_follows_from_the_noncentral_t(gap: float, settings: int) -> None:
     def power(seeds: int) -> float:
         degrees, center = 2 * (seeds - 1), gap / math.sqrt(2 / seeds)
         return float(stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, center))

@@ -52,12 +52,12 @@ def test_by_hand(name: str) -> None:
 
 
 @every_metric
-def test_what_is_right_has_no_error(name: str) -> None:
+def test_a_correct_prediction_has_no_error(name: str) -> None:
     assert shown(METRICS[name](), RIGHT) == pytest.approx(1.0 if name == "empirical_correlation" else 0.0)
 
 
 @every_metric
-def test_in_two_processes(name: str) -> None:
+def test_two_processes_give_the_same_score(name: str) -> None:
     """Sums are merged, not means: the parts are of unlike size."""
     first, two = METRICS[name](), METRICS[name]()
     first.update(WRITTEN[:1], RIGHT[:1])
@@ -67,7 +67,7 @@ def test_in_two_processes(name: str) -> None:
 
 
 @every_metric
-def test_copied_reset_and_of_nothing(name: str) -> None:
+def test_copies_resets_and_empty_metrics(name: str) -> None:
     metric = METRICS[name]()
     expected = shown(metric)
     for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
@@ -78,13 +78,13 @@ def test_copied_reset_and_of_nothing(name: str) -> None:
 
 
 @every_metric
-def test_lists_of_unlike_length_are_refused(name: str) -> None:
+def test_lists_of_different_length_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="shorter"):
         METRICS[name]().update(WRITTEN, RIGHT[:1])
 
 
 @every_metric
-def test_of_each_tag(name: str) -> None:
+def test_each_tag_has_a_score(name: str) -> None:
     """A tag with one step of each column correlates with nothing."""
     metric = PerTag(METRICS[name], ["ann", "bob"])
     metric.update(WRITTEN, RIGHT, ["bob", "ann"])
@@ -94,7 +94,7 @@ def test_of_each_tag(name: str) -> None:
     assert scores["macro"] == pytest.approx((scores["ann"] + scores["bob"]) / 2, nan_ok=True)
 
 
-def test_nothing_is_won_by_another_length() -> None:
+def test_a_wrong_length_is_penalized() -> None:
     """Right steps that are left out cost what they are worth; so do wrong ones that are added, and means cost nothing.
 
     Columns 5 and 0 are the mean: those steps are missing anyway.
@@ -108,14 +108,14 @@ def test_nothing_is_won_by_another_length() -> None:
     assert shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > complete
 
 
-def test_the_mean_alone_is_one() -> None:
+def test_predicting_the_mean_scores_one() -> None:
     """Whatever its length, over targets whose mean and deviation are those of the training part."""
     right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
     for steps in (0, 1, 2, 11):
         assert shown(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1
 
 
-def test_correlations_are_those_of_each_column() -> None:
+def test_correlations_are_computed_per_column() -> None:
     """By numpy, over many windows with gaps; a column that is always written alike counts 0, a constant one nothing."""
     random = np.random.default_rng(5)
     right = random.normal([3.0, -70.0, 0.0, 11.0], [1.0, 9.0, 4.0, 0.0], (40, 4))
@@ -131,7 +131,7 @@ def test_correlations_are_those_of_each_column() -> None:
     assert float(metric.compute()) == pytest.approx((first + second + 0) / 3)
 
 
-def test_relative_errors_are_those_of_one_mean() -> None:
+def test_relative_errors_use_one_mean() -> None:
     """The mean of all columns and steps together is at 1; of numbers that never differ there is no such error."""
     random = np.random.default_rng(7)
     right = [random.normal([1e4, 3.0], [2.0, 5.0], (3, 2)) for _ in range(9)]

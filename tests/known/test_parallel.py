@@ -46,7 +46,7 @@ def message(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: b
     return str(caught.value)
 
 
-def test_two_files_in_step() -> None:
+def test_two_files_are_read_in_parallel() -> None:
     """Packed or not, with a byte order mark, CRLF, and no newline at the end."""
     paths = [write("a.de.gz", "Hallo\r\nzwei  Wörter\n"), write("b.en", b"\xef\xbb\xbfhello\ntwo words")]
     assert read(paths) == [Sentence("Hallo", ("hello",)), Sentence("zwei  Wörter", ("two words",))]
@@ -59,13 +59,13 @@ def test_only_a_line_feed_ends_a_line() -> None:
     assert [sentence.source for sentence in read(paths)] == [strange, "h"]
 
 
-def test_a_table() -> None:
+def test_a_table_is_read() -> None:
     """Further columns are ignored; lines without text are skipped."""
     path = write("a.tsv", "Hi.\tHallo!\tCC-BY 2.0\n\n  \nRun!\tLauf!\n")
     assert read([path]) == [Sentence("Hi.", ("Hallo!",)), Sentence("Run!", ("Lauf!",))]
 
 
-def test_several_languages_take_turns() -> None:
+def test_several_languages_alternate() -> None:
     """However they are given: a table each, a text file each, or one table with the language in its third column."""
     turns = [("Hi.", "Hallo!", "de"), ("Hi.", "Salut !", "fr"), ("Run!", "Lauf!", "de")]
     expected = [Sentence(source, (target,), tag) for source, target, tag in turns]
@@ -77,7 +77,7 @@ def test_several_languages_take_turns() -> None:
     assert read(texts, ["de", "fr"]) == [*expected, Sentence("Run!", ("Cours !",), "fr")]
 
 
-def test_files_are_read_as_they_are_asked_for() -> None:
+def test_files_are_read_lazily() -> None:
     """A mistake further on is no matter yet, in files in step and in tables that take turns."""
     texts = [write("en", "Hi.\nRun!\n"), write("de", b"Hallo!\n\xff\n")]
     tables = [write("de.tsv", "Hi.\tHallo!\nno tab\n"), write("fr.tsv", "Hi.\tSalut !\nno tab\n")]
@@ -93,13 +93,13 @@ def test_one_language_may_have_a_name() -> None:
     assert read([table], ["de"]) == read(texts, ["de"]) == [Sentence("Hi.", ("Hallo!",), "de")]
 
 
-def test_unequal_line_counts_are_told() -> None:
+def test_unequal_line_counts_are_reported() -> None:
     paths = [write("a.de", "eins\nzwei\ndrei\n"), write("b.en", "one\ntwo\n")]
     assert message(paths).startswith("b.en: has 2 lines, but a.de has 3")
 
 
 @pytest.mark.parametrize("name", ["b.en", "b.en.gz"])
-def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
+def test_a_bad_byte_is_reported_with_its_position(name: str) -> None:
     """Far into a file too."""
     good_lines = b"a line\n" * 40_000
     paths = [write("a.de", good_lines + b"last\n"), write(name, good_lines + b"caf\xe9\n")]
@@ -122,7 +122,7 @@ def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
         ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
     ],
 )
-def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], reason: str) -> None:
+def test_a_bad_line_of_a_table_is_reported(content: str, languages: list[str], reason: str) -> None:
     assert message([write("c.tsv", content)], languages).startswith(reason)
 
 
@@ -145,11 +145,11 @@ def test_blank_sides_are_kept_or_refused() -> None:
         (5, ["de", "fr", "it"], "5 files for 3 languages"),
     ],
 )
-def test_a_number_of_files_that_means_nothing(count: int, languages: list[str], reason: str) -> None:
+def test_an_invalid_number_of_files_is_refused(count: int, languages: list[str], reason: str) -> None:
     assert reason in message([Path(f"{number}.txt") for number in range(count)], languages)
 
 
-def test_files_that_cannot_be_read() -> None:
+def test_unreadable_files_are_reported() -> None:
     (folder := Path("folder")).mkdir()
     write("broken.gz", "")
     Path("broken.gz").write_bytes(b"no gzip")
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_read() -> None:
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(1009) for tag in ("de", "fr")]
 
 
-def test_a_sentence_is_in_one_part_only() -> None:
+def test_a_sentence_belongs_to_one_part() -> None:
     """With all its translations, into every language; the shares are met within five deviations."""
     parts = split_sentences(LINES, None, None, 0.1)
     sources = [{sentence.source for sentence in part} for part in parts]
@@ -173,7 +173,7 @@ def test_a_sentence_is_in_one_part_only() -> None:
     assert sorted(sentence for part in parts for sentence in part) == sorted(LINES)
 
 
-def test_only_the_sentence_decides() -> None:
+def test_the_sentence_alone_decides_its_part() -> None:
     """Not what else there is, nor its order, case, or Unicode form."""
     complete, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
     for all_of_it, some in zip(complete, half, strict=True):
@@ -182,7 +182,7 @@ def test_only_the_sentence_decides() -> None:
     assert fold_text("Straße") != fold_text("Strasse.")
 
 
-def test_what_is_given_stays() -> None:
+def test_given_parts_are_unchanged() -> None:
     """The other part is held out of the training data, the same sentences as if both were."""
     inputs = LINES[:7]
     both = split_sentences(LINES, None, None, 0.1)
@@ -194,7 +194,7 @@ def test_what_is_given_stays() -> None:
     assert split_sentences(LINES, inputs, inputs, 0.1) == Splits(LINES, inputs, inputs)
 
 
-def test_translations_that_are_held_out_are_references() -> None:
+def test_held_out_translations_become_references() -> None:
     """Each once; lines to train on stay as they are."""
     lines = [
         Sentence("Hi.", ("Hallo!",), "de"),
@@ -207,7 +207,7 @@ def test_translations_that_are_held_out_are_references() -> None:
     assert split_sentences(lines, [], [], share).train == lines
 
 
-def test_what_is_held_out_goes_by_once() -> None:
+def test_held_out_sentences_are_streamed_once() -> None:
     """A second reading finds the same sentences to train on without keeping the others."""
     holdout = SentenceHoldout(None, None, 0.1)
     first = list(holdout.split_off(LINES))
@@ -216,7 +216,7 @@ def test_what_is_held_out_goes_by_once() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
+def test_held_out_sentences_are_limited(spare: int) -> None:
     complete = SentenceHoldout(None, None, 0.1)
     remaining = len(LINES) - len(list(complete.split_off(LINES)))
     holdout = SentenceHoldout(None, None, 0.1, max_sentences=remaining + spare)
@@ -227,7 +227,7 @@ def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
             list(holdout.split_off(LINES))
 
 
-def test_sources_that_are_known_from_training_are_counted() -> None:
+def test_sources_repeated_from_training_are_counted() -> None:
     training_sources = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
     notes = ["1 of 2 sources of the valid part are also in the training part"]
     assert (
@@ -286,7 +286,7 @@ def test_a_dataset_from_files(name: str, cached: Any) -> None:
 
 
 @with_datasets
-def test_columns_within_a_column(cached: Any) -> None:
+def test_nested_columns_are_read(cached: Any) -> None:
     """As translation datasets of the hub have them; None reads as blank, languages take turns."""
     rows = [{"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
     cached.Dataset.from_list([{"translation": row} for row in rows]).save_to_disk("saved")
@@ -299,7 +299,7 @@ def test_columns_within_a_column(cached: Any) -> None:
 
 
 @with_datasets
-def test_what_is_wrong_with_a_dataset(cached: Any) -> None:
+def test_an_invalid_dataset_is_reported(cached: Any) -> None:
     cached.DatasetDict({"train": cached.Dataset.from_list(ROWS)}).save_to_disk("good")
     cached.DatasetDict({"test": cached.Dataset.from_list(ROWS)}).save_to_disk("untrained")
     blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
@@ -322,7 +322,7 @@ def test_what_is_wrong_with_a_dataset(cached: Any) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_datasets_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_datasets_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"task.dataset needs datasets, .*: pip install 'attnx\[datasets\]'"):
         read_dataset("wmt14:de-en", ["de", "en"])

@@ -62,7 +62,7 @@ def test_batches_add_up() -> None:
     assert numbers(phones(FIRST, SECOND, ([], [], [])).compute()) == BY_HAND
 
 
-def test_two_processes() -> None:
+def test_two_processes_give_the_same_scores() -> None:
     """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
     first, second = phones(FIRST), phones(SECOND)
     for part, peer in zip([*first.metrics, first.examples], [*second.metrics, second.examples], strict=True):
@@ -86,13 +86,13 @@ def test_reset_copy_and_pickle() -> None:
         assert numbers(duplicate.compute()) == BY_HAND
 
 
-def test_it_is_a_module_like_any_other() -> None:
+def test_a_per_tag_metric_is_a_module() -> None:
     """Lightning moves metrics with the model."""
     holder = torch.nn.ModuleDict({"per": phones(BATCH)}).to("cpu")
     assert len([part for part in holder.modules() if isinstance(part, PhoneErrorRate)]) == 1 + len(TAGS)
 
 
-def test_bad_input_is_refused_and_counts_nothing() -> None:
+def test_invalid_input_is_refused_and_not_counted() -> None:
     metric = phones()
     with pytest.raises(ValueError, match="the tag 'rum' is not one of fre, ita, to"):
         metric.update([["A"], ["B"]], [[["B"]], [["A"]]], ["fre", "rum"])
@@ -104,7 +104,7 @@ def test_bad_input_is_refused_and_counts_nothing() -> None:
     assert numbers(metric.compute()) == {"micro": 0.0, "fre": 0.0}
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_an_empty_update_counts_nothing() -> None:
     """Batches of no words are no error; of no words no tag is measured, and the rate of all of them is NaN."""
     scores = phones(([], [], [])).compute()
     assert list(scores) == ["micro"]
@@ -112,11 +112,11 @@ def test_nothing_in_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["macro", "micro"])
-def test_the_names_of_the_means_are_no_tags(name: str) -> None:
+def test_names_of_means_are_refused_as_tags(name: str) -> None:
     with pytest.raises(UserError, match=f"'{name}' cannot be the name of a language"):
         PerTag(PhoneErrorRate, ["fre", name])
 
 
-def test_it_has_its_name() -> None:
+def test_a_per_tag_metric_is_registered() -> None:
     """The registry builds it."""
     assert isinstance(build("metric", "per_tag", make_metric=PhoneErrorRate, tags=TAGS), PerTag)

@@ -52,7 +52,7 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(TOKEN, "now", sampling=True), (STEP,)),
     ],
 )
-def test_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
+def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
     """What is admitted, the best first; with ``auto`` the first is chosen."""
     assert plan(facts).admitted == admitted
     assert plan(facts).schedule == admitted[0]
@@ -81,7 +81,7 @@ def test_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
         (TAG | CONTEXT, "none"),
     ],
 )
-def test_the_feed_left_unset(needs: dict[str, str], feed: str) -> None:
+def test_an_unset_feed_is_derived(needs: dict[str, str], feed: str) -> None:
     assert plan(PlannerInputs(needs)).feed == feed
 
 
@@ -117,11 +117,11 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
         (PlannerInputs(CURRENT, sampling=True), "step by step: scheduled sampling feeds the model's own outputs back"),
     ],
 )
-def test_the_sentence(facts: PlannerInputs, sentence: str) -> None:
+def test_a_plan_has_a_summary_sentence(facts: PlannerInputs, sentence: str) -> None:
     assert str(plan(facts)) == sentence
 
 
-def test_insisting_is_its_own_reason() -> None:
+def test_a_requested_schedule_is_its_own_reason() -> None:
     assert str(plan(PlannerInputs(CURRENT, "none"), STEP)) == "step by step: it was requested"
 
 
@@ -156,7 +156,7 @@ def test_insisting_is_its_own_reason() -> None:
         ),
     ],
 )
-def test_a_refusal_says_why(facts: PlannerInputs, expected: str, reason: str) -> None:
+def test_a_refusal_states_its_reason(facts: PlannerInputs, expected: str, reason: str) -> None:
     with pytest.raises(UserError) as refused:
         plan(facts, expected)
     assert str(refused.value) == f"model.schedule={expected} is not possible: {reason}"

@@ -77,7 +77,7 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize(("rule", "prefix"), [(rule, prefix) for rule, value in FOLLOWING.items() for prefix in value])
-def test_what_allowed_next(rule: Any, prefix: tuple[int, ...]) -> None:
+def test_the_constraint_allows_the_next_symbols(rule: Any, prefix: tuple[int, ...]) -> None:
     counts = torch.tensor([[prefix.count(place) for place in range(5)]])
     first = torch.tensor([[bool(prefix) and place == prefix[0] for place in range(5)]])
     allowed = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
@@ -113,7 +113,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("overrides", REFUSED)
-def test_what_would_do_nothing_is_refused(overrides: str) -> None:
+def test_an_unused_knob_is_refused(overrides: str) -> None:
     words = ["recipe=pointer", *([] if "task=" in overrides else ["task=pointing"]), *overrides.split()]
     with pytest.raises(attnx.UserError) as refused:
         compose(words)
@@ -124,12 +124,12 @@ def test_what_would_do_nothing_is_refused(overrides: str) -> None:
 @pytest.mark.parametrize(
     "overrides", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
 )
-def test_other_parts_point_too(overrides: str) -> None:
+def test_other_parts_can_point(overrides: str) -> None:
     config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
     assert str(resolve(config).plan).startswith("run, then attend")
 
 
-def test_a_scorer_of_the_past_makes_it_step() -> None:
+def test_a_scorer_with_history_forces_steps() -> None:
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
     summary = resolve(config).summary()
     assert summary["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

@@ -63,7 +63,7 @@ def test_triangles_by_their_definition(size: int) -> None:
         assert centers == sorted(centers)
 
 
-def test_what_has_no_hull() -> None:
+def test_collinear_points_have_no_hull() -> None:
     for find in (convex_hull, triangulation):
         with pytest.raises(UserError, match="the points 2 and 4 are both"):
             find(np.array([[0, 0], [1, 1], [0, 1], [1, 1.0]]))
@@ -80,7 +80,7 @@ def brute(distance_matrix: Any) -> float:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
-def test_the_shortest_tour_is_that_of_all_tours(size: int) -> None:
+def test_the_shortest_tour_matches_brute_force(size: int) -> None:
     distance_matrix = distances(drawn(size, 5, size))
     for find in (shortest_tours, local_search_tours):
         tours = find(distance_matrix)
@@ -108,7 +108,7 @@ def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:
     assert normalize_tours(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]
 
 
-def test_no_answer_depends_on_the_others() -> None:
+def test_answers_are_independent() -> None:
     """Tours of unlike sizes, found together or alone."""
     points = [drawn(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
     for exact in (3, 12):
@@ -129,7 +129,7 @@ def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = 
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
-def test_a_seed_decides_and_more_examples_change_none(problem: Any) -> None:
+def test_the_seed_decides_each_example(problem: Any) -> None:
     few, extra = shown(problem, [3, 7], 5), shown(problem, [3, 7], 8)
     assert extra[:5] == few
     assert [len(points) for points, _ in extra] == [3, 7] * 4
@@ -138,7 +138,7 @@ def test_a_seed_decides_and_more_examples_change_none(problem: Any) -> None:
     assert all(0 <= number < 1 for points, _ in extra for point in points for number in point)
 
 
-def test_chunks_are_unlike() -> None:
+def test_chunks_differ() -> None:
     result = shown("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
     assert len(result) == 2 * EXAMPLES_PER_CHUNK + 3
     assert len({str(points) for points, _ in result}) == len(result)
@@ -172,7 +172,7 @@ SIZES: dict[Any, list[int]] = {7: [7], (5, 11): [5, 11], "3-6": [3, 4, 5, 6]}
 
 
 @pytest.mark.parametrize("sizes_knob", SIZES)
-def test_sizes(sizes_knob: Any) -> None:
+def test_sizes_are_parsed(sizes_knob: Any) -> None:
     task = Pointing(sizes=list(sizes_knob) if isinstance(sizes_knob, tuple) else sizes_knob)
     assert task.sizes == task.test_sizes == SIZES[sizes_knob]
 
@@ -187,7 +187,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_mistakes(message: str) -> None:
+def test_invalid_knobs_are_refused(message: str) -> None:
     with pytest.raises(UserError) as refused:
         Pointing(**MISTAKES[message]).load()
     assert str(refused.value).startswith(message)

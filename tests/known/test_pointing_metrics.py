@@ -78,7 +78,7 @@ def test_by_hand(name: str, knobs: Any, answer: PointingReference, written: list
 
 
 @every_case
-def test_in_two_processes(
+def test_two_processes_give_the_same_score(
     name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float
 ) -> None:
     """Sums are merged; a copy has counted the same, and one that is reset nothing."""
@@ -92,7 +92,7 @@ def test_in_two_processes(
     assert math.isnan(value(first))
 
 
-def test_by_size() -> None:
+def test_scores_are_reported_by_size() -> None:
     """Of five points half is right, of three a third; of all two fifths. Sizes that were not met are not told."""
     metric = build("metric", "answer_accuracy")
     five = PointingReference(POINTS, [0, 1, 2, 3, 4])
@@ -102,14 +102,14 @@ def test_by_size() -> None:
     )
 
 
-def test_many_sizes_are_told_together() -> None:
+def test_many_sizes_are_grouped() -> None:
     metric = build("metric", "answer_accuracy")
     sizes = range(1, 14)
     metric.update([[0]] * 13, [PointingReference(np.zeros((size, 1)), list(range(size))) for size in sizes])
     assert {name: float(value) for name, value in metric.compute().items()} == pytest.approx({"": 100 / 13})
 
 
-def test_lists_of_unlike_length_are_refused() -> None:
+def test_lists_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         build("metric", "area_coverage").update([[0, 1, 2]], [])
 

@@ -48,7 +48,7 @@ def test_keys_are_positions(built: Built, source: str) -> None:
 
 @pytest.mark.parametrize("memory", ["one_hot", "sinusoidal"])
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
-def test_what_is_there_does_not_matter(built: Built, memory: str, scope: str) -> None:
+def test_position_keys_ignore_the_content(built: Built, memory: str, scope: str) -> None:
     """Asked with the tag alone, positions weigh the same whatever is read and written; contexts are of states."""
     model = built(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
@@ -60,7 +60,7 @@ def test_what_is_there_does_not_matter(built: Built, memory: str, scope: str) ->
     assert not torch.allclose(first.logits[:, 0], second.logits[:, 0])
 
 
-def test_own_states_by_position() -> None:
+def test_decoder_states_have_position_keys() -> None:
     """Keys are the steps' positions whatever the states are, and values the states, in the memory's widths."""
     projection, states = (
         DecoderStateProjection(state_size=13, keys_size=5, values_size=11, keys="one_hot"),
@@ -81,7 +81,7 @@ def test_own_states_by_position() -> None:
         ((13, 13, 5), ["values.weight"]),
     ],
 )
-def test_own_states_fit_into_the_memory(sizes: tuple[int, int, int], parameters: list[str]) -> None:
+def test_decoder_states_fit_into_the_memory(sizes: tuple[int, int, int], parameters: list[str]) -> None:
     projection = DecoderStateProjection(*sizes, keys="states")
     keys, values = projection(torch.randn(2, 3, sizes[0]), torch.arange(3))
     assert (keys.shape[-1], values.shape[-1]) == sizes[1:]

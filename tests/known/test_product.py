@@ -22,7 +22,7 @@ def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("units", [1, 4, 43, 64, 148, 197])
 @pytest.mark.parametrize("rows", [1, 6, 97])
 @torch.no_grad()
-def test_a_product(rows: int, units: int) -> None:
+def test_a_product_matches_torch(rows: int, units: int) -> None:
     """Of what lies in something wider, written into something wider, with and without a bias."""
     part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
     bias = torch.randn(units)
@@ -45,7 +45,7 @@ def test_rows_of_any_shape() -> None:
 
 
 @pytest.mark.usefixtures("_ways")
-def test_where_gradients_are_wanted_there_are_some() -> None:
+def test_gradients_are_computed_where_required() -> None:
     inputs, weights = torch.randn(2 * MIN_ROWS_FOR_C, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
     linear(inputs, weights).sum().backward()
     torch.testing.assert_close(inputs.grad, weights.sum(0).expand_as(inputs), rtol=1e-4, atol=1e-3)
@@ -53,7 +53,7 @@ def test_where_gradients_are_wanted_there_are_some() -> None:
 
 
 @torch.no_grad()
-def test_keys_of_a_long_memory() -> None:
+def test_a_long_memory_of_keys_matches_torch() -> None:
     """Of a wide one, too, and in other types."""
     scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(4, MIN_ROWS_FOR_C, 24)
     accel.enable(scorer)
@@ -64,6 +64,6 @@ def test_keys_of_a_long_memory() -> None:
 
 @pytest.mark.usefixtures("_ways")
 @torch.no_grad()
-def test_types_that_do_not_go_together_are_refused_as_by_torch() -> None:
+def test_mixed_types_raise_torchs_error() -> None:
     with pytest.raises(RuntimeError, match="dtype"):
         linear(torch.randn(9, 5), torch.randn(8, 5).double())

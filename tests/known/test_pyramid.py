@@ -41,7 +41,7 @@ def test_a_state_reads_a_pair() -> None:
 
 
 @pytest.mark.parametrize(("steps", "states"), [(1, 1), (7, 1), (8, 1), (9, 2), (17, 3)])
-def test_four_layers_leave_a_state_for_eight_steps(steps: int, states: int) -> None:
+def test_four_layers_leave_one_state_per_eight_steps(steps: int, states: int) -> None:
     encoder = Pyramid(input_size=3, hidden_size=5)
     encoded = encoder(torch.randn(2, steps, 3), torch.ones(2, steps, dtype=torch.bool))
     assert encoder.downsampling == 8
@@ -100,7 +100,7 @@ def las(built: Built) -> Any:
     return model
 
 
-def test_las_location(built: Built) -> None:
+def test_the_recipe_las_location_uses_a_pyramid(built: Built) -> None:
     """Sources 0, ln 2 | ln 3, nothing: states (4/5, 3/5), as above; the second weighs three times the first at step 0.
 
     Chan et al.: s_i = RNN(s_{i-1}, y_{i-1}, c_{i-1}); Chorowski et al.: e = v tanh(W s + U h + L f), f = F * a_{i-1}.
@@ -148,7 +148,7 @@ def test_las_location(built: Built) -> None:
         ),
     ],
 )
-def test_what_needs_a_state_a_step_is_refused(line: str, message: str) -> None:
+def test_parts_that_need_a_state_per_step_are_refused(line: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         compose(["encoder=pyramid", *line.split()])
     assert message in str(refused.value)

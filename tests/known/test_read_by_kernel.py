@@ -94,7 +94,7 @@ def read() -> Callable[..., tuple[Tensor, Tensor]]:
     return outcome
 
 
-def test_the_next_in_line_reads(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_the_next_kernel_takes_over(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     broken, good = NotBuilt(), Plain()
     torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
     assert (broken.reads, good.reads) == (0, 1)
@@ -105,7 +105,9 @@ def test_the_next_in_line_reads(read: Callable[..., Any], logged_warnings: Calla
     )
 
 
-def test_it_is_tried_and_said_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_a_failing_kernel_is_tried_and_reported_once(
+    read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
+) -> None:
     """In a process, whatever attention has such a kernel."""
     first, second = NotBuilt(), NotBuilt()
     for line in ([first], [first], [second]):
@@ -114,7 +116,7 @@ def test_it_is_tried_and_said_once(read: Callable[..., Any], logged_warnings: Ca
     assert len(logged_warnings()) == 1
 
 
-def test_a_long_reason_is_cut(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_a_long_reason_is_shortened(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     read(Raises(ImportError("libtriton.so: " + 300 * "x")))
     (line,) = logged_warnings()
     reason = line.partition("computes: ")[2]
@@ -123,7 +125,7 @@ def test_a_long_reason_is_cut(read: Callable[..., Any], logged_warnings: Callabl
     assert reason.endswith("x…")
 
 
-def test_what_is_built_is_built_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_a_kernel_is_built_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
     kernel = Plain()
     read(kernel), read(kernel)
     assert (kernel.builds, kernel.reads) == (1, 2)
@@ -140,7 +142,7 @@ def test_what_is_built_is_built_once(read: Callable[..., Any], logged_warnings: 
     ],
     ids=lambda error: type(error).__module__ + "." + type(error).__name__,
 )
-def test_what_fails_to_compile_as_it_reads(
+def test_a_kernel_that_fails_to_compile_falls_back(
     error: Exception, read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
 ) -> None:
     broken, good = Raises(error), Plain()
@@ -161,7 +163,7 @@ def test_other_errors_are_raised(
     assert not logged_warnings()
 
 
-def test_a_kernel_for_another_device_is_not_asked(
+def test_a_kernel_for_another_device_is_skipped(
     read: Callable[..., Any], logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NotBuilt, "device", "cuda", raising=False)
@@ -171,7 +173,7 @@ def test_a_kernel_for_another_device_is_not_asked(
     assert not logged_warnings()
 
 
-def test_heads_as_rows_of_one_read(logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_read_as_rows(logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that would read all heads together, and cannot be built."""
     monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True, raising=False)
     attention: Any = accel.enable(build(query_size=4, memory_size=6, scorer="multiplicative", heads=2))
@@ -196,14 +198,14 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_triton")
-def test_triton_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "triton").is_dir()])
     reason = kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "No module named 'triton'"
 
 
 @pytest.mark.usefixtures("no_triton")
-def test_triton_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_triton_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise OSError('libtriton.so: wrong ELF class')\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -212,7 +214,7 @@ def test_triton_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(logged_warnings: Callable[[], list[str]]) -> None:
+def test_without_a_gpu_triton_is_not_used(logged_warnings: Callable[[], list[str]]) -> None:
     """Whatever CUDA says, it is one line."""
     assert kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
     (line,) = logged_warnings()

@@ -35,7 +35,7 @@ def test_equation_5() -> None:
         (["token"], [7, 11, 13]),
     ],
 )
-def test_joining_alone(inputs: list[str], expected: list[float]) -> None:
+def test_the_concatenating_readout_has_no_parameters(inputs: list[str], expected: list[float]) -> None:
     """Without tanh and size the inputs stand side by side, in the order given, and nothing is trained."""
     readout = joint(inputs=inputs, tanh=False)
     assert readout(STATE, CONTEXT, TOKEN).tolist() == [expected]
@@ -66,7 +66,7 @@ def test_a_size_without_tanh_is_linear() -> None:
     torch.testing.assert_close(twice, 2 * once)
 
 
-def test_steps_stand_before_the_width() -> None:
+def test_a_readout_keeps_leading_dimensions() -> None:
     readout = joint()
     wide = readout(*(tensor[:, None].expand(-1, 3, -1) for tensor in (STATE, CONTEXT, TOKEN)))
     torch.testing.assert_close(wide[:, 2], readout(STATE, CONTEXT, TOKEN))

@@ -62,7 +62,7 @@ def test_weights(mask: str, queries: int, positions: int) -> None:
     "allowed", [[True, True, True], [True, False, True], [False, True, False], [False] * 3], ids=str
 )
 @torch.no_grad()
-def test_numbers_that_are_none(row: list[float], allowed: list[bool]) -> None:
+def test_nan_scores_match_torch(row: list[float], allowed: list[bool]) -> None:
     """As torch has it: what is not allowed is 0 even so."""
     scores, mask = torch.tensor([[row]]), torch.tensor([[allowed]])
     torch.testing.assert_close(
@@ -75,7 +75,7 @@ def test_numbers_that_are_none(row: list[float], allowed: list[bool]) -> None:
 @pytest.mark.parametrize("positions", [*range(10), 16, 31])
 @pytest.mark.parametrize("queries", [1, 2, 5, 16])
 @torch.no_grad()
-def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weighted_sums_match_torch(queries: int, positions: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of values that lie in something wider, or the other way about."""
     monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     weights = torch.randn(4, queries, positions + 1)[..., 1:]
@@ -88,7 +88,7 @@ def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.Monk
 
 @NEEDS_C
 @torch.no_grad()
-def test_the_same_bits_with_any_number_of_threads() -> None:
+def test_results_are_bit_identical_with_any_number_of_threads() -> None:
     """Of reads that are large enough for several."""
     scores, allowed, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
     assert scores.numel() > softmax_cpu.MAX_TERMS_FOR_ONE_THREAD
@@ -123,7 +123,7 @@ def test_other_shapes_and_types(case: str, monkeypatch: pytest.MonkeyPatch) -> N
     torch.testing.assert_close(masked_softmax(weights, allowed), by_torch(weights, allowed))
 
 
-def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_computed_where_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     scores, values = torch.randn(2, 3, 5, requires_grad=True), torch.randn(2, 5, 7, requires_grad=True)
     weighted_sum(masked_softmax(scores, torch.ones(2, 1, 5, dtype=torch.bool)), values).sum().backward()
@@ -133,7 +133,7 @@ def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("way", ["in C", "by torch"])
 @torch.no_grad()
-def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixed_types_raise_torchs_error(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0 if way == "in C" else 10**9)
     wrong: tuple[Any, ...] = (torch.randn(2, 3, 5), torch.randn(2, 5, 7).double())
     with pytest.raises(RuntimeError):
@@ -142,7 +142,7 @@ def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeyp
         weighted_sum(torch.randn(2, 3, 5), torch.randn(2, 6, 7))
 
 
-def test_what_follows_torch_sees_torchs_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_uses_torchs_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many reads vectorized are each read."""
     monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
 

@@ -38,7 +38,7 @@ def test_every_file_is_a_recipe() -> None:
 
 
 @pytest.mark.parametrize(("recipe", "file"), FILES, ids=lambda item: getattr(item, "path", ""))
-def test_an_address_never_changes_its_meaning(recipe: DatasetSpec, file: DatasetFile) -> None:
+def test_a_published_address_is_immutable(recipe: DatasetSpec, file: DatasetFile) -> None:
     """It names a commit in full, so the SHA-256 stays true."""
     server, owner, repository, commit, path = file.url.removeprefix("https://").split("/", 4)
     assert server == "raw.githubusercontent.com"
@@ -53,11 +53,11 @@ def test_an_address_never_changes_its_meaning(recipe: DatasetSpec, file: Dataset
 @pytest.mark.parametrize(
     "file", [pytest.param(file, marks=pytest.mark.needs_data(file.path), id=file.path) for _, file in FILES]
 )
-def test_a_recipe_is_true_of_the_files_that_are_here(file: DatasetFile) -> None:
+def test_a_recipe_matches_local_files(file: DatasetFile) -> None:
     assert file.file_error(Path(os.environ["ATTNX_DATA"], file.path)) == ""
 
 
-def test_a_recipe_says_what_its_file_says(tmp_path: Path) -> None:
+def test_a_recipe_reads_back_its_file(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(GOOD, encoding="utf-8")
     file = DatasetFile("small/one.txt", "https://example.org/one.txt", 7, A)
@@ -72,7 +72,7 @@ def test_the_documented_recipe_is_well_formed(tmp_path: Path) -> None:
     assert [file.bytes for file in read_dataset_spec(path).files] == [12345]
 
 
-def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+def test_a_file_is_checked_by_size_and_hash(tmp_path: Path) -> None:
     """The SHA-256 of "abc" is the first example of FIPS 180-2."""
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     place = tmp_path / "abc.txt"

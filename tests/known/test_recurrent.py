@@ -41,7 +41,7 @@ def test_rnn_by_hand() -> None:
     assert states(recurrent, [LN2, LN3 - 6 / 5]) == pytest.approx([3 / 5, 4 / 5])
 
 
-def test_rnn_starts_where_it_is_told() -> None:
+def test_rnn_starts_from_a_given_state() -> None:
     """tanh(0 + 2 * (ln 3) / 2) = 4/5."""
     recurrent = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
     assert states(recurrent, [0.0], ((torch.tensor([[LN3 / 2]]),),)) == pytest.approx([4 / 5])
@@ -88,7 +88,7 @@ def start_of(recurrent: Recurrent) -> Any:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("cell", CELLS)
-def test_steps_are_the_run(cell: Any, layers: int) -> None:
+def test_steps_equal_the_run(cell: Any, layers: int) -> None:
     """Every layer, with units dropped between them, from a state that is not zero."""
     recurrent, inputs = Recurrent(cell, 7, 13, layers), torch.randn(2, 5, 7)
     start = state = start_of(recurrent)
@@ -105,7 +105,7 @@ def test_steps_are_the_run(cell: Any, layers: int) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", CELLS)
-def test_beyond_a_rows_length(cell: Any, bidirectional: bool) -> None:
+def test_outputs_beyond_a_length_are_zero(cell: Any, bidirectional: bool) -> None:
     """A short row in a long batch is that row alone, with zeros behind it and its own last state."""
     recurrent, inputs = Recurrent(cell, 7, 13, 2, bidirectional), torch.randn(2, 5, 7)
     ran = recurrent.run([inputs], torch.tensor([5, 3]))
@@ -119,7 +119,7 @@ def test_beyond_a_rows_length(cell: Any, bidirectional: bool) -> None:
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_what_a_state_is(cell: Any, tensors: int) -> None:
+def test_each_cell_has_its_state(cell: Any, tensors: int) -> None:
     recurrent = Recurrent(cell, 7, 13, layers=3, bidirectional=True)
     state = recurrent.run([torch.randn(2, 5, 7)]).state
     assert recurrent.size == 26
@@ -127,7 +127,7 @@ def test_what_a_state_is(cell: Any, tensors: int) -> None:
 
 
 @pytest.mark.parametrize(("deaf", "same"), [(0, [False, True, True]), (1, [False, False, True])])
-def test_keep_is_for_the_second_layer_and_up(deaf: int, same: list[bool]) -> None:
+def test_dropout_masks_apply_from_the_second_layer(deaf: int, same: list[bool]) -> None:
     """A mask of zeros before a layer makes it and those above deaf to the input; those below hear as before."""
     recurrent = Recurrent("gru", 7, 13, layers=3)
     first, second = torch.randn(2, 2, 5, 7)

@@ -82,7 +82,7 @@ def refused(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
         ("zzz", "unknown scorer 'zzz'; choose from additive, concat, cosine, coverage, dot,"),
     ],
 )
-def test_unknown_parts(word: str, message: str) -> None:
+def test_an_unknown_part_is_reported(word: str, message: str) -> None:
     """The near misses, or all there is where nothing is near."""
     for call in (registry.describe, registry.find):
         assert refused(call, "scorer", word).startswith(message)
@@ -99,7 +99,7 @@ def test_unknown_parts(word: str, message: str) -> None:
         ("state", ["states", "stats", "other"], "; did you mean states or stats?"),
     ],
 )
-def test_near_misses(word: str, known_values: list[str], expected: str) -> None:
+def test_an_unknown_name_suggests_near_misses(word: str, known_values: list[str], expected: str) -> None:
     assert suggest(word, known_values) == expected
 
 
@@ -144,7 +144,7 @@ def test_near_misses(word: str, known_values: list[str], expected: str) -> None:
         ("readout", "joint", {"hidden_size": 0}, "readout.hidden_size=0: expected a whole number, 1 or more or null"),
     ],
 )
-def test_knobs_that_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
+def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
     assert refused(registry.check, kind, name, values) == message
     assert refused(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
@@ -159,7 +159,7 @@ def test_check_fills_in_the_defaults() -> None:
     assert registry.check("scope", "local", {"window": 5})["window"] == 5
 
 
-def test_a_default_is_not_shared() -> None:
+def test_a_mutable_default_is_not_shared() -> None:
     """A list that is a default is nobody's to change."""
     registry.check("scorer", "mlp", {})["hidden_sizes"].append(7)
     assert registry.check("scorer", "mlp", {})["hidden_sizes"] == [128]
@@ -170,7 +170,7 @@ def test_a_default_is_not_shared() -> None:
     ["mlp", ("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}],
     ids=["name", "pair", "mapping"],
 )
-def test_three_spellings_of_a_choice(choice: Any) -> None:
+def test_a_choice_has_three_spellings(choice: Any) -> None:
     built = registry.build("scorer", choice, query_size=5, memory_size=7, vocab_size=11)
     assert type(built) is Mlp
     assert built.memory.weight.shape == (128 if choice == "mlp" else 19, 7)
@@ -182,18 +182,18 @@ def test_a_choice_is_not_changed() -> None:
     assert choice == {"name": "mlp", "hidden_sizes": [19]}
 
 
-def test_a_choice_without_a_name() -> None:
+def test_a_choice_without_a_name_is_refused() -> None:
     assert refused(registry.build, "scope", {"window": 3}).startswith(
         "the scope has no name; choose from encoder_decoder, global, history, local"
     )
 
 
-def test_what_nothing_supplies() -> None:
+def test_a_missing_constructor_argument_is_reported() -> None:
     message = refused(registry.build, "scorer", "additive", query_size=5)
     assert message == "the scorer 'additive' needs memory_size, which nothing supplies here"
 
 
-def test_what_a_part_does_not_ask_for_is_left_out() -> None:
+def test_unused_arguments_are_not_passed() -> None:
     """A scorer without widths is built from the same call as one with them."""
     assert not list(registry.build("scorer", "dot", query_size=5, memory_size=7).parameters())
 
@@ -232,7 +232,7 @@ SHIFTED = '''
 '''
 
 
-def test_a_part_of_a_notebook(cell: Cell) -> None:
+def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
     """It needs no file: it is named, described, checked and built as any other."""
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     assert registry.names("scorer")[-1] == "shifted"
@@ -246,14 +246,14 @@ def test_a_part_of_a_notebook(cell: Cell) -> None:
     assert refused(registry.describe, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
 
 
-def test_a_part_of_a_notebook_in_a_whole_model(cell: Cell, built: Callable[..., Any]) -> None:
+def test_a_part_of_a_notebook_works_in_a_model(cell: Cell, built: Callable[..., Any]) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     model = built(scorer=("shifted", {"shift": 7.0}))
     assert model.attention.scorer.shift == 7.0
     assert model.attention.project.weight.shape == (22, 13)
 
 
-def test_a_cell_that_is_run_again(cell: Cell) -> None:
+def test_a_cell_may_be_run_again(cell: Cell) -> None:
     """The class of the last run counts, its knobs too."""
     for shift in ("2.0", "5.0"):
         made = cell(SHIFTED.replace("SHIFT)", f"{shift})"))
@@ -261,7 +261,7 @@ def test_a_cell_that_is_run_again(cell: Cell) -> None:
     assert registry.check("scorer", "shifted", {}) == {"shift": 5.0}
 
 
-def test_two_classes_of_one_name(cell: Cell) -> None:
+def test_two_classes_of_one_name_are_refused(cell: Cell) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     message = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
     assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
@@ -270,7 +270,7 @@ def test_two_classes_of_one_name(cell: Cell) -> None:
 # Fails for a core part whose file was not imported yet: both stay registered, `part` describes the one, `find` gives
 # the other.
 @pytest.mark.parametrize("imported", [True, False])
-def test_the_name_of_a_core_part_is_taken(cell: Cell, monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
+def test_the_name_of_a_core_part_is_refused(cell: Cell, monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
     """Whether or not the core's part was used before."""
     registry.find("scorer", "dot")
     if not imported:
@@ -301,7 +301,7 @@ def test_the_name_of_a_core_part_is_taken(cell: Cell, monkeypatch: pytest.Monkey
     ],
 )
 @pytest.mark.parametrize("as_words", [False, True], ids=["values", "words"])
-def test_types_in_a_notebook(
+def test_types_of_a_notebook_are_checked(
     cell: Cell, as_words: bool, annotation: str, default: str, accepted: Any, rejected: Any
 ) -> None:
     """The types that a part file may use, with annotations that are values and with those that are words."""
@@ -311,12 +311,12 @@ def test_types_in_a_notebook(
     assert refused(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
 
 
-def test_a_type_that_no_knob_can_have(cell: Cell) -> None:
+def test_an_unsupported_knob_type_is_refused(cell: Cell) -> None:
     message = refused(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
     assert message.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
 
 
-def test_a_part_without_a_constructor(cell: Cell) -> None:
+def test_a_part_needs_no_constructor(cell: Cell) -> None:
     """It has no knobs and asks for nothing, as in a file."""
     start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
@@ -364,14 +364,16 @@ def test_a_plug_in_is_built(write: Write) -> None:
         ("undefined", "NameError: name 'undefined' is not defined"),
     ],
 )
-def test_a_plug_in_that_cannot_be_imported(write: Write, line: str, message: str) -> None:
+def test_a_plug_in_import_error_is_reported(write: Write, line: str, message: str) -> None:
     """The line of the file that fails is named, and it is named again the next time."""
     file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
         assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {message}")
 
 
-def test_a_plug_in_that_imports_a_broken_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_import_of_a_plug_in_is_reported(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that is no Python is named itself."""
     (tmp_path / "lib").mkdir()
     broken_file = tmp_path / "lib" / "half_written_module.py"
@@ -381,7 +383,7 @@ def test_a_plug_in_that_imports_a_broken_file(write: Write, tmp_path: Path, monk
     assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{broken_file}:2: SyntaxError")
 
 
-def test_a_name_that_is_there_only_sometimes(write: Write) -> None:
+def test_a_name_missing_after_import_is_reported(write: Write) -> None:
     """The source promises a part that importing does not register."""
     file = write("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
     message = refused(registry.find, "scorer", "sound_of_registry")

@@ -77,7 +77,7 @@ def names(actual: Comparison) -> list[str]:
     return [actual.settings[row.setting].name for row in actual.metrics[0].rows]
 
 
-def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: Write, tmp_path: Path) -> None:
+def test_an_unreadable_run_does_not_hide_the_readable_ones(write: Write, tmp_path: Path) -> None:
     write("whole", 7.0)
     write("newer", 7.0, format=999)
     newer, complete = load_runs([tmp_path])
@@ -88,7 +88,7 @@ def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: W
         load_runs([tmp_path / "newer"])
 
 
-def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
+def test_a_folder_contains_sweeps_and_single_runs(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ``multirun`` does; the report lies in it, and so does what it names."""
@@ -121,7 +121,7 @@ def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: f
     return folders
 
 
-def test_what_varies_is_found() -> None:
+def test_varying_knobs_are_found() -> None:
     """A part by its name, a knob only where runs with the same part differ in it, a set by its names, never a seed."""
     token, same = {"token": {"width": 3}}, {"task": {"name": "g2p"}}
     runs: list[dict[str, Any]] = [
@@ -148,7 +148,7 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     assert second.difference.high - 0.4 == pytest.approx(T_4 * math.sqrt(0.065 * 2 / 3), rel=1e-4)
 
 
-def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
+def test_knobs_that_follow_from_the_data_file_are_not_listed() -> None:
     def run(train: str, data: str, scorer: str = "dot") -> dict[str, str]:
         return {"task.train": train, "training data": data, "scorer": scorer}
 
@@ -171,7 +171,7 @@ def test_a_winner_is_named(write: Write) -> None:
     ]
 
 
-def test_a_setting_that_may_be_as_good_keeps_a_winner_from_being_named(write: Write) -> None:
+def test_an_equally_good_setting_prevents_a_winner(write: Write) -> None:
     """Each has a variance of 0.04, so the error is 0.1633 with 6 degrees of freedom; Dunnett's tables say 2.86 of two.
 
     ``additive`` is 1 behind, 6.1 errors; ``mlp`` 0.4, 2.4 errors: Student's t alone would call that sure (2.447 is).
@@ -194,7 +194,7 @@ def test_a_setting_that_may_be_as_good_keeps_a_winner_from_being_named(write: Wr
     assert re.match(r"About \d+ seeds \(\d+ to \d+, 95 % interval\) would separate the first two", third)
 
 
-def test_settings_that_spread_differently_have_variances_of_their_own(write: Write) -> None:
+def test_settings_with_unequal_spread_have_their_own_variances(write: Write) -> None:
     """``wild`` goes from 10 to 90: pooled, that variance would hide that the other two differ by ten of their sds."""
     values = {
         "dot": (7.0, 7.1, 7.2, 7.3, 7.4),
@@ -215,7 +215,7 @@ def test_settings_that_spread_differently_have_variances_of_their_own(write: Wri
     assert "No winner" in comparison.verdict[0]  # what is wild may be as good for all that five seeds say
 
 
-def test_a_setting_with_one_seed_is_compared_by_the_spread_of_the_others(write: Write) -> None:
+def test_a_setting_with_one_seed_uses_the_pooled_spread(write: Write) -> None:
     """Its job failed with the other seeds. Variances 0.04 of three seeds, so of the gap 0.04 (1 + 1/3)."""
     comparison = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
     difference = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}["mlp"]
@@ -224,7 +224,7 @@ def test_a_setting_with_one_seed_is_compared_by_the_spread_of_the_others(write: 
     assert difference.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
 
 
-def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_path: Path) -> None:
+def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path: Path) -> None:
     """More steps, less error: so it is said how far steps alone order the runs."""
     values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
     folders = [
@@ -245,7 +245,7 @@ def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_p
         assert [row["steps"] for row in csv.DictReader(file)] == ["299.5", "279.5", "259.5"]
 
 
-def test_runs_of_equal_time_are_ranked_as_such(write: Write) -> None:
+def test_runs_of_equal_time_are_ranked(write: Write) -> None:
     folders = [
         write(name, value, scorer=name, budget="time", results={"steps": steps})
         for name, value, steps in (("dot", 7.0, 300), ("mlp", 8.0, 200))
@@ -256,7 +256,7 @@ def test_runs_of_equal_time_are_ranked_as_such(write: Write) -> None:
     assert "steps" not in only(equal).metrics[0].verdict[0]
 
 
-def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
+def test_digits_follow_from_the_intervals(write: Write) -> None:
     """Errors of 0.0886 and of 0.0912, two seeds each: a mean is known to 0.0009, of those of 600 to 430."""
     small = {"dot": (0.0884, 0.0888), "mlp": (0.0910, 0.0914)}
     large = {"dot": (500.0, 700.0), "mlp": (900.0, 1100.0)}
@@ -269,12 +269,12 @@ def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
         assert f"MSE {expected} over 2 seeds" in only(folders).metrics[0].verdict[0]
 
 
-def test_other_training_data_are_said(write: Write) -> None:
+def test_different_training_data_are_reported(write: Write) -> None:
     folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
     assert only(folders).metrics[0].verdict[0].startswith("The runs were trained on 2 different data sets: ")
 
 
-def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
+def test_with_one_seed_test_examples_are_compared(write: Write) -> None:
     """100 of 400 words only the second has wrong: 25 points, with an error of 100 sqrt(0.25 0.75 / 400)."""
     folders = [
         write("one", 0.0, scorer="dot", edits=[0] * 400, measure="wer"),
@@ -294,7 +294,7 @@ def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
     assert "won" not in " ".join(comparison.metrics[0].verdict)
 
 
-def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
+def test_a_difference_on_examples_may_be_uncertain(write: Write) -> None:
     """Of four words one has one wrong: no seed varies much, but other words may well be read otherwise."""
     edits = {"dot": ([0, 0, 0, 0], [0, 0, 0, 0]), "mlp": ([0, 0, 0, 1], [0, 0, 0, 1])}
     folders = [
@@ -312,7 +312,7 @@ def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
     assert "over other seeds and other test examples" in comparison.verdict[2]
 
 
-def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
+def test_words_that_both_get_wrong_do_not_matter(write: Write) -> None:
     """Wrong in the same 200 words and each in 20 others: pairing leaves only these, and they are even."""
     first, two = [1] * 200 + [1] * 20 + [0] * 180, [1] * 200 + [0] * 20 + [1] * 20 + [0] * 160
     folders = [
@@ -325,7 +325,7 @@ def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
     assert only(folders).metrics[0].verdict[0].startswith("No winner: ")
 
 
-def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None:
+def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write: Write) -> None:
     """A BLEU of other draws, the same for both; of a run that was tested in another order they are others."""
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
@@ -346,7 +346,7 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
     assert [row.difference for row in only(folders[:2]).metrics[0].rows] == [None] * 2
 
 
-def test_one_seed_and_no_predictions_tell_nothing(write: Write) -> None:
+def test_one_seed_without_predictions_gives_no_verdict(write: Write) -> None:
     comparison = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
     first, second = comparison.metrics[0].verdict
     assert first == (
@@ -356,7 +356,7 @@ def test_one_seed_and_no_predictions_tell_nothing(write: Write) -> None:
     assert second == "Train each setting with several seeds, `seed=1,2,3`."
 
 
-def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> None:
+def test_predictions_that_contradict_the_score_are_not_used(write: Write) -> None:
     folders = [
         write(str(n), value, scorer=s, edits=[0] * 5, measure="wer")
         for n, (s, value) in enumerate([("dot", 0.0), ("mlp", 9.0)])
@@ -364,14 +364,14 @@ def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> No
     assert only(folders).metrics[0].rows[1].difference is None
 
 
-def test_one_setting_has_nothing_to_be_compared_with(write: Write) -> None:
+def test_one_setting_has_no_comparison(write: Write) -> None:
     comparison = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
     assert comparison.metrics[0].verdict == [
         "There is only one setting, so there is nothing to compare: PER 8 ± 1 % over 2 seeds."
     ]
 
 
-def test_more_can_be_better(write: Write) -> None:
+def test_a_metric_may_be_maximized(write: Write) -> None:
     folders = [
         write(f"{name}{seed}", value, seed, scorer=name, measure="bleu", maximize=True)
         for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
@@ -383,7 +383,7 @@ def test_more_can_be_better(write: Write) -> None:
     assert comparison.metrics[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
-def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
+def test_runs_on_different_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
     """The same words in another order are the same data; other words are others."""
     folders = [
         write("a", 0.0, scorer="dot", edits=[0, 0], words=["p", "q"], measure="wer"),
@@ -404,7 +404,7 @@ def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     assert comparison.superseded == 1
 
 
-def test_nothing_is_bold_that_is_not_sure_and_names_are_no_commands(write: Write, tmp_path: Path) -> None:
+def test_only_certain_results_are_bold_and_names_are_escaped(write: Write, tmp_path: Path) -> None:
     folders = three(write, additive=(0.1, 0.1, 0.1))
     folders += [write("odd", 7.0, 0, scorer=r"a_b & 50% {\\input{x}} ~^#$<")]
     text = write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")
@@ -419,7 +419,7 @@ def level_means(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
     return {effect.name: {level.value: level.mean for level in effect.levels} for effect in effects}
 
 
-def test_the_effect_of_a_choice_is_its_mean_over_the_rest(write: Write) -> None:
+def test_the_effect_of_a_choice_averages_over_the_other_choices(write: Write) -> None:
     """Two seeds, one above and one below by 1: a variance of 2, pooled over four settings, so 4 degrees of freedom.
 
     A setting's mean has variance 1, the mean of two of them 1/2; t is 2.776445 from tables.
@@ -448,7 +448,7 @@ def test_the_effect_of_a_choice_is_its_mean_over_the_rest(write: Write) -> None:
     assert dot.mean - dot.low == pytest.approx(2.776445 * math.sqrt(1 / 2), rel=1e-5)
 
 
-def test_a_grid_with_a_hole_is_filled_by_what_the_rest_says(write: Write) -> None:
+def test_a_missing_cell_of_a_grid_is_estimated(write: Write) -> None:
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
     folders = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
@@ -458,7 +458,7 @@ def test_a_grid_with_a_hole_is_filled_by_what_the_rest_says(write: Write) -> Non
     }
 
 
-def test_what_always_changes_together_is_one_choice(write: Write) -> None:
+def test_choices_that_always_change_together_are_one(write: Write) -> None:
     folders = [
         write(str(n), value, scorer=a, scope=b)
         for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
@@ -467,7 +467,7 @@ def test_what_always_changes_together_is_one_choice(write: Write) -> None:
     assert level_means(only(folders).metrics[0].effects) == {"scorer, scope": expected}
 
 
-def test_what_cannot_be_told_apart_is_not_told(write: Write) -> None:
+def test_confounded_effects_are_not_reported(write: Write) -> None:
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
     grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
     folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
@@ -475,7 +475,7 @@ def test_what_cannot_be_told_apart_is_not_told(write: Write) -> None:
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
-def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
+def test_a_knob_of_one_part_belongs_to_that_part(write: Write) -> None:
     scorers: list[Any] = ["dot", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), float(n), scorer=scorer) for n, scorer in enumerate(scorers)])
     assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
@@ -485,14 +485,14 @@ def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
     }
 
 
-def test_many_numbers_are_looked_at_in_groups(write: Write) -> None:
+def test_many_numeric_levels_are_grouped(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
     (effect,) = only(folders).metrics[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
 
 
-def test_rates_are_counted_again_by_language(tmp_path: Path) -> None:
+def test_rates_are_recomputed_per_language(tmp_path: Path) -> None:
     """Of aaa one word in two is wrong, 1 edit in 4 symbols; of bbb none."""
     lines = [
         "source\tprediction\treferences\tedits\tlog_probability\ttag",
@@ -528,7 +528,7 @@ def sweep_of(folder: Path, jobs: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path) -> None:
+def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) -> None:
     """In a sweep, one job done, one failed, one that never began; and a loose run that was cut off beside it."""
     done, failed = write("s/0", 7.0, scorer="dot"), write("s/1", scorer="mlp")
     (failed / "log.txt").write_text("Traceback")
@@ -545,7 +545,7 @@ def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path)
     assert "- loose: interrupted" in lines
 
 
-def test_nothing_finished_is_a_report_too(write: Write, tmp_path: Path) -> None:
+def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path) -> None:
     _, text, table, _ = write_report([write("only")])
     assert text.parent == tmp_path / "only"
     assert "No run is finished, so there is nothing to compare." in text.read_text()
@@ -587,7 +587,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
         (["run", "--out", "run/run.json"], "cannot be written"),
     ],
 )
-def test_nonsense_is_told_in_one_line(
+def test_an_invalid_argument_is_reported_in_one_line(
     words: list[str], message: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -598,7 +598,7 @@ def test_nonsense_is_told_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_the_command_says_where_it_wrote(
+def test_the_command_prints_its_output_files(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

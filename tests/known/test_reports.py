@@ -75,7 +75,7 @@ def test_error_rates_by_length(write: Write) -> None:
     ]
 
 
-def test_a_length_on_an_edge_belongs_to_the_bin_it_ends(write: Write) -> None:
+def test_a_length_on_an_edge_belongs_to_the_lower_bin(write: Write) -> None:
     assert [(row.length, row.examples) for row in error_by_length(write(), bins=(3, 4, 5))] == [
         ("1-3", 2),
         ("5", 1),
@@ -84,7 +84,7 @@ def test_a_length_on_an_edge_belongs_to_the_bin_it_ends(write: Write) -> None:
     assert [bin_label((4, 6), number) for number in range(3)] == ["1-4", "5-6", "7+"]
 
 
-def test_a_prediction_of_nothing_is_read(write: Write) -> None:
+def test_an_empty_prediction_is_read(write: Write) -> None:
     (word,) = read_predictions(write(lines=("o\t\tOW | AO R\t1\t-3.0",)))
     assert word.output == ()
     assert word.references == (("OW",), ("AO", "R"))
@@ -111,7 +111,7 @@ def test_symbols_are_read_back(tmp_path: Path, symbols: tuple[str, ...]) -> None
     assert (result.edits, result.tag, result.name) == (0, "", "in 1.csv")
 
 
-def test_a_space_is_seen(tmp_path: Path) -> None:
+def test_a_space_is_visible(tmp_path: Path) -> None:
     """As in the pictures; what has none is as it always was."""
     pair = Pair(("3", " ", "M"), (("K", "AE"), ("K", "AH")), tag="fi")
     save_predictions(tmp_path, [Prediction(pair, ["K"], -0.5, None)])
@@ -121,7 +121,7 @@ def test_a_space_is_seen(tmp_path: Path) -> None:
     ]
 
 
-def test_predictions_of_numbers_are_no_symbols(tmp_path: Path) -> None:
+def test_predictions_of_numbers_are_saved_as_arrays(tmp_path: Path) -> None:
     """They are in another file, and what counts edits says so."""
     right, written = np.array([[1.0, 2.0]], np.float32), np.array([[1.0, 5.0], [7.0, 7.0]], np.float32)
     pair = Pair(("a",), (("0",),), target=right)
@@ -187,7 +187,7 @@ def test_edits_are_weighed_by_symbols(write: Write) -> None:
     assert (difference.low, difference.high) == pytest.approx((0, 50))
 
 
-def test_what_the_tests_kept_is_compared(write: Write) -> None:
+def test_saved_draws_are_compared(write: Write) -> None:
     """Differences of the measures of the same draws; what is the same for both is no row."""
     first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
     second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
@@ -202,13 +202,13 @@ def test_what_the_tests_kept_is_compared(write: Write) -> None:
     ]
 
 
-def test_runs_that_share_nothing_are_refused(write: Write) -> None:
+def test_runs_without_shared_examples_are_refused(write: Write) -> None:
     first, second = write("first"), write("second", wrong(0))
     with pytest.raises(UserError, match="share no test example"):
         paired_bootstrap(first, second)
 
 
-def test_compare_lays_runs_side_by_side(write: Write) -> None:
+def test_compare_shows_runs_side_by_side(write: Write) -> None:
     first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
     second = write("second", wrong(0, 0, 0), test_wer=31.5)
     (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
@@ -221,7 +221,7 @@ def test_compare_lays_runs_side_by_side(write: Write) -> None:
     assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
 
 
-def test_a_value_stands_with_its_interval(write: Write) -> None:
+def test_a_value_is_shown_with_its_interval(write: Write) -> None:
     """In a run's table, its explanation and its comparison: as many digits as the interval has."""
     first = write("first", None, test_mse=0.08861, test_own_mse=0.00312, steps=7)
     second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
@@ -248,7 +248,7 @@ def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
     assert styles == [["", "bold", ""], ["bold", "", ""]]
 
 
-def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
+def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
     first, second = write("first"), write("second")
     (second / RUN).write_text(json.dumps({"format": FORMAT, "name": "first"}))
     assert [str(column.header) for column in compare([first, second]).columns] == [
@@ -269,9 +269,7 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
         ),
     ],
 )
-def test_compare_refuses_runs_that_a_report_keeps_apart(
-    config: str, info: dict[str, str], message: str, write: Write
-) -> None:
+def test_compare_refuses_incomparable_runs(config: str, info: dict[str, str], message: str, write: Write) -> None:
     first, second, unknown = write("first"), write("second"), write("unknown")
     (first / CONFIG).write_text("task: {name: g2p}\n")
     (first / RUN).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
@@ -291,7 +289,7 @@ def test_compare_needs_a_run() -> None:
         compare([])
 
 
-def test_the_explanation_says_what_the_run_was(write: Write) -> None:
+def test_the_readme_of_a_run_describes_it(write: Write) -> None:
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG).write_text(
         "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
@@ -310,7 +308,7 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     assert f'attnx.open_run("{folder}")' in text
 
 
-def test_units_fit_what_an_example_is(write: Write, tmp_path: Path) -> None:
+def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:
     """A README of windows of numbers speaks of examples, and of no words or phones."""
     folder = write("numbers", None, test_mse=0.7267, test_examples=120, train_examples_per_second=17814.434)
     text = write_readme(folder).read_text(encoding="utf-8")
@@ -320,7 +318,7 @@ def test_units_fit_what_an_example_is(write: Write, tmp_path: Path) -> None:
     assert re.findall(r"\bwords?\b|\bphones?\b|_per\b", results) == []
 
 
-def test_the_explanation_needs_only_run_json(write: Write) -> None:
+def test_the_readme_of_a_run_needs_only_run_json(write: Write) -> None:
     text = write_readme(write(lines=None)).read_text()
     assert "## Results" not in text
     assert "attnx +scorer=additive" in text
@@ -338,12 +336,12 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
         ({"token": {}, "language_tag": {"embedding_dim": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
     ],
 )
-def test_configuration_in_one_line(value: object, message: str) -> None:
+def test_a_configuration_is_described_in_one_line(value: object, message: str) -> None:
     assert node_text(value) == message
 
 
 @pytest.mark.parametrize(("own_weights", "read"), [(0, "catK"), (1, "cat"), (4, "")])
-def test_an_alignment_says_which_columns_are_source(own_weights: int, read: str, tmp_path: Path) -> None:
+def test_an_alignment_marks_its_source_columns(own_weights: int, read: str, tmp_path: Path) -> None:
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
     np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(own_weights))
     alignment = read_alignment(tmp_path / "a.npz")
@@ -351,26 +349,26 @@ def test_an_alignment_says_which_columns_are_source(own_weights: int, read: str,
     assert "".join(alignment.source) == "catK"
 
 
-def test_an_alignment_of_before_there_were_own_states_has_none(tmp_path: Path) -> None:
+def test_an_old_alignment_has_no_decoder_states(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", weights=np.zeros((1, 2)), source=["a", "b"], output=["A"], reference=["A"])
     assert read_alignment(tmp_path / "a.npz").num_decoder_states == 0
 
 
-def test_curves_keep_filled_cells_and_the_last_of_a_step(tmp_path: Path) -> None:
+def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path: Path) -> None:
     path = tmp_path / METRICS
     path.write_text("epoch,step,train_loss,valid_wer,rate\n0,5,2.5,,1\n0,7,,61.0,1\n0,5,1.5,,1\n")
     curves = read_curves(tmp_path)
     assert (curves["train_loss"], curves["valid_wer"]) == ({5: 1.5}, {7: 61.0})
 
 
-def test_nothing_to_draw_is_no_picture(tmp_path: Path) -> None:
+def test_without_data_no_picture_is_drawn(tmp_path: Path) -> None:
     assert draw_curves(tmp_path) is None
     (tmp_path / METRICS).write_text("step,rate\n1,0.5\n")
     assert draw_curves(tmp_path) is None
     assert list(tmp_path.glob("*.png")) == []
 
 
-def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
+def test_a_metric_that_is_not_a_number_is_reported(tmp_path: Path) -> None:
     (tmp_path / METRICS).write_text("step,valid_per\n1,9.5\n2,low\n")
     with pytest.raises(UserError, match=r"metrics\.csv:3: valid_per must be a number, not 'low'"):
         draw_curves(tmp_path)
@@ -389,7 +387,7 @@ def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
         (CONFIG, "a: \x00", r"config\.yaml:1: not valid YAML"),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(write: Write, file: str, content: str | bytes, message: str) -> None:
+def test_a_broken_file_is_reported_with_its_line(write: Write, file: str, content: str | bytes, message: str) -> None:
     folder = write()
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
@@ -397,14 +395,14 @@ def test_a_broken_file_is_named_with_its_line(write: Write, file: str, content: 
     assert not (folder / "README.md").exists()
 
 
-def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere: not a folder"):
         read_run(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not a run folder \(it has no run\.json\)"):
         read_run(tmp_path)
 
 
-def test_a_missing_or_malformed_prediction_is_named(write: Write) -> None:
+def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
     with pytest.raises(UserError, match="written when a run is tested"):
         error_by_length(write("bare", lines=None))
     with pytest.raises(UserError, match=r"predictions\.tsv:3: 2 columns"):
@@ -413,7 +411,7 @@ def test_a_missing_or_malformed_prediction_is_named(write: Write) -> None:
         error_by_length(write("letters", lines=("a\tA\tA\tx\t-1",)))
 
 
-def test_what_was_not_measured_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
+def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
     """A language of the training part may have no test words; JSON has no NaN."""
     (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
     save_results(tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7})

@@ -87,7 +87,7 @@ LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
     ],
     ids=["symbols", "tags", "numbers"],
 )
-def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
+def test_a_draw_equals_the_metrics_of_the_drawn_examples(
     task: Any, predictions: list[Prediction], tags: Sequence[str]
 ) -> None:
     draws = drawn(task, tags, predictions)
@@ -109,7 +109,7 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
         assert draws[name].mean() == pytest.approx(float(value), rel=0.05)
 
 
-def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
     complete = drawn(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
@@ -117,14 +117,14 @@ def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.Monke
     assert all((complete[name] == separate[name]).all() for name in ("test_per", "test_wer"))
 
 
-def test_of_tags_the_mean_is_drawn_too() -> None:
+def test_the_mean_over_tags_is_resampled() -> None:
     draws = drawn(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
     names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert draws.keys() == names
     assert (draws["test_wer_macro"] == 100).all()
 
 
-def test_corpus_scores_are_drawn() -> None:
+def test_corpus_scores_are_resampled() -> None:
     pytest.importorskip("sacrebleu")
     task = Shown({"bleu": made("bleu"), "ter": made("ter")}, right="texts")
     texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
@@ -136,7 +136,7 @@ def test_corpus_scores_are_drawn() -> None:
     assert len(np.unique(draws["test_ter"])) > 4
 
 
-def test_answers_of_several_sizes_are_drawn() -> None:
+def test_scores_by_size_are_resampled() -> None:
     """A size that some draw lacks is not told; what all have is."""
     judged = Shown(
         {"accuracy": lambda: RatioBySize(lambda prediction, answer: (float(prediction == answer.order), 1.0), 100)},
@@ -158,7 +158,7 @@ def alike(count: int) -> list[Prediction]:
     return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in labels]
 
 
-def test_neighbors_are_drawn_together() -> None:
+def test_neighboring_examples_are_resampled_in_blocks() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
     measures = {"wer": made("word_error_rate")}
     separate = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
@@ -168,7 +168,7 @@ def test_neighbors_are_drawn_together() -> None:
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
 
 
-def test_windows_follow_each_other_in_time_and_overlap(tmp_path: Path) -> None:
+def test_overlapping_windows_are_resampled_in_blocks(tmp_path: Path) -> None:
     file = tmp_path / "series.csv"
     rows = [f"{name},2024-01-{1 + day:02d},{day}" for name in ("b", "a") for day in range(12)]
     file.write_text("\n".join(["of,day,y", *rows]) + "\n")
@@ -198,7 +198,7 @@ class Listing(Metric):
         return torch.stack(self.lengths).median()  # type: ignore[arg-type]
 
 
-def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:
+def test_metrics_without_sums_are_left_out(tmp_path: Path) -> None:
     task = Shown({"median": Listing, "wer": made("word_error_rate")})
     assert drawn(task, (), LETTERS).keys() == {"test_wer"}
     assert drawn(Shown({}), (), LETTERS) == {}
@@ -207,7 +207,7 @@ def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / RESAMPLED).exists()
 
 
-def test_the_draws_leave_the_task_as_it_was() -> None:
+def test_resampling_leaves_the_task_unchanged() -> None:
     """Metrics of the task's own class compute, synchronize and remember as before."""
     drawn(Shown(SYMBOLS), (), LETTERS)
     metric: Any = registry.build("metric", "phone_error_rate")

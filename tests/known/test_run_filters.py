@@ -43,7 +43,7 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
         ("name!=mine", [("other", "0")], [("mine", "0")]),
     ],
 )
-def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) -> None:
+def test_a_filter_word_selects_runs(word: str, admitted: list[Any], refused: list[Any]) -> None:
     result = parse_filter(word)
     assert [result.admits(value) for value in admitted] == [True] * len(admitted)
     assert [result.admits(value) for value in refused] == [False] * len(refused)
@@ -59,7 +59,7 @@ def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) 
         ("since=2026-03-16T12:00:00+00:00", 24),
     ],
 )
-def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: float) -> None:
+def test_since_and_until_split_runs_by_start_time(word: str, hours: float) -> None:
     for condition, later in ((word, True), (word.replace("since", "until"), False)):
         result = parse_filter(condition, now=NOON.timestamp())
         assert result.key == "created"
@@ -79,13 +79,13 @@ def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: floa
         ("since<2d", "since<2d: write since=2d, or since=2026-01-31"),
     ],
 )
-def test_a_word_that_means_nothing_is_told(word: str, message: str) -> None:
+def test_an_invalid_word_is_reported(word: str, message: str) -> None:
     with pytest.raises(UserError) as error:
         parse_filter(word)
     assert str(error.value) == message
 
 
-def test_a_key_that_no_run_has_is_told_with_its_like() -> None:
+def test_an_unknown_key_suggests_similar_keys() -> None:
     check_keys(["seed", "scope.window"], {"seed", "scope.window"})
     with pytest.raises(UserError, match=r"^no run here has a key 'scope.windw'; did you mean scope.window or scope\?$"):
         check_keys(["seed", "scope.windw"], ["seed", "scope", "scope.window"])
@@ -93,13 +93,13 @@ def test_a_key_that_no_run_has_is_told_with_its_like() -> None:
         check_keys(["zzz"], ["seed", "scope"])
 
 
-def test_a_bracket_is_no_pattern() -> None:
+def test_a_bracket_is_matched_literally() -> None:
     assert not matches("a", "[abc]")
     assert matches("[a,b]", "[a,*")
     assert split_values("a,[b,c],d") == ("a", "[b,c]", "d")
 
 
-def test_numbers_stand_before_words_and_what_is_missing_last() -> None:
+def test_numbers_sort_before_words_and_missing_values_last() -> None:
     values = [None, "b", 7, float("nan"), "a", 5.0, True]
     assert [str(value) for value in sorted(values, key=lambda value: sort_key("", value))[:5]] == [
         "5.0",
@@ -112,7 +112,7 @@ def test_numbers_stand_before_words_and_what_is_missing_last() -> None:
     assert sort_key("", float("nan"))[0]
 
 
-def test_a_configuration_by_its_keys() -> None:
+def test_a_configuration_is_flattened_to_keys() -> None:
     nodes = {
         "scorer": {"name": "mlp", "hidden_sizes": [19, 5]},
         "query": {"token": {}, "language_tag": {"embedding_dim": 7}},
@@ -129,7 +129,7 @@ def test_a_configuration_by_its_keys() -> None:
     assert dotted_keys({"logger": {}}) == {"logger": "[]"}
 
 
-def test_a_knob_differs_among_those_that_have_it_and_a_part_where_it_is_missing() -> None:
+def test_differing_keys_are_found() -> None:
     first = {"scorer": "additive", "scorer.hidden_size": 64, "scope": "global", "seed": 1}
     second = {"scorer": "dot", "scope": "global", "seed": 1}
     assert differing_keys([first, second]) == ["scorer"]
@@ -142,7 +142,7 @@ def columns(*widths: int) -> list[Column]:
     return [Column(str(number), ["x" * width], number) for number, width in enumerate(widths)]
 
 
-def test_what_there_is_no_room_for_is_left_out_from_the_least_important() -> None:
+def test_the_least_important_columns_are_dropped_first() -> None:
     widths = columns(11, 7, 5, 13, 3)
     # Two columns stand between two.
     assert [column.name for column in fit_columns(widths, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
@@ -151,17 +151,17 @@ def test_what_there_is_no_room_for_is_left_out_from_the_least_important() -> Non
     assert [column.name for column in fit_columns(widths, 5)[0]] == ["0", "1"]
 
 
-def test_a_path_that_is_too_long_keeps_its_end() -> None:
+def test_a_long_path_keeps_its_end() -> None:
     shown, _ = fit_columns([Column("run", ["a" * 30 + "/end"], 0), Column("status", ["finished"], 1)], 34)
     assert shown[0].cells == ["…" + "a" * 19 + "/end"]  # 34 less two and the eight of "finished" are 24
 
 
-def test_plain_lines_are_as_wide_as_their_cells_and_have_no_tail() -> None:
+def test_plain_lines_have_no_trailing_spaces() -> None:
     table = [Column("run", ["long/one", "b"], 0), Column("n", ["3", "117"], 1, right=True), Column("c", ["x", "-"], 2)]
     assert list(plain_lines(table)) == ["run         n  c", "long/one    3  x", "b         117  -"]
 
 
-def test_times_and_sizes_are_read_at_a_glance() -> None:
+def test_times_and_sizes_are_formatted_briefly() -> None:
     assert [duration_text(seconds) for seconds in (0.4, 59.6, 61, 7260, 90000)] == [
         "0s",
         "1m00s",

@@ -61,7 +61,7 @@ def test_a_sample_is_part_of_a_larger_one(pairs: list[Pair], smaller: int, large
 
 
 @given(SIZES, st.integers(0, 400))
-def test_each_tag_has_its_share(sizes: list[int], count: int) -> None:
+def test_each_tag_has_its_share_of_the_sample(sizes: list[int], count: int) -> None:
     """Up or down by less than one, once every tag's share is one; one of each as soon as there are as many as tags."""
     total, count = sum(sizes), min(count, sum(sizes))
     pairs = [pair for tag, size in enumerate(sizes) for pair in words(size, f"tag {tag}")]
@@ -99,7 +99,7 @@ def test_numbers_are_spread_evenly() -> None:
     assert chisquare(np.bincount(np.array(drawn) // 1000, minlength=10)).pvalue > 0.01
 
 
-def test_how_an_example_is_cut_makes_no_difference() -> None:
+def test_tokenization_does_not_change_the_sample() -> None:
     """The same words are drawn with a symbol for the language, with other references, in other Unicode forms."""
     plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in spelled(words(100))]
     variants = {
@@ -119,7 +119,7 @@ def test_how_an_example_is_cut_makes_no_difference() -> None:
     ]
 
 
-def test_matrices_are_told_apart_by_what_they_hold() -> None:
+def test_matrices_are_distinguished_by_content() -> None:
     """Without a name by their numbers, wherever they stand; with one by that."""
     chance = np.random.default_rng(3)
     pairs = [Pair(("1", "2"), (("1",),), features=chance.random((2, 1), np.float32)) for _ in range(40)]
@@ -133,7 +133,7 @@ def test_matrices_are_told_apart_by_what_they_hold() -> None:
     assert names == [pair.name for pair in sample_examples(scaled, 7)]
 
 
-def test_the_dictionary_is_sampled_throughout() -> None:
+def test_the_sample_covers_the_complete_dictionary() -> None:
     """The first 500 validation words begin with a or b; a sample has most letters, in the same order."""
     valid = spelled(split_by_hash(read_cmudict(), lambda pair: pair.source_text, valid=0.05, test=0.1).valid)
     drawn = spelled(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
@@ -142,7 +142,7 @@ def test_the_dictionary_is_sampled_throughout() -> None:
     assert drawn == sorted(drawn, key=valid.index)
 
 
-def test_windows_are_drawn_from_the_whole_part(tmp_path: Path) -> None:
+def test_windows_are_sampled_from_the_complete_part(tmp_path: Path) -> None:
     """In order of time; windows that forecast the same steps are drawn alike, however far they look back."""
     file = tmp_path / "series.csv"
     file.write_text("time,load\n" + "".join(f"{step},{step % 7}\n" for step in range(400)), encoding="utf-8")

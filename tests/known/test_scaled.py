@@ -24,7 +24,7 @@ def test_equation_1() -> None:
 
 
 @pytest.mark.parametrize(("scale", "expected"), [("sqrt", 18 / 3), ("dimension", 18 / 9), ("learned", 18 / 3)])
-def test_scales(scale: str, expected: float) -> None:
+def test_a_scale_divides_the_scores(scale: str, expected: float) -> None:
     """Nine products of 1 and 2 sum to 18, over sqrt(9) or over 9."""
     scorer = Scaled(memory_size=9, scale=scale)
     compared = scorer.score(scorer.project_queries(torch.ones(1, 9)), scorer.project_keys(torch.full((1, 9), 2.0)))

@@ -63,7 +63,7 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", Sdpa.scorers)
-def test_its_scorers_compare_by_a_plain_product(name: str) -> None:
+def test_supported_scorers_are_inner_products(name: str) -> None:
     """All else that they do is in the queries and keys which they make: the kernel relies on it."""
     scorer = registry.build("scorer", name, query_size=WIDTH, memory_size=WIDTH)
     queries, keys = torch.randn(B, Q, WIDTH), torch.randn(B, M, WIDTH)
@@ -74,7 +74,7 @@ def test_its_scorers_compare_by_a_plain_product(name: str) -> None:
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("scorer", SCORERS, ids=str)
-def test_it_is_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
+def test_the_kernel_matches_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
     """With padding and an empty row, with all present, and with what queries see of a memory that grows."""
     fast, plain = both(scorer, scope, temperature, query=WIDTH)
     for present in (PRESENT, None, PRESENT & False):
@@ -87,7 +87,7 @@ def test_it_is_the_definition(scorer: Any, scope: Any, temperature: float) -> No
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
+def test_a_mask_per_query_is_supported() -> None:
     fast, plain = both(scope=("local", {"window": 1}))
     queries, states, values = random_operands()
     reads = []
@@ -107,7 +107,7 @@ def test_gradients() -> None:
     )
 
 
-def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights to show or to drop, values of another width, gradients of wide queries that torch takes slowly."""
     fast, _ = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
@@ -133,14 +133,14 @@ def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_gain_is_the_definition_s() -> None:
+def test_a_gain_matches_the_definition() -> None:
     """It multiplies the weights, which are nowhere here."""
     fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
     the_same(fast, plain, random_operands(), PRESENT)
 
 
 @pytest.mark.usefixtures("float64")
-def test_where_nobody_may_look_at_the_mask() -> None:
+def test_vmap_matches_the_definition() -> None:
     """Vectorized over rows, of which one has no positions, attention is the definition's."""
     fast, plain = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
@@ -154,7 +154,7 @@ def test_where_nobody_may_look_at_the_mask() -> None:
     torch.testing.assert_close(result, plain(queries, plain.make_memory(states, PRESENT, values)).context)
 
 
-def test_scores_are_never_laid_down(made: Any) -> None:
+def test_scores_are_never_materialized(made: Any) -> None:
     """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
     steps, positions = 193, 211
     fast, plain = both()

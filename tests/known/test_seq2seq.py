@@ -57,7 +57,7 @@ def assert_output(model: Any, weights: list[list[float]], read_out: list[float])
     torch.testing.assert_close(output.logits[0], torch.tensor(read_out)[:, None] * torch.arange(17.0))
 
 
-def test_now_by_hand(built: Built) -> None:
+def test_feed_now_by_hand(built: Built) -> None:
     """The token asks and the context enters the cell at once.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4), context 3/4 ln 3, h = tanh(4/3 * 3/4 ln 3) = 4/5.
@@ -67,7 +67,7 @@ def test_now_by_hand(built: Built) -> None:
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [4 / 5, 3 / 5])
 
 
-def test_next_by_hand(built: Built) -> None:
+def test_feed_next_by_hand(built: Built) -> None:
     """What is read out, (h, c), enters the cell one step later.
 
     Step 0: nothing is fed, h = tanh(0) = 0, context 3/4 ln 3. Step 1: h = tanh(4/3 * 3/4 ln 3) = 4/5.
@@ -77,7 +77,7 @@ def test_next_by_hand(built: Built) -> None:
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [0.0, 4 / 5])
 
 
-def test_none_by_hand(built: Built) -> None:
+def test_feed_none_by_hand(built: Built) -> None:
     """The state asks, and the context is read out alone.
 
     Step 0: h = tanh(ln 2) = 3/5, scores (0, 3/5 ln 3), so weights 1 : 3^(3/5).
@@ -134,7 +134,7 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
 @pytest.mark.parametrize("changed", [0, 1, 2])
-def test_an_output_depends_on_what_was_read_before_it(built: Built, feed: str, changed: int) -> None:
+def test_an_output_depends_only_on_earlier_inputs(built: Built, feed: str, changed: int) -> None:
     """Another token at a step leaves all earlier outputs alone and reaches that one and all later ones."""
     model = built(query=["token"], model={"feed": feed})
     source = torch.tensor([[3, 5, 7]])
@@ -157,7 +157,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
 
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
-def test_what_is_remembered(built: Built, place: str) -> None:
+def test_the_state_remembers_what_the_plan_needs(built: Built, place: str) -> None:
     """Keys and values come from where they are said to come from; what is absent is zeros."""
     model = built(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
@@ -179,7 +179,7 @@ def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
     assert model.readout.size == 7
 
 
-def test_padding_is_zeros_and_stays_so(built: Built) -> None:
+def test_padding_embeds_to_zeros_after_training(built: Built) -> None:
     """Symbol 0 of either side is no symbol: its vector is zeros, and reading it trains nothing."""
     model = built()
     source, inputs = torch.tensor([[3, 5, 0]]), torch.tensor([[1, 5, 0]])
@@ -217,7 +217,7 @@ def test_dropout_is_for_training(built: Built) -> None:
     assert torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
 
 
-def test_a_row_without_any_symbol(built: Built) -> None:
+def test_an_empty_source_row_is_allowed(built: Built) -> None:
     """An empty source reads zeros; its outputs and every gradient are finite, and other rows do not notice."""
     model = built(scorer="cosine", model={"feed": "next"})
     source, inputs = torch.tensor([[3, 5, 7], [0, 0, 0]]), torch.tensor([[1, 5], [1, 7]])
@@ -290,7 +290,7 @@ def test_a_row_without_any_symbol(built: Built) -> None:
         ),
     ],
 )
-def test_compositions_that_contradict_themselves(composed: Composed, choices: dict[str, Any], message: str) -> None:
+def test_contradictory_compositions_are_refused(composed: Composed, choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as refused:
         resolve(composed(**choices))
     assert str(refused.value).startswith(message)
@@ -317,13 +317,15 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
         ({"scope": "history", "model": {"bridge": "learned", "keys_from": "one_hot"}}, 0, "learned"),
     ],
 )
-def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
+def test_derived_sizes_follow_from_the_memory(
+    composed: Composed, choices: dict[str, Any], encoder: int, bridge: str
+) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
     result = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
-def test_widths_are_foreseen(composed: Composed, built: Built) -> None:
+def test_equal_dimension_requirements_are_checked_in_advance(composed: Composed, built: Built) -> None:
     """A query of 13 + 7 + 42 over a memory of 42: what is refused before anything is built is what is built."""
     choices: dict[str, Any] = {
         "scorer": "dot",

@@ -21,7 +21,7 @@ def write(folder: Path, *lines: str, head: str = HEAD) -> Path:
     return path
 
 
-def test_columns_times_and_what_is_missing(tmp_path: Path) -> None:
+def test_columns_times_and_missing_values_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, "2024-01-01 00:00,2,3", "2024-01-01T01:00,,5", "", "2024-01-01 02:00,NaN,7")
     (series,) = read_series(path, "time", ["b", "a"])
     assert series.columns == ("b", "a")
@@ -31,7 +31,7 @@ def test_columns_times_and_what_is_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values(["a"], 0, 2), [[2], [np.nan]])
 
 
-def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
+def test_gaps_are_filled_with_the_last_known_value(tmp_path: Path) -> None:
     """The last value before; at the start, where there is none, the first."""
     (series,) = read_series(write(tmp_path, "1,,2", "2,3,", "3,,", "4,5,7"), "time", [])
     result, notes = fill_missing(series)
@@ -42,7 +42,7 @@ def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_told_of_times_and_columns(tmp_path: Path) -> None:
+def test_notes_describe_times_and_columns(tmp_path: Path) -> None:
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
     assert irregular_steps_note(series) == [
         "1 of 3 steps are not 1 long like the others, the first after 2; they are treated as equal"
@@ -51,7 +51,7 @@ def test_what_is_told_of_times_and_columns(tmp_path: Path) -> None:
     assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
 
 
-def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
+def test_each_group_is_a_series(tmp_path: Path) -> None:
     """Each with its own times; rows may be mixed."""
     path = write(tmp_path, "1,x,2", "1,y,3", "2,x,5", "3,y,7", head="time,who,a")
     first, second = read_series(path, "time", [], group="who")
@@ -71,7 +71,7 @@ def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
         ["1,,3", "2,3,5"],
     ],
 )
-def test_a_first_row_that_may_be_data_is_asked_about(tmp_path: Path, rows: list[str]) -> None:
+def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> None:
     """Taken for names it would be lost in silence; told what it is, the table is read whole, by name or by number."""
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -90,14 +90,14 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path: Path, rows: list[
 
 
 @pytest.mark.parametrize("head", ["date,0,1", "year,1990,1991", "a,b,c", "time,2,OT"])
-def test_names_that_are_numbers_stand_among_others(tmp_path: Path, head: str) -> None:
+def test_numeric_column_names_may_stand_among_words(tmp_path: Path, head: str) -> None:
     (series,) = read_series(write(tmp_path, "1,2,3", "2,3,5", head=head), None, [])
     assert series.columns == tuple(head.split(","))
     assert len(series.numbers) == 2
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")
-def test_a_real_table_is_read_whole_with_its_header_or_without(tmp_path: Path) -> None:
+def test_a_real_table_is_read_with_and_without_header(tmp_path: Path) -> None:
     path = Path(os.environ["ATTNX_DATA"], "etth1", "ETTh1.csv")
     header, *rows = path.read_text(encoding="utf-8").splitlines()
     bare = tmp_path / "bare.csv"
@@ -120,13 +120,13 @@ def test_a_real_table_is_read_whole_with_its_header_or_without(tmp_path: Path) -
         ("time,,a\n1,2,3\n", "series.csv:1: column 2 has no name"),
     ],
 )
-def test_a_header_that_names_nothing_or_twice(tmp_path: Path, text: str, message: str) -> None:
+def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "series.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=re.escape(message)):
         read_series(tmp_path / "series.csv", "time", [])
 
 
-def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
+def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"time": ["2024-01-01", "2024-01-02"], "a": [2.0, None], "b": [3, 5]})
     parquet.write_table(table, tmp_path / "series.parquet")
@@ -149,14 +149,14 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
         ([], ": holds no rows"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
     path = write(tmp_path, *lines)
     with pytest.raises(UserError) as error:
         read_series(path, "time", [])
     assert str(error.value).startswith(f"{path}{message}")
 
 
-def test_a_column_that_is_not_there_or_empty(tmp_path: Path) -> None:
+def test_a_missing_or_empty_column_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "1,2,", "2,3,")
     with pytest.raises(UserError, match="has no column 'tim'; did you mean time"):
         read_series(path, "tim", [])

@@ -52,13 +52,13 @@ PUBLISHED = [(26304, 18412, 2632, 5260), (17544, 12280, 1756, 3508), (52696, 368
 
 
 @pytest.mark.parametrize(("rows", "train", "valid", "test"), [*PUBLISHED, (90, 62, 10, 18)])
-def test_a_ratio_is_rounded_as_the_papers_round_it(rows: int, train: int, valid: int, test: int) -> None:
+def test_a_ratio_is_rounded_as_in_the_papers(rows: int, train: int, valid: int, test: int) -> None:
     result = SeriesSplit.parse("7:1:2").spans(counted(rows))
     assert result == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
     assert result["test"].end - result["test"].start == test
 
 
-def test_rows_are_as_they_are_named() -> None:
+def test_row_counts_are_used_exactly() -> None:
     result = SeriesSplit.parse([11, 5, 3]).spans(counted(23))
     assert result == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
@@ -67,7 +67,7 @@ def test_rows_are_as_they_are_named() -> None:
     "overrides",
     ["7:1", "7:1:2:3", "7:1:0", "-7:1:2", "ETT", "etth", "7/1/2", "", ":", "1.2.3:4:5", "inf:1:2", [0.7, 0.1], [5, 3]],
 )
-def test_another_way_to_say_it_is_refused(overrides: str | list[int]) -> None:
+def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
     with pytest.raises(UserError) as error:
         SeriesSplit.parse(overrides)
     assert str(error.value).startswith(f"task.split={str(overrides).replace(' ', '')}: expected ")
@@ -87,13 +87,13 @@ def test_another_way_to_say_it_is_refused(overrides: str | list[int]) -> None:
         (clocked(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
     ],
 )
-def test_a_series_that_cannot_be_cut_so(series: Series, split: str | list[int], message: str) -> None:
+def test_a_series_too_short_for_its_split_is_refused(series: Series, split: str | list[int], message: str) -> None:
     with pytest.raises(UserError) as error:
         split_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.parse(split))
     assert str(error.value).startswith(message)
 
 
-def test_a_line_says_which_rows_each_part_has() -> None:
+def test_the_rows_of_each_part_are_reported() -> None:
     """Counted from 1, as people count the rows below a header."""
     split, series = SeriesSplit.parse([11, 5, 3]), counted(2023)
     cuts = [(series, split.spans(series))]

@@ -68,7 +68,7 @@ def rounded(cells: list[str]) -> list[float]:
     return [float(cell.split()[0]) for cell in cells]
 
 
-def test_a_run_of_many_languages_and_a_run_of_one_are_compared_on_the_words_of_the_one(tmp_path: Path) -> None:
+def test_multilingual_and_monolingual_runs_share_the_words_of_one_language(tmp_path: Path) -> None:
     """By hand: of the four French words the first run has 1 of 8 phones and 1 word wrong, the second 3 and 2."""
     french, italian = (
         [pair(word, "fre") for word in ("ab", "cd", "ef", "gh")],
@@ -90,7 +90,7 @@ def test_a_run_of_many_languages_and_a_run_of_one_are_compared_on_the_words_of_t
     assert rows["test_examples"] == ["6", "5"]
 
 
-def test_the_same_examples_in_another_order_are_the_same_test(tmp_path: Path) -> None:
+def test_the_order_of_examples_does_not_matter(tmp_path: Path) -> None:
     pairs = [pair(word) for word in ("ab", "cd", "ef")]
     first = write(tmp_path / "first", answered(pairs, ["Z", "X Y", "X Y"]), test_wer=11.0)
     second = write(tmp_path / "second", answered(pairs[::-1], ["Z", "Z", "X Y"]), test_wer=22.0)
@@ -101,7 +101,7 @@ def test_the_same_examples_in_another_order_are_the_same_test(tmp_path: Path) ->
     assert text.startswith("runs compared ┏")
 
 
-def test_what_cannot_be_counted_again_is_left_out(tmp_path: Path) -> None:
+def test_metrics_that_cannot_be_recomputed_are_left_out(tmp_path: Path) -> None:
     pairs = [pair(word) for word in ("ab", "cd")]
     first = write(tmp_path / "first", answered(pairs, ["Z", "Z"]), test_bleu=11.0, steps=7)
     second = write(tmp_path / "second", answered(pairs[:1], ["Z"]), test_bleu=22.0, steps=8)
@@ -111,7 +111,7 @@ def test_what_cannot_be_counted_again_is_left_out(tmp_path: Path) -> None:
     assert "not computed on the shared examples: test_bleu; to compare these, evaluate all runs on one file" in text
 
 
-def test_runs_that_share_nothing_have_no_best(tmp_path: Path) -> None:
+def test_runs_without_shared_examples_have_no_best(tmp_path: Path) -> None:
     first = write(tmp_path / "first", answered([pair("ab")], ["Z"]), test_wer=100.0)
     second = write(tmp_path / "second", answered([pair("cd")], ["X Y"]), test_wer=0.0)
     rows, text = shown(first, second)
@@ -122,7 +122,7 @@ def test_runs_that_share_nothing_have_no_best(tmp_path: Path) -> None:
     assert not any("bold" in str(getattr(cell, "style", "")) for cell in cells[:1])
 
 
-def test_a_macro_average_is_counted_again(tmp_path: Path) -> None:
+def test_a_macro_average_is_recomputed(tmp_path: Path) -> None:
     """Of the languages that both runs know; the mean weighs each alike, though one has three words and one a word."""
     words = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita"), pair("ef", "ita")]
     first = write(
@@ -137,7 +137,7 @@ def test_a_macro_average_is_counted_again(tmp_path: Path) -> None:
     assert rows["WER against the first"][1].startswith("0 (")
 
 
-def test_a_tag_tells_examples_apart_where_both_runs_have_several(tmp_path: Path) -> None:
+def test_a_tag_distinguishes_examples_if_both_runs_have_several(tmp_path: Path) -> None:
     """A word that two languages spell and pronounce alike is either one's where a run does not say which it means."""
     both = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita")]
     outputs = ["Z"] * 3
@@ -151,7 +151,7 @@ def test_a_tag_tells_examples_apart_where_both_runs_have_several(tmp_path: Path)
     assert shared(italian, alone) == [["ab", "cd"]] * 2
 
 
-def test_neither_a_language_symbol_nor_a_unicode_form_makes_another_word(tmp_path: Path) -> None:
+def test_language_symbols_and_unicode_forms_do_not_change_a_word(tmp_path: Path) -> None:
     with_tag = pair("é", "fre")._replace(source=(tag_symbol("fre"), "é"))
     first = write(tmp_path / "first", answered([with_tag, pair("ab", "ita")], ["Z", "Z"]))
     second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
@@ -162,7 +162,7 @@ def test_neither_a_language_symbol_nor_a_unicode_form_makes_another_word(tmp_pat
     assert shared(third, fourth) == [[], []]
 
 
-def test_references_that_were_written_as_texts_match_however_they_are_cut(tmp_path: Path) -> None:
+def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
     """So that scores of texts are compared between tokenizers; the draws pair, since the order is the same."""
     cuts = [(("a", "b"), ("c d |",)), (("▁a", "▁b"), ("▁c", "▁d", "▁|"))]
     folders = []
@@ -182,7 +182,7 @@ def numbers(names: list[str], start: float, source: tuple[str, ...] = ("0",)) ->
     return [Prediction(pair, right, -1.0, None) for pair in pairs]
 
 
-def test_numbers_match_by_their_names_and_what_is_right(tmp_path: Path) -> None:
+def test_numeric_examples_match_by_name_and_target(tmp_path: Path) -> None:
     """How far a window looks back makes no other example; other numbers under the same name do."""
     first = write(tmp_path / "first", numbers(["a", "b"], 0.0), test_mse=1.0)
     longer = write(tmp_path / "longer", numbers(["a", "b"], 0.0, ("8", "9")), test_mse=2.0)
@@ -192,7 +192,7 @@ def test_numbers_match_by_their_names_and_what_is_right(tmp_path: Path) -> None:
     assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].identities) == 1
 
 
-def test_points_without_a_name_match_as_a_whole_test(tmp_path: Path) -> None:
+def test_unnamed_examples_match_only_as_a_complete_test(tmp_path: Path) -> None:
     """That two answers are equal does not make them answers about the same points."""
     tests = [["1 2 3", "1 3 2"], ["1 2 3", "1 3 2"], ["1 2 3", "1 2 3"]]
     folders = []
@@ -218,7 +218,7 @@ def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"]])
-def test_the_bootstrap_is_that_of_examples_drawn_one_by_one(groups: list[str] | None) -> None:
+def test_the_bootstrap_matches_resampling_one_by_one(groups: list[str] | None) -> None:
     """The interval is near the one of 20,000 draws of whole examples, in all or by group."""
     random = np.random.default_rng(3)
     first, second = (np.column_stack([random.integers(0, 4, 200), random.integers(4, 9, 200)]) for _ in range(2))

@@ -13,7 +13,7 @@ SCORES = torch.tensor([math.log(3), -math.log(4), 0.0])
 ALL = torch.ones(3, dtype=torch.bool)
 
 
-def test_odds() -> None:
+def test_weights_are_logistic() -> None:
     torch.testing.assert_close(Sigmoid()(SCORES, ALL), torch.tensor([3 / 4, 1 / 5, 1 / 2]))
 
 
@@ -24,12 +24,12 @@ def test_positions_do_not_compete() -> None:
     assert Sigmoid()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_temperature() -> None:
+def test_the_temperature_divides_scores() -> None:
     """At T = 1/2 odds are squared: 9 to 1 and 1 to 16."""
     torch.testing.assert_close(Sigmoid(temperature=0.5)(SCORES, ALL), torch.tensor([9 / 10, 1 / 17, 1 / 2]))
 
 
-def test_bias() -> None:
+def test_the_bias_shifts_scores() -> None:
     """Minus log 3, for 3 positions, divides the odds by 3; it comes after the temperature."""
     bias = -math.log(3)
     torch.testing.assert_close(Sigmoid(bias=bias)(SCORES, ALL), torch.tensor([1 / 2, 1 / 13, 1 / 4]))

@@ -56,7 +56,7 @@ def refused(action: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def test_a_folder_is_read_language_by_language_in_turns(write: Write) -> None:
+def test_languages_of_a_folder_alternate(write: Write) -> None:
     """Repeated words of a language are one pair, those of two languages two; languages are in alphabetical order."""
     assert read_languages(write(WORDS) / "train") == [
         pair("bos", "ab", "aa bb"),
@@ -68,7 +68,7 @@ def test_a_folder_is_read_language_by_language_in_turns(write: Write) -> None:
     ]
 
 
-def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
+def test_other_files_of_the_folder_are_ignored(write: Write) -> None:
     """Also read: packed lists, a name that is the code alone, one with a script or a region in it."""
     folder = write(
         {
@@ -85,7 +85,7 @@ def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
     assert [pair.tag for pair in read_languages(folder)] == ["ady", "eng_us", "ita", "pt-BR"]
 
 
-def test_a_code_with_underscores_is_a_language_of_its_own(write: Write) -> None:
+def test_a_code_with_underscores_is_one_language(write: Write) -> None:
     """As of later shared tasks; the same in every part, whatever the part is called, and where a star stands for it."""
     codes = ["por_latn_bz", "por_latn_po", "wel_nw"]
     names = ["train/{}_train.tsv", "dev/{}_dev.tsv.gz", "test/{}.tsv", "valid/{}.valid.tsv", "gold/{}_broad_gold.tsv"]
@@ -108,7 +108,7 @@ def test_a_code_with_underscores_is_a_language_of_its_own(write: Write) -> None:
     assert [pair.tag for pair in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
 
 
-def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
+def test_a_pattern_selects_files_of_a_folder(write: Write) -> None:
     folder = write({"ita_train.tsv": "a\ta\n", "ita_dev.tsv": "b\tb\n", "fre_train.tsv": "c\tc\n"})
     assert read_languages(folder / "*_train.tsv") == [pair("fre", "c", "c"), pair("ita", "a", "a")]
     assert read_languages(folder / "ita_d*") == [pair("ita", "b", "b")]
@@ -116,20 +116,20 @@ def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
         assert has_languages(path) is many
 
 
-def test_some_languages(write: Write) -> None:
+def test_languages_can_be_selected(write: Write) -> None:
     folder = write(WORDS) / "train"
     assert {pair.tag for pair in read_languages(folder, ["ita", "bos"])} == {"ita", "bos"}
     assert read_languages(folder, ["ita", "ita"]) == read_languages(folder, ["ita"])
 
 
-def test_composing_makes_one_word_of_two_spellings(write: Write) -> None:
+def test_unicode_composition_merges_two_spellings(write: Write) -> None:
     """The letter with an accent, and the letter followed by an accent."""
     folder = write({"fre_train.tsv": "\u00e9\te\ne\u0301\tE\n"})
     assert read_languages(folder) == [pair("fre", "\u00e9", "e"), pair("fre", "e\u0301", "E")]
     assert read_languages(folder, compose=True) == [pair("fre", "\u00e9", "e", "E")]
 
 
-def test_mistakes_are_told_with_file_and_line(write: Write) -> None:
+def test_mistakes_are_reported_with_file_and_line(write: Write) -> None:
     folder = write(WORDS) / "train"
     ita = folder / "ita_train.tsv"
     for content, line, wrong in [
@@ -144,7 +144,7 @@ def test_mistakes_are_told_with_file_and_line(write: Write) -> None:
     assert refused(lambda: read_languages(folder)).startswith(f"{ita}: holds no pairs")
 
 
-def test_folders_that_cannot_be_read(write: Write) -> None:
+def test_unreadable_folders_are_reported(write: Write) -> None:
     folder = write(WORDS)
     message = refused(lambda: read_languages(folder / "train", ["itaa"]))
     assert message == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
@@ -207,7 +207,7 @@ def test_the_tasks_metrics_by_hand(folders: Path) -> None:
     assert scores["wer"] == pytest.approx({"micro": 50.0, "fre": 0.0, "ita": 100.0})
 
 
-def test_some_languages_are_taken_from_every_part(folders: Path) -> None:
+def test_selected_languages_apply_to_every_part(folders: Path) -> None:
     data = task(folders, languages=["ita"]).load()
     assert data.tags == ("ita",)
     assert {pair.tag for part in data.pairs for pair in part} == {"ita"}
@@ -215,7 +215,7 @@ def test_some_languages_are_taken_from_every_part(folders: Path) -> None:
     assert message == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
 
 
-def test_words_are_apart_by_language_and_word(folders: Path, write: Write) -> None:
+def test_words_are_distinguished_by_language(folders: Path, write: Write) -> None:
     """Bosnian "b" may be a test word although French "b" is trained on; French "b" may not."""
     write({"test/bos_test.tsv": "b\tB\n"})
     assert ("bos", ("b",)) in {(pair.tag, pair.source) for pair in task(folders).load().pairs.test}
@@ -224,14 +224,14 @@ def test_words_are_apart_by_language_and_word(folders: Path, write: Write) -> No
     assert message.startswith("task.test: 1 of its words are also in task.train, the first is 'b' (fre)")
 
 
-def test_an_unknown_language_to_be_judged_on(folders: Path, write: Write) -> None:
+def test_an_unknown_test_language_is_refused(folders: Path, write: Write) -> None:
     write({"dev/rum_dev.tsv": "b\tB\n"})
     assert "'rum'" in refused(task(folders).load)
     assert "without a tag" in refused(task(folders, valid=str(folders / "test/fre_test.tsv")).load)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pattern"])
-def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> None:
+def test_the_word_alone_decides_what_is_held_out(write: Write, kind: str) -> None:
     """The same words in every language, in every writing, with a token before them, and in a file of its own."""
     words = [f"\u00e9{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
     text = "".join(f"{word}\tx\n" for word in words)
@@ -249,7 +249,7 @@ def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> 
     assert {"".join(item.source) for item in alone} == expected
 
 
-def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
+def test_graphemes_split_data_and_user_input(write: Write) -> None:
     folder = write({"train/fre_train.tsv": "\u00e9\te\n", "dev/fre_dev.tsv": "a\te\n", "test/fre_test.tsv": "b\te\n"})
     for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
         single = task(folder, graphemes=writing)
@@ -258,7 +258,7 @@ def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
     assert G2p().tokenize("e\u0301") == ("e", "\u0301")
 
 
-def test_a_token_tells_the_language(folders: Path) -> None:
+def test_a_token_marks_the_language(folders: Path) -> None:
     """A symbol of its own before the letters, in data and questions; nothing that is typed can be taken for it."""
     single = task(folders, tag_token=True)
     data = single.load()
@@ -278,7 +278,7 @@ def test_contradictions_are_refused(folders: Path) -> None:
 
 
 @pytest.mark.needs_data("sigmorphon2020/train")
-def test_the_fifteen_languages() -> None:
+def test_the_fifteen_languages_have_their_published_sizes() -> None:
     """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
     folder = Path(os.environ["ATTNX_DATA"], "sigmorphon2020")
     single = task(folder, valid=str(folder / "dev"))

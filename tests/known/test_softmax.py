@@ -17,27 +17,27 @@ def test_exponentials_over_their_sum() -> None:
     torch.testing.assert_close(Softmax()(LOGS, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
 
 
-def test_the_sum_runs_over_the_allowed() -> None:
+def test_the_sum_covers_only_allowed_positions() -> None:
     """Without the 5, 1 and 2 of 3."""
     allowed = torch.tensor([True, True, False])
     torch.testing.assert_close(Softmax()(LOGS, allowed), torch.tensor([1 / 3, 2 / 3, 0.0]))
 
 
-def test_adding_a_number_to_every_score_changes_nothing() -> None:
+def test_softmax_is_shift_invariant() -> None:
     torch.testing.assert_close(Softmax()(LOGS + 89.0, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
 
 
-def test_temperature() -> None:
+def test_the_temperature_divides_scores() -> None:
     """At T = 1/2 the exponentials are squared: 1, 4 and 25, of 30. At a very high one all weigh the same."""
     torch.testing.assert_close(Softmax(temperature=0.5)(LOGS, ALL), torch.tensor([1 / 30, 4 / 30, 25 / 30]))
     torch.testing.assert_close(Softmax(temperature=1e9)(LOGS, ALL), torch.tensor([1 / 3, 1 / 3, 1 / 3]))
 
 
-def test_one_allowed_gets_everything() -> None:
+def test_one_allowed_position_gets_all_weight() -> None:
     assert Softmax()(LOGS, torch.tensor([True, False, False])).tolist() == [1.0, 0.0, 0.0]
 
 
-def test_nothing_allowed_gives_zeros() -> None:
+def test_without_allowed_positions_weights_are_zero() -> None:
     assert Softmax()(LOGS, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -48,7 +48,7 @@ def test_gradient() -> None:
     torch.testing.assert_close(scores.grad, torch.tensor([-5 / 64, -10 / 64, 15 / 64]))
 
 
-def test_gradient_where_nothing_is_allowed() -> None:
+def test_the_gradient_is_zero_without_allowed_positions() -> None:
     scores = LOGS.clone().requires_grad_()
     Softmax()(scores, ~ALL).sum().backward()
     assert scores.grad.tolist() == [0.0, 0.0, 0.0]

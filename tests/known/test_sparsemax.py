@@ -32,7 +32,7 @@ def nearest(scores: Tensor) -> Tensor:
     return min(candidates, key=lambda point: float((point - scores).square().sum()))
 
 
-def test_what_is_above_the_threshold() -> None:
+def test_weights_exceed_the_threshold() -> None:
     torch.testing.assert_close(Sparsemax()(SCORES, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
 
 
@@ -49,18 +49,18 @@ def test_a_point_of_the_simplex_is_its_own_projection() -> None:
     torch.testing.assert_close(Sparsemax()(weights - 89.0, ALL), weights, rtol=0, atol=1e-5)
 
 
-def test_equals_share() -> None:
+def test_equal_scores_share_the_weight() -> None:
     torch.testing.assert_close(Sparsemax()(torch.full((3,), -5.0), ALL), torch.full((3,), 1 / 3))
 
 
-def test_the_allowed_alone_compete() -> None:
+def test_only_allowed_positions_compete() -> None:
     """1/2 against -1: the first is more than 1 ahead. Alone, anything gets everything."""
     assert Sparsemax()(SCORES, torch.tensor([True, True, False])).tolist() == [1.0, 0.0, 0.0]
     assert Sparsemax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
     assert Sparsemax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_temperature() -> None:
+def test_the_temperature_divides_scores() -> None:
     """At T = 2 the scores are 1/4, -1/2 and 1/2: the two highest ask for (3/4 - 1) / 2 = -1/8."""
     torch.testing.assert_close(Sparsemax(temperature=2.0)(SCORES, ALL), torch.tensor([3 / 8, 0.0, 5 / 8]))
 
@@ -73,7 +73,7 @@ def test_gradient() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
-def test_it_is_the_nearest_point(spread: float) -> None:
+def test_the_projection_is_the_nearest_point(spread: float) -> None:
     scores = spread * torch.randn(11, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     result = sparsemax(scores, torch.tensor(True))
     for row in range(11):
@@ -81,7 +81,7 @@ def test_it_is_the_nearest_point(spread: float) -> None:
         assert torch.equal(result[row] == 0, nearest(scores[row]) == 0)
 
 
-def test_gradients_of_any_order() -> None:
+def test_second_gradients_match_finite_differences() -> None:
     scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
     allowed = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
     assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed) ** 2, (scores,))

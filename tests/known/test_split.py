@@ -16,7 +16,7 @@ def split(pairs: list[Pair], valid: float, test: float) -> Splits[Pair]:
 PAIRS = [Pair(tuple(f"word{number}"), (("W",), (str(number),))) for number in range(2003)]
 
 
-def test_the_number_of_a_word() -> None:
+def test_the_hash_fraction_of_a_word() -> None:
     """SHA-256 of "abc" (FIPS 180-2, example B.1) begins with ba7816bf 8f01cfea; its first 53 bits count."""
     assert hash_fraction("abc") == (0xBA7816BF8F01CFEA >> 11) / 2**53
     assert hash_fraction("abc") == pytest.approx(0xBA78 / 0x10000, abs=1 / 0x10000)
@@ -30,7 +30,7 @@ def test_the_parts_by_hand() -> None:
     assert split([abc], valid=0.26, test=0.73) == Splits([], [], [abc])
 
 
-def test_every_pair_lands_once_in_the_order_of_the_data() -> None:
+def test_every_pair_is_in_one_part_in_data_order() -> None:
     """References stay with their word, and the parts are as large as asked (within five deviations)."""
     splits = split(PAIRS, valid=0.1, test=0.2)
     assert sorted(pair for part in splits for pair in part) == sorted(PAIRS)
@@ -39,7 +39,7 @@ def test_every_pair_lands_once_in_the_order_of_the_data() -> None:
         assert abs(len(part) - share * 2003) < 5 * (2003 * share * (1 - share)) ** 0.5
 
 
-def test_a_word_stays_whatever_else_there_is() -> None:
+def test_the_part_of_a_word_does_not_depend_on_other_words() -> None:
     """Half of the data, backwards, falls into the same parts; so does valid beside another test share."""
     complete = split(PAIRS, valid=0.1, test=0.2)
     half = split(PAIRS[1000::-1], valid=0.1, test=0.2)

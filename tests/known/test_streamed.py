@@ -19,7 +19,7 @@ from attnx.files.atomic_files import atomic_folder
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
 
 
-def test_every_set_is_drawn_as_often() -> None:
+def test_every_subset_is_equally_likely() -> None:
     """Of five items ten sets of three, each within five deviations of a tenth of the draws."""
     draws = 2003
     counts = Counter(tuple(sorted(reservoir_sample(range(5), 3, seed))) for seed in range(draws))
@@ -28,17 +28,17 @@ def test_every_set_is_drawn_as_often() -> None:
         assert abs(count - draws / 10) < 5 * (draws * 0.1 * 0.9) ** 0.5
 
 
-def test_the_same_are_drawn_again() -> None:
+def test_the_sample_is_reproducible() -> None:
     assert reservoir_sample(range(1009), 7) == reservoir_sample(iter(range(1009)), 7)
     assert reservoir_sample(range(1009), 7) != reservoir_sample(range(1009), 7, seed=3)
 
 
-def test_all_are_drawn_in_their_order() -> None:
+def test_a_complete_sample_keeps_the_order() -> None:
     assert reservoir_sample("edcba", 5) == list("edcba")
     assert reservoir_sample("edcb", 5) == list("edcb")
 
 
-def test_a_survey_of_what_fits_is_the_training_part() -> None:
+def test_a_scan_that_fits_equals_the_training_part() -> None:
     sample, result = scan_corpus(iter(LINES), holdout := SentenceHoldout(None, None, 0.1))
     parts = split_sentences(LINES, None, None, 0.1)
     assert sample == parts.train
@@ -46,7 +46,7 @@ def test_a_survey_of_what_fits_is_the_training_part() -> None:
     assert (holdout.part("valid"), holdout.part("test")) == (parts.valid, parts.test)
 
 
-def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that a given part has too."""
     monkeypatch.setattr(build, "MAX_SAMPLE", 7)
     inputs = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
@@ -56,7 +56,7 @@ def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
 
 
-def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:
     """The folders above it are made as well."""
     folder = tmp_path / "new" / "folder"
     with atomic_folder(folder) as unfinished:
@@ -71,7 +71,7 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, UserError, OSError])
-def test_a_folder_that_is_not_finished_leaves_nothing(what: type[BaseException], tmp_path: Path) -> None:
+def test_an_unfinished_folder_is_removed(what: type[BaseException], tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for folder in (tmp_path / "folder", tmp_path / "new" / "er" / "folder", tmp_path / "there" / "folder"):
 
@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_finished_leaves_nothing(what: type[BaseException],
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-def test_what_a_folder_holds_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_folder_is_unchanged(tmp_path: Path) -> None:
     """Also a file in its place."""
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "file"):
@@ -95,7 +95,7 @@ def test_what_a_folder_holds_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_the_first_of_two_writers_stays(tmp_path: Path) -> None:
+def test_the_first_of_two_writers_wins(tmp_path: Path) -> None:
     with atomic_folder(tmp_path / "folder") as slow:
         (slow / "file").write_text("slow")
         with atomic_folder(tmp_path / "folder") as fast:

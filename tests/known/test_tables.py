@@ -53,7 +53,7 @@ def holds(actual: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), colum
 # Tables.
 
 
-def test_fields_are_cut() -> None:
+def test_fields_are_split_into_symbols() -> None:
     """Leading zeros go, and are not needed to tell numbers apart."""
     assert split_text(" a b", "characters") == (" ", "a", " ", "b")
     assert split_text(" a  b.c\u00a0d", "words") == ("a", "b.c", "d")
@@ -79,14 +79,14 @@ def test_equal_sources_have_several_references(tmp_path: Path) -> None:
     }
 
 
-def test_each_side_is_cut_in_its_own_way(tmp_path: Path) -> None:
+def test_each_side_has_its_own_tokenization(tmp_path: Path) -> None:
     """Packed files too."""
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress(b"3 May\t05 3\n"))
     assert list(PairReader("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
 
 
-def test_tags_keep_equal_sources_apart(tmp_path: Path) -> None:
+def test_tags_distinguish_equal_sources(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "x\tA\tfr\nx\tB\tit\nx\tC\tfr\n")
     result = PairReader("words", "words", tagged=True).read(path)
     assert result == {
@@ -111,7 +111,7 @@ def test_a_table_names_files_of_features(tmp_path: Path) -> None:
     assert two[1].features.tolist() == NUMBERS[:1]
 
 
-def test_targets_may_be_files_of_features_too(tmp_path: Path) -> None:
+def test_targets_may_be_feature_files(tmp_path: Path) -> None:
     """Whose columns are their own; the references are then the names of their steps."""
     write(tmp_path / "in.csv", "at,x,y,z\n9:00,1,2,3\n")
     write(tmp_path / "out" / "a.csv", "when,x,y\n7:00,1.5,-2\n7:05,0,1e3\n7:10,7,.25\n")
@@ -149,21 +149,21 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
         ("12 B\tA", "'B' is not an id: ids are whole numbers, 0 or more, separated by spaces"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, wrong: str) -> None:
+def test_a_bad_line_is_reported_with_its_number(tmp_path: Path, line: str, wrong: str) -> None:
     path = write(tmp_path / "a.tsv", f"1 2\tA\n\n{line}\n3\tB\n")
     with pytest.raises(UserError) as caught:
         PairReader("ids", "words").read(path)
     assert str(caught.value) == f"{path}:3: {wrong}; the line is {line!r}"
 
 
-def test_a_tag_is_missing(tmp_path: Path) -> None:
+def test_a_missing_tag_is_reported(tmp_path: Path) -> None:
     for line, wrong in (("x\tA", "2 columns"), ("x\tA\t ", "column 3 is empty; expected a tag")):
         path = write(tmp_path / "a.tsv", line)
         with pytest.raises(UserError, match=wrong):
             PairReader("words", "words", tagged=True).read(path)
 
 
-def test_nothing_in_a_table(tmp_path: Path) -> None:
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "\n  \n")
     with pytest.raises(UserError) as caught:
         PairReader("features", "words").read(path)
@@ -172,7 +172,7 @@ def test_nothing_in_a_table(tmp_path: Path) -> None:
         PairReader("words", "words").read(tmp_path / "none.tsv")
 
 
-def test_what_is_wrong_with_a_named_file_is_told_with_both_places(tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_with_both_locations(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.csv", "x,y\n1,2\n1,two\n")
     path = write(tmp_path / "a.tsv", "\nbad.csv\tA\n")
     with pytest.raises(UserError) as caught:
@@ -205,7 +205,7 @@ def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
 # Files of features.
 
 
-def test_a_csv_file(tmp_path: Path) -> None:
+def test_a_csv_file_is_read(tmp_path: Path) -> None:
     """With a header and without, quoted, with a mark, blank lines and other line ends."""
     assert holds(read_matrix(write(tmp_path / "a.csv", CSV)), columns=("x", "y"))
     assert holds(read_matrix(write(tmp_path / "b.csv", CSV.removeprefix("x,y\n"))))
@@ -220,7 +220,7 @@ def test_a_column_of_a_csv_file_names_the_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_numpy_file(tmp_path: Path, packed: bool) -> None:
+def test_a_numpy_file_is_read(tmp_path: Path, packed: bool) -> None:
     """Of any kind of numbers; an archive of one array, or with the array `features`."""
     np.save(tmp_path / "a.npy", np.array(NUMBERS, dtype=np.float16))
     assert holds(read_matrix(tmp_path / "a.npy"))
@@ -234,7 +234,7 @@ def test_a_numpy_file(tmp_path: Path, packed: bool) -> None:
     assert read_matrix(tmp_path / "c.npy").features.tolist() == [[1], [0]]
 
 
-def test_a_parquet_file(tmp_path: Path) -> None:
+def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     """Of several kinds of numbers; in a folder whose name looks like a column; with pandas' index."""
     first, second = (list(column) for column in zip(*NUMBERS, strict=True))
     columns = {"x": first, "__index_level_0__": [5, 3, 2], "time": ["9:00", None, "9 10"], "y": second}
@@ -284,18 +284,18 @@ def refused_by_need(path: Path) -> str:
         ),
     ],
 )
-def test_a_bad_csv_file(tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_bad_csv_file_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
     assert refused(write(tmp_path / "a.csv", text)) == wrong
 
 
-def test_a_csv_file_of_another_kind(tmp_path: Path) -> None:
+def test_csv_dialects_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
     assert "2: byte 0xff" in refused(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")
     assert "1: is not a line of a CSV file" in refused(tmp_path / "b.csv")
 
 
-def test_step_names_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_step_names_are_reported(tmp_path: Path) -> None:
     """In any kind of file; near misses are named."""
     assert refused(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
         "has no 'time' to name its steps; did you mean times?"
@@ -306,7 +306,7 @@ def test_step_names_that_are_not_there(tmp_path: Path) -> None:
     assert "did you mean times?" in refused(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
 
 
-def test_a_bad_array(tmp_path: Path) -> None:
+def test_a_bad_array_is_reported(tmp_path: Path) -> None:
     arrays = {
         "holds float64 of shape (7,); expected numbers of shape (steps, features)": np.ones(7),
         "holds <U1 of shape (2, 1); expected numbers of shape (steps, features)": np.array([["a"], ["b"]]),
@@ -320,7 +320,7 @@ def test_a_bad_array(tmp_path: Path) -> None:
         assert refused(tmp_path / "a.npy") == wrong
 
 
-def test_a_bad_archive(tmp_path: Path) -> None:
+def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, one=np.ones((2, 3)), two=np.ones((2, 3)))
     assert refused(path) == "its arrays are one, two; name one of them 'features'"
@@ -331,7 +331,7 @@ def test_a_bad_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_no_numpy_file(tmp_path: Path, name: str) -> None:
+def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
     """Text, nothing, one cut short, and one of Python objects, which are not loaded."""
     complete = tmp_path / "whole.npz"
     np.savez(complete, features=np.ones((101, 11)))
@@ -343,7 +343,7 @@ def test_no_numpy_file(tmp_path: Path, name: str) -> None:
     assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
 
 
-def test_a_bad_parquet_file(tmp_path: Path) -> None:
+def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
     assert "row 1, counted from 0: nan in column 'x'" in refused(path)
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
@@ -359,7 +359,7 @@ def test_a_bad_parquet_file(tmp_path: Path) -> None:
     assert "is not a Parquet file" in refused(path)
 
 
-def test_files_that_say_nothing(tmp_path: Path) -> None:
+def test_empty_files_are_reported(tmp_path: Path) -> None:
     """An ending that is not known, no file, a folder."""
     assert refused(write(tmp_path / "a.txt", "1")) == (
         "unknown ending; feature files are .csv, .npy, .npz, .parquet files"

@@ -62,7 +62,7 @@ def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
     return Greedy(**knobs)(model, present.long(), present)
 
 
-def test_symbols_are_lost_by_their_share() -> None:
+def test_symbols_have_cross_entropy_loss() -> None:
     """Two of three steps are real: ln 2 and ln 4. Smoothing by 1/5 takes a fifth of each from all symbols alike."""
     outputs = shares([0, 0, 1 / 4, 0, 1 / 2, 1 / 8, 1 / 8], [0, 0, 1 / 4, 0, 1 / 4, 1 / 4, 1 / 4], [1.0] * 7)[None]
     outputs = outputs.clamp(min=-math.log(1024))  # 0 is as good as 2^-10, and adds little to what follows
@@ -76,7 +76,7 @@ def test_symbols_are_lost_by_their_share() -> None:
     assert SYMBOLS.loss(outputs, target, target != PAD, 1 / 5).item() == pytest.approx(smooth)
 
 
-def test_neither_padding_nor_a_beginning_is_picked() -> None:
+def test_padding_and_bos_are_never_chosen() -> None:
     """However likely; of equals the first."""
     result = SYMBOLS.greedy(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
     assert result.output.tolist() == [4, EOS]
@@ -84,7 +84,7 @@ def test_neither_padding_nor_a_beginning_is_picked() -> None:
     assert result.is_last.tolist() == [False, True]
 
 
-def test_what_is_fed_back_is_drawn_by_its_share() -> None:
+def test_sampled_symbols_follow_their_probabilities() -> None:
     """Of two symbols one three times as often: of 1024 draws 768, give or take five deviations of 13.9."""
     torch.manual_seed(3)
     drawn = SYMBOLS.sample(shares([0, 0, 0, 0, 3 / 4, 1 / 4, 0]).expand(1024, -1))
@@ -93,7 +93,7 @@ def test_what_is_fed_back_is_drawn_by_its_share() -> None:
     assert abs(counts[4].item() - 768) < 70
 
 
-def test_symbols_have_vectors() -> None:
+def test_symbols_are_embedded() -> None:
     """One each, that of PAD zeros; the first that is read is BOS."""
     layer = SYMBOLS.embedding(5)
     assert layer.weight.shape == (7, 5)
@@ -113,7 +113,7 @@ def test_greedy_by_hand() -> None:
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
 
 
-def test_numbers_are_lost_by_their_squares_and_their_end() -> None:
+def test_numbers_have_squared_and_stop_loss() -> None:
     """Row 0 has two steps, row 1 one and padding, whatever stands there; the last of each should say that it is.
 
     Squares: (1 + 9) / 2, 0 and (4 + 0) / 2. Ends: goes on with 1/4, ends with 3/4, ends with 1/4.
@@ -135,7 +135,7 @@ def test_padding_gives_no_gradient() -> None:
     assert (outputs.grad[0, 2] == 0).all()
 
 
-def test_numbers_are_picked_as_they_are() -> None:
+def test_greedy_numbers_are_the_predictions() -> None:
     """A row ends where that is likelier than not; one half is not. Nothing is left to chance, and zeros come first."""
     outputs = torch.tensor([[5.0, -7.0, LN3], [0.5, 11.0, -LN3], [3.0, 2.0, 0.0]])
     predictions = NUMBERS.greedy(NUMBERS.predict(outputs))
@@ -210,7 +210,7 @@ OLD = {
 }
 
 
-def test_old_weights_are_loaded(built: Callable[..., Any]) -> None:
+def test_old_checkpoints_load(built: Callable[..., Any]) -> None:
     """By the names and shapes that they had, all of them; and they are what is computed with."""
     model = built(model={"tag_inputs": ["decoder"]})
     torch.manual_seed(3)

@@ -86,7 +86,7 @@ def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("float64", "_fitting")
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("scorer", SCORERS, ids=str)
-def test_it_is_the_definition(scorer: Any, scope: Any) -> None:
+def test_the_kernel_matches_the_definition(scorer: Any, scope: Any) -> None:
     """With padding and an empty row; with weights and scores and without."""
     fast, plain = both(scorer, scope)
     for need_weights in (False, True):
@@ -95,12 +95,12 @@ def test_it_is_the_definition(scorer: Any, scope: Any) -> None:
 
 @pytest.mark.usefixtures("float64", "_fitting")
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-def test_every_normalizer(normalizer: Any) -> None:
+def test_every_normalizer_matches_the_definition(normalizer: Any) -> None:
     the_same(*both(MLP, SCOPES[2], normalizer))
 
 
 @pytest.mark.usefixtures("float64", "_fitting")
-def test_all_that_may_be_asked() -> None:
+def test_every_option_matches_the_definition() -> None:
     """Steps by row, what the caller allows and keeps, several sources, and a memory that grows."""
     fast, plain = both(MLP, SCOPES[2])
     the_same(fast, plain, steps=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
@@ -134,7 +134,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
@@ -149,7 +149,7 @@ def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
@@ -180,7 +180,7 @@ def test_the_knob_is_in_mebibytes() -> None:
 
 
 @pytest.mark.parametrize("scope", ["global", "local"])
-def test_no_more_than_a_tile_is_made_at_a_time(made: Any, scope: str) -> None:
+def test_at_most_one_tile_is_materialized(made: Any, scope: str) -> None:
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
     attention: Any = accel.enable(

@@ -42,7 +42,7 @@ def trained(name: str, listed: list[str], size: int = 503) -> Any:
 
 
 @every_tokenizer
-def test_joining_gives_back_what_was_cut(name: str) -> None:
+def test_detokenization_inverts_tokenization(name: str) -> None:
     tokenizer = trained(name, TEXTS)
     for text in TEXTS:
         assert tokenizer.detokenize(tokenizer.tokenize(text)) == text
@@ -50,7 +50,7 @@ def test_joining_gives_back_what_was_cut(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["word", "character", "bytes"])
 @given(text=texts)
-def test_joining_gives_back_any_text(name: str, text: str, tokenizers: dict[str, Any]) -> None:
+def test_detokenization_inverts_tokenization_of_any_text(name: str, text: str, tokenizers: dict[str, Any]) -> None:
     """Never seen before, too."""
     assert tokenizers[name].detokenize(tokenizers[name].tokenize(text)) == text
 
@@ -61,7 +61,7 @@ def tokenizers() -> dict[str, Any]:
 
 
 @every_tokenizer
-def test_symbols_are_those_that_cutting_gives(name: str, tokenizers: dict[str, Any]) -> None:
+def test_the_symbols_are_those_of_tokenization(name: str, tokenizers: dict[str, Any]) -> None:
     """Sorted, each once, no more than asked for; everything in the training text is one of them."""
     symbols = tokenizers[name].symbols
     assert list(symbols) == sorted(set(symbols))
@@ -71,7 +71,7 @@ def test_symbols_are_those_that_cutting_gives(name: str, tokenizers: dict[str, A
 
 
 @every_tokenizer
-def test_any_symbols_can_be_joined(name: str, tokenizers: dict[str, Any]) -> None:
+def test_any_symbols_can_be_detokenized(name: str, tokenizers: dict[str, Any]) -> None:
     """A model writes what it likes: nothing, halves of characters, words that no text has."""
     assert tokenizers[name].detokenize([]) == ""
     symbols = tokenizers[name].symbols
@@ -81,7 +81,7 @@ def test_any_symbols_can_be_joined(name: str, tokenizers: dict[str, Any]) -> Non
 
 
 @every_tokenizer
-def test_what_was_saved_cuts_and_joins_alike(name: str, tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_tokenizer_loads_equal(name: str, tokenizers: dict[str, Any], tmp_path: Path) -> None:
     tokenizers[name].save(tmp_path / "one.tokenizer")
     loaded = registry.build("tokenizer", name)
     loaded.load(tmp_path / "one.tokenizer")
@@ -94,7 +94,7 @@ def test_what_was_saved_cuts_and_joins_alike(name: str, tokenizers: dict[str, An
 
 @every_tokenizer
 @pytest.mark.parametrize("content", [None, b"\x00\xffnonsense", b"{}"])
-def test_what_cannot_be_loaded_is_named(name: str, content: bytes | None, tmp_path: Path) -> None:
+def test_an_unreadable_tokenizer_is_reported(name: str, content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "bad.tokenizer"
     if content is not None:
         path.write_bytes(content)
@@ -170,14 +170,14 @@ def test_characters_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
-def test_the_most_frequent_neighbors_become_one(name: str, alphabet: int) -> None:
+def test_the_most_frequent_pair_is_merged(name: str, alphabet: int) -> None:
     """Beside three words' beginnings, "ab" alone occurs more than once: with room for one merge, it is that."""
     plain, merged = (set(trained(name, ["xab yab zab"], alphabet + extra).symbols) for extra in (0, 1))
     assert len(plain) == alphabet
     assert merged - plain == {"ab"}
 
 
-def test_unigram_takes_the_likeliest_cut(tokenizers: dict[str, Any]) -> None:
+def test_unigram_chooses_the_likeliest_segmentation(tokenizers: dict[str, Any]) -> None:
     """Of all the ways to cut a word, by the sum of the pieces' log-probabilities."""
     tokenizer = trained("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
     model = tokenizer._processor
@@ -194,13 +194,13 @@ def test_unigram_takes_the_likeliest_cut(tokenizers: dict[str, Any]) -> None:
         assert sum(scores[piece] for piece in selected) == pytest.approx(max(cuts)[0], abs=1e-4)
 
 
-def test_wordpiece_keeps_marks_apart() -> None:
+def test_wordpiece_separates_punctuation() -> None:
     """However often a word ends in one."""
     tokenizer = trained("wordpiece", ["low. low. low."] * 3, 23)
     assert tokenizer.tokenize("low. low") == ("▁low", ".", "▁low")
 
 
-def test_wordpiece_takes_the_longest_piece_first() -> None:
+def test_wordpiece_chooses_the_longest_piece() -> None:
     tokenizer = trained("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
     for word in ("lowest", "slower", "lowslow"):
         remaining = "▁" + word
@@ -211,7 +211,7 @@ def test_wordpiece_takes_the_longest_piece_first() -> None:
         assert remaining == ""
 
 
-def test_what_is_unknown_where() -> None:
+def test_unknown_text_depends_on_the_tokenizer() -> None:
     """A character never seen: a symbol of its own to SentencePiece, its bytes to bytes, the whole word to wordpiece."""
     cuts = {name: trained(name, ["ab ab"], 263).tokenize("a漢 ab") for name in LEARNED}
     symbols = {name: trained(name, ["ab ab"], 263).symbols for name in LEARNED}
@@ -233,7 +233,7 @@ def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
     ("name", "package"),
     [("bpe", "sentencepiece"), ("unigram", "sentencepiece"), ("wordpiece", "tokenizers"), ("bytes", "tokenizers")],
 )
-def test_a_package_that_is_missing_is_asked_for(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError) as caught:
         trained(name, TEXTS)

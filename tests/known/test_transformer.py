@@ -107,12 +107,12 @@ def even(*overrides: str) -> Tensor:
     return weights[:, 0]
 
 
-def test_cross_attention_reads_what_is_present() -> None:
+def test_cross_attention_reads_present_positions() -> None:
     torch.testing.assert_close(even()[:, 2], torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
 
 
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
-def test_one_stream_reads_the_source_and_itself(scope: str) -> None:
+def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
     """The sources have 3 symbols and 1; step t is the stream's position 3 + t or 1 + t and reads itself, too."""
     weights = even("model.form=decoder_only", f"scope={scope}")
     expected = [
@@ -122,7 +122,7 @@ def test_one_stream_reads_the_source_and_itself(scope: str) -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
-def test_a_window_holds_in_the_source_and_among_the_own_states() -> None:
+def test_a_window_applies_to_source_and_decoder_states() -> None:
     """Window 1: of the source the positions next to step t, or to its end; of its own the step before and itself."""
     weights = even("model.form=decoder_only", "scope=local", "scope.window=1")
     expected = [
@@ -132,7 +132,7 @@ def test_a_window_holds_in_the_source_and_among_the_own_states() -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
-def test_each_head_of_each_layer_is_handed_out() -> None:
+def test_weights_of_every_head_and_layer_are_returned() -> None:
     overrides = [*RECIPE[:-1], "model.layers=3"]
     model = built(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
@@ -161,7 +161,7 @@ def test_norm_before_and_after() -> None:
         torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
 
 
-def test_a_turn_by_hand() -> None:
+def test_a_rotation_by_hand() -> None:
     """Of width 4, units 0 and 2 turn by the position, units 1 and 3 by a hundredth of it."""
     by = rope_cos_sin(torch.tensor([3]), 4)
     actual = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
@@ -169,7 +169,7 @@ def test_a_turn_by_hand() -> None:
     torch.testing.assert_close(actual, torch.tensor(expected))
 
 
-def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
+def test_rotary_products_depend_on_the_distance() -> None:
     query, key = torch.randn(5, dtype=torch.float64)[:4], torch.randn(4, dtype=torch.float64)
     products = [
         apply_rope(query, rope_cos_sin(torch.tensor(m), 4).double())
@@ -179,7 +179,7 @@ def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
     torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=1e-5, atol=1e-6)
 
 
-def test_learned_positions_end() -> None:
+def test_learned_positions_are_limited() -> None:
     """Of three, those behind are as the last."""
     places = PositionEncoding(5, "learned", 3, 5)
     assert places.learned is not None
@@ -209,12 +209,12 @@ def test_learned_positions_end() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_means_nothing_is_refused(overrides: list[str], message: str) -> None:
+def test_an_invalid_configuration_is_refused(overrides: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         compose(["model=transformer", *overrides])
 
 
-def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
+def test_unused_knobs_are_not_in_the_configuration() -> None:
     assert not {"encoder", "decoder", "readout"} & compose(["model=transformer"]).keys()
 
 
@@ -228,13 +228,13 @@ def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
     ],
     ids=" ".join,
 )
-def test_a_part_for_one_place(overrides: list[str]) -> None:
+def test_a_part_can_be_set_for_one_site(overrides: list[str]) -> None:
     model = built(*RECIPE, *overrides)
     self_scorers, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
     assert (self_scorers, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
-def test_a_part_for_one_place_with_knobs() -> None:
+def test_a_part_with_knobs_can_be_set_for_one_site() -> None:
     for overrides in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
         self_heads, cross = _places(built(*RECIPE, *overrides))
         assert cross.heads[1].scope.window == 5

@@ -51,7 +51,7 @@ def launch(module: Any, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))
-def test_it_compiles(
+def test_every_kernel_compiles(
     module: Any, functions: dict[str, Any], launched: list[Any], capability: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
     from triton.backends.compiler import GPUTarget
@@ -66,9 +66,7 @@ def test_it_compiles(
         assert f".target sm_{capability}" in compiled.asm["ptx"]
 
 
-def test_every_function_is_launched_or_called_by_one_that_is(
-    module: Any, functions: dict[str, Any], launched: list[Any]
-) -> None:
+def test_every_function_is_launched_or_called(module: Any, functions: dict[str, Any], launched: list[Any]) -> None:
     launch(module, torch.float32)
     names = {name for name, *_ in launched}
     called = {name for name in functions if any(f" {name}(" in functions[caller].src for caller in names)}
@@ -76,7 +74,7 @@ def test_every_function_is_launched_or_called_by_one_that_is(
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
-def test_all_types_are_one_program(
+def test_all_types_share_one_program(
     module: Any, functions: dict[str, Any], launched: list[Any], dtype: torch.dtype
 ) -> None:
     """Narrower types are widened before, so that what is built for float32 is all there is to build."""
@@ -87,7 +85,7 @@ def test_all_types_are_one_program(
     assert sorted(map(str, launched)) == expected
 
 
-def test_all_sizes_and_addresses_are_one_program(functions: dict[str, Any]) -> None:
+def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) -> None:
     """What is built on one number serves every read: sizes of 1, or divisible by 16, are not compiled for again."""
     for function in functions.values():
         parameters = [param for param in function.params if not param.is_constexpr]
@@ -95,7 +93,7 @@ def test_all_sizes_and_addresses_are_one_program(functions: dict[str, Any]) -> N
         assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
-def test_building_launches_all(module: Any, launched: list[Any]) -> None:
+def test_building_launches_every_kernel(module: Any, launched: list[Any]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
     module.build(torch.device("cpu"))
     built = sorted({str(item) for item in launched})

@@ -25,7 +25,7 @@ def simulation() -> Any:
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 @pytest.mark.parametrize(("settings", "grids"), [(2, 400), (6, 100), (24, 30)])
-def test_where_no_setting_is_better_at_most_five_percent_have_a_winner(
+def test_equal_settings_have_a_winner_in_at_most_five_percent(
     simulation: Any, settings: int, grids: int, seeds: int, noise: str
 ) -> None:
     """Of two settings it is a t-test, which has its level; of more, a winner must be far from all others."""
@@ -34,7 +34,7 @@ def test_where_no_setting_is_better_at_most_five_percent_have_a_winner(
 
 
 @pytest.mark.parametrize(("settings", "seeds", "lead", "grids"), [(6, 2, 3, 200), (6, 3, 3, 200), (24, 5, 3, 30)])
-def test_a_setting_that_is_better_is_found_oftener_than_by_pairs(
+def test_a_better_setting_is_found_more_often_than_by_pairs(
     simulation: Any, settings: int, seeds: int, lead: int, grids: int
 ) -> None:
     share, wrong = simulation.share_named(settings, seeds, lead, "normal", grids)

@@ -14,14 +14,14 @@ from attnx.errors import UserError
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
-def test_the_specials_come_first_and_the_rest_is_sorted() -> None:
+def test_specials_come_first_and_symbols_are_sorted() -> None:
     """Order and repetition of the data leave no trace."""
     assert Vocabulary.of(["cab", "bb"]).symbols == (*SPECIALS, "a", "b", "c")
     assert Vocabulary.of(["bb", "cab"]) == Vocabulary.of([["c"], ["b"], ["a"]])
     assert len(Vocabulary.of([])) == 4
 
 
-def test_encode() -> None:
+def test_symbols_are_encoded() -> None:
     """A is 4, b is 5; what is not known is 3, the end is 2."""
     letters = Vocabulary.of(["ab"])
     assert letters.encode("bad") == [5, 4, UNK]
@@ -58,7 +58,7 @@ def test_a_wrong_table_is_refused(symbols: tuple[str, ...], wrong: str) -> None:
         Vocabulary(symbols)
 
 
-def test_save_load_and_pickle_keep_it(tmp_path: Path) -> None:
+def test_a_vocabulary_survives_saving_and_pickling(tmp_path: Path) -> None:
     """Letters outside ASCII, a quote, a newline and a space come back."""
     vocabulary = Vocabulary.of(["æñ", '"\n ', "日"])
     vocabulary.save(tmp_path / "letters.json")
@@ -77,7 +77,7 @@ def test_save_load_and_pickle_keep_it(tmp_path: Path) -> None:
         (b'["<pad>", "<bos>", "<eos>", "<unk>", "a", "a"]', "'a' is in the vocabulary twice"),
     ],
 )
-def test_a_malformed_file_is_named(tmp_path: Path, content: bytes, wrong: str) -> None:
+def test_a_malformed_file_is_reported(tmp_path: Path, content: bytes, wrong: str) -> None:
     """The message begins with the path."""
     path = tmp_path / "letters.json"
     path.write_bytes(content)
@@ -87,7 +87,7 @@ def test_a_malformed_file_is_named(tmp_path: Path, content: bytes, wrong: str) -
     assert wrong in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported(tmp_path: Path) -> None:
     """Neither ends in a traceback."""
     for path, wrong in ((tmp_path / "none.json", "no such file"), (tmp_path, "cannot be read: Is a directory")):
         with pytest.raises(UserError) as caught:

@@ -75,7 +75,7 @@ def test_by_hand() -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_every_scorer(scorer: str, center: str) -> None:
+def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
     """With padding and an empty row, for all queries at once and for one that is told its step."""
     fast, plain = both(scorer, knobs={"center": center})
     the_same(fast, plain, padded)
@@ -85,7 +85,7 @@ def test_every_scorer(scorer: str, center: str) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("normalizer", registry.names("normalizer"))
-def test_every_normalizer(normalizer: str, center: str) -> None:
+def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -> None:
     """A ``predictive`` window's gain multiplies what each of them gives."""
     fast, plain = both("multiplicative", (normalizer, {"temperature": 0.7}), {"center": center})
     the_same(fast, plain, padded)
@@ -94,7 +94,7 @@ def test_every_normalizer(normalizer: str, center: str) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("window", [0, 1, 5, 6, 17])
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-def test_windows_of_any_size(window: int, center: str) -> None:
+def test_windows_of_any_size_match_the_definition(window: int, center: str) -> None:
     """From one position to more than there are, and none where there are none."""
     fast, plain = both("additive", knobs={"center": center, "window": window})
     the_same(fast, plain, padded)
@@ -113,7 +113,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-def test_several_sources(center: str) -> None:
+def test_several_sources_match_the_definition(center: str) -> None:
     """Each has a window of its own, of its own length; one row of weights is shared."""
     fast, plain = both("additive", knobs={"center": center})
 
@@ -127,7 +127,7 @@ def test_several_sources(center: str) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_what_the_caller_allows_and_keeps() -> None:
+def test_masks_and_dropout_of_the_caller_are_applied() -> None:
     fast, plain = both("additive")
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
@@ -155,7 +155,7 @@ def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_what_it_computes_does_not_grow_with_the_memory(scorer: str, center: str, made: Any) -> None:
+def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, made: Any) -> None:
     """Twice the memory, and as many elements as before in all that any operation makes."""
     counts = []
     for positions in (4001, 8009):
@@ -167,14 +167,14 @@ def test_what_it_computes_does_not_grow_with_the_memory(scorer: str, center: str
     assert counts[0] == counts[1]
 
 
-def test_gradients_are_as_large_as_the_memory_and_no_larger(made: Any) -> None:
+def test_gradients_have_the_size_of_the_memory(made: Any) -> None:
     attention, queries, memory = long_read("additive", 4001)
     memory = memory._replace(keys=memory.keys.detach().requires_grad_(), values=memory.values.requires_grad_())
     sizes = made(lambda: attention(queries, memory).context.sum().backward())
     assert max(sizes) == memory.keys.numel()
 
 
-def test_what_it_leaves_to_others() -> None:
+def test_unsupported_reads_are_left_to_other_kernels() -> None:
     """Weights and scores to show, scorers that look back, and memories that are not long beside their windows."""
     attention, queries, memory = long_read("additive", 4001)
     scores = attention(queries, memory, need_weights=True).scores

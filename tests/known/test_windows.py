@@ -16,7 +16,7 @@ def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
     return {"scope": {"name": "local", **scope}, "normalizer": {"name": normalizer}}
 
 
-def test_a_configuration_says_which_window() -> None:
+def test_the_window_follows_from_the_configuration() -> None:
     assert read_window(config(window=3, center="monotonic")) == Window(3, is_monotonic=True, is_dense=True)
     assert read_window(config("sparsemax", window=0, center="predictive")) == Window(
         0, is_monotonic=False, is_dense=False
@@ -26,7 +26,7 @@ def test_a_configuration_says_which_window() -> None:
 
 
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
-def test_a_monotonic_window_is_where_the_scope_puts_it(steps: int, symbols: int, reach: int) -> None:
+def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int) -> None:
     scope = Local(query_size=2, window=reach)
     present = torch.ones(1, 1, symbols, dtype=torch.bool)
     allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
@@ -34,7 +34,7 @@ def test_a_monotonic_window_is_where_the_scope_puts_it(steps: int, symbols: int,
     np.testing.assert_array_equal(window_mask, allowed)
 
 
-def test_a_predicted_window_shows_in_what_has_weight() -> None:
+def test_a_predictive_window_is_inferred_from_weights() -> None:
     """Whole, cut at the left, cut at the right, narrower than a window without a reason, wider, and empty."""
     weights = np.array(
         [
@@ -57,11 +57,11 @@ def test_a_predicted_window_shows_in_what_has_weight() -> None:
     ]
 
 
-def test_where_a_normalizer_gives_zeros_a_predicted_window_is_not_known() -> None:
+def test_a_sparse_normalizer_hides_a_predictive_window() -> None:
     assert not Window(1, is_monotonic=False, is_dense=False).mask(np.ones((2, 3)) / 3, decoder_states=0).any()
 
 
-def test_own_states_have_a_window_of_their_own() -> None:
+def test_decoder_states_have_their_own_window() -> None:
     """The second half begins behind two source positions; at step 2 its last two states were read."""
     weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
     window_mask = Window(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)

@@ -27,13 +27,13 @@ def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     c_build.attempt.cache_clear()
 
 
-def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c(ADDITIVE) == f"no C compiler (cc, gcc, clang) is on the PATH: {COST}; {CURE}"
 
 
 @pytest.mark.parametrize("printed", ["lstm.c:7:10: fatal error: stdlib.h: No such file or directory", ""])
-def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_compiler_is_reported(printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it printed is said, or that it failed."""
     script = tmp_path / "gcc"
     failing = f'#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "In a file:\n{printed}\n" >&2\nexit 1\n'
@@ -47,13 +47,13 @@ def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest
     assert result.endswith(f": {COST}; {CURE}")
 
 
-def test_accel_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accel_off_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No advice to install a compiler, which would change nothing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c({**ADDITIVE, "accel": "off"}) is None
 
 
-def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """What C would be worth there was not measured."""
     monkeypatch.setattr(c_build.platform, "machine", lambda: "arm64")
     assert without_c(ADDITIVE) == (
@@ -61,11 +61,11 @@ def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_run_that_has_nothing_in_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_c_code_reports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c(NOTHING) is None
 
 
-def test_what_is_compiled_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_build, "failure", lambda source: "")
     assert without_c(ADDITIVE) is None

@@ -45,13 +45,13 @@ def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
     return places
 
 
-def test_the_published_example() -> None:
+def test_the_published_example_is_reproduced() -> None:
     expected = [tuple(line.split()) for line in PUBLISHED.splitlines()]
     assert walked(expected) == {"agent1": (2, 9), "agent2": (10, 4)}
 
 
 @pytest.mark.parametrize("statements", [5, 10, 41])
-def test_answers_follow_from_what_is_told(statements: int) -> None:
+def test_answers_follow_from_the_story(statements: int) -> None:
     stories = World(statements, 50, seed=3).train("world")
     assert len(stories) == 100
     for story in stories:
@@ -61,7 +61,7 @@ def test_answers_follow_from_what_is_told(statements: int) -> None:
         assert story.question[:2] == ("where", "is")
 
 
-def test_both_agents_are_asked_for_and_everything_happens() -> None:
+def test_stories_use_both_agents_and_every_verb() -> None:
     stories = World(10, 300, seed=1).train("world")
     verbs = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
     assert verbs == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
@@ -69,7 +69,7 @@ def test_both_agents_are_asked_for_and_everything_happens() -> None:
     assert len({story.answer for story in stories}) > 90  # of 100 places
 
 
-def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
+def test_the_seed_decides_and_parts_do_not_overlap() -> None:
     first, again, second = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
     assert first.train("world") == again.train("world") != second.train("world")
     trained, tested = ({story.full_text for story in part} for part in (first.train("world"), first.test("world")))
@@ -79,12 +79,12 @@ def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
     assert World(5, 30, 1).test("world") == first.test("world")
 
 
-def test_other_lengths_are_tested() -> None:
+def test_other_story_lengths_are_tested() -> None:
     assert {len(story.sentences) for story in World(5, 7, 1).custom_test("17")} == {17}
     with pytest.raises(UserError, match=r"task\.test=far: expected the number of sentences"):
         World(5, 7, 1).custom_test("far")
 
 
-def test_too_short_a_story_is_refused() -> None:
+def test_a_story_that_is_too_short_is_refused() -> None:
     with pytest.raises(UserError, match="a world of 4 sentences"):
         World(4, 7, 1).train("world")

@@ -39,7 +39,7 @@ def test_by_hand(text: str, as_is: str, nfc: str, nfd: str, jamo: str) -> None:
 
 
 @pytest.mark.parametrize("writing", ["nfd", "jamo"])
-def test_every_syllable_by_arithmetic(writing: str) -> None:
+def test_every_syllable_is_decomposed(writing: str) -> None:
     """Syllables are numbered from U+AC00 by 19 leads, 21 vowels and 28 tails, the first tail being none."""
     for number in range(19 * 21 * 28):
         lead, vowel, tail = number // (21 * 28), number // 28 % 21, number % 28
@@ -48,13 +48,13 @@ def test_every_syllable_by_arithmetic(writing: str) -> None:
 
 
 @pytest.mark.parametrize("neighbor", ["\uabff", "\ud7a4", "\u3131", "\uffa1"])
-def test_nothing_else_is_a_syllable(neighbor: str) -> None:
+def test_other_characters_are_not_decomposed(neighbor: str) -> None:
     """The code points before the first and after the last syllable, and jamo of older standards, stay whole."""
     assert split_graphemes(neighbor, "jamo") == split_graphemes(neighbor, "nfd") == (neighbor,)
 
 
 @pytest.mark.parametrize("writing", ["nfc", "nfd", "jamo"])
-def test_however_it_was_typed(writing: str) -> None:
+def test_decomposed_input_gives_the_same_graphemes(writing: str) -> None:
     """Words that look the same are cut alike, and no form loses anything."""
     word = "\ud55c\uae00 \u1ebft \u304c\u0958 a"
     typed = [word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD"))]

@@ -33,7 +33,7 @@ FACTORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("law", [*attention.LAWS, *attention_sources.LAWS])
-def test_law(law: Any, combination: dict[str, Choice]) -> None:
+def test_attention_obeys_its_laws(law: Any, combination: dict[str, Choice]) -> None:
     law(combination)
 
 
@@ -56,7 +56,7 @@ def test_values_default_to_the_states(simple: Any) -> None:
     )
 
 
-def test_values_do_not_steer(simple: Any) -> None:
+def test_values_do_not_change_the_weights(simple: Any) -> None:
     """Weights come from the keys alone."""
     queries, states, values = random_inputs()
     torch.testing.assert_close(
@@ -64,7 +64,7 @@ def test_values_do_not_steer(simple: Any) -> None:
     )
 
 
-def test_weights_only_when_asked_for(simple: Any) -> None:
+def test_weights_are_returned_on_request_only(simple: Any) -> None:
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, PRESENT, values)
     plain = simple(queries, memory)
@@ -91,7 +91,7 @@ def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     torch.testing.assert_close(result.context, (result.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
 
 
-def test_own_dropout_is_for_training() -> None:
+def test_dropout_applies_in_training_only() -> None:
     """While training, each weight is dropped or scaled by 1 / (1 - rate); evaluation drops nothing."""
     attention = build(query_size=WIDTH, memory_size=KEYS, dropout=0.5)
     queries, states, _ = random_inputs()
@@ -105,7 +105,7 @@ def test_own_dropout_is_for_training() -> None:
     torch.testing.assert_close(attention(queries, memory).context, result.weights)
 
 
-def test_projection(plain_scorer: Choice) -> None:
+def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None:
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
     equal = registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
@@ -121,14 +121,14 @@ def test_projection(plain_scorer: Choice) -> None:
             assert not list(never.project.parameters())
 
 
-def test_the_python_interface_never_projects(plain_scorer: Choice) -> None:
+def test_the_python_interface_adds_no_projection(plain_scorer: Choice) -> None:
     if registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]:
         with pytest.raises(UserError, match="equal widths"):
             build(scorer=plain_scorer, query_size=WIDTH, memory_size=KEYS)
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)
 
 
-def test_a_part_by_name_by_name_and_knobs_or_as_an_instance() -> None:
+def test_a_part_is_given_by_name_with_knobs_or_as_an_instance() -> None:
     """The three spellings make the same module."""
     queries, states, values = random_inputs()
     scorer = registry.build("scorer", ("mlp", {"hidden_sizes": [19]}), query_size=WIDTH, memory_size=KEYS)

@@ -47,7 +47,7 @@ pairs = st.lists(
 
 @patient
 @given(rows, limits, numbers, numbers, st.booleans())
-def test_every_row_once(rows: PairDataset, limit: dict[str, int], seed: int, epoch: int, shuffle: bool) -> None:
+def test_every_row_appears_once(rows: PairDataset, limit: dict[str, int], seed: int, epoch: int, shuffle: bool) -> None:
     """An epoch is a permutation of the rows, in as many batches as ``len`` tells."""
     batches = BucketBatches(rows, **limit, seed=seed, shuffle=shuffle)
     batches.set_epoch(epoch)
@@ -72,7 +72,7 @@ def test_batches_are_full(rows: PairDataset, limit: dict[str, int], temperature:
 
 @patient
 @given(rows, limits, temperatures, numbers, numbers, st.data())
-def test_a_batch_depends_on_seed_and_epoch_alone(
+def test_a_batch_depends_on_seed_and_epoch_only(
     rows: PairDataset, limit: dict[str, int], temperature: float, seed: int, epoch: int, data: st.DataObject
 ) -> None:
     """Whatever ran before and wherever the epoch is entered, batch k is the same, and so is their number."""
@@ -88,7 +88,9 @@ def test_a_batch_depends_on_seed_and_epoch_alone(
 
 @patient
 @given(rows, sizes, temperatures, numbers, numbers)
-def test_rows_of_a_tag_are_drawn_alike(rows: PairDataset, size: int, temperature: float, seed: int, epoch: int) -> None:
+def test_rows_of_a_tag_are_drawn_equally_often(
+    rows: PairDataset, size: int, temperature: float, seed: int, epoch: int
+) -> None:
     """An epoch draws as many rows as there are, of each tag its share, and none twice more often than another."""
     batches = BucketBatches(rows, size, seed=seed, temperature=temperature)
     batches.set_epoch(epoch)
@@ -122,7 +124,7 @@ def test_batches_are_sorted_and_sorting_all_rows_pads_least(
 
 @patient
 @given(pairs)
-def test_nothing_is_lost_on_the_way_into_a_batch(pairs: list[Pair]) -> None:
+def test_a_batch_contains_its_pairs_unchanged(pairs: list[Pair]) -> None:
     """Decoding a batch gives back every pair and every reference, in order."""
     letters = Vocabulary.of(pair.source for pair in pairs)
     phones = Vocabulary.of(reference for pair in pairs for reference in pair.references)

@@ -88,7 +88,7 @@ def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], **within
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_compiled_steps_are_the_steps(built: Built, backend: Backend, case: str) -> None:
+def test_compiled_steps_match_uncompiled_steps(built: Built, backend: Backend, case: str) -> None:
     model = built(**CASES[case]).train()
     assert model.plan.schedule == "step_by_step"
     expected = learn(model, None)
@@ -104,14 +104,14 @@ def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
     assert backend
 
 
-def test_another_program_does_the_same(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_shape_gives_the_same_result(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
     monkeypatch.setattr(compiled_step, "BACKEND", "aot_eager")
     model = built(query=["previous_state"], model={**DROP, "feed": "now"}).train()
     assert_same(learn(model, CompileOptions(strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
 
 
-def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
+def test_a_step_with_graph_breaks_gives_the_same_result(built: Built, backend: Backend) -> None:
     class Unseen(torch.nn.Softmax):
         def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
             torch._dynamo.graph_break()
@@ -124,7 +124,7 @@ def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
     assert len(backend) > 1
 
 
-def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
+def test_only_training_compiles(built: Built, backend: Backend) -> None:
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
     model = built(query=["previous_state"], model={"feed": "now"})
     compile_model(model, CompileOptions(strict=True))
@@ -134,7 +134,7 @@ def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
     assert not backend
 
 
-def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> None:
+def test_copies_of_the_model_are_not_compiled(built: Built, backend: Backend) -> None:
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
     expected = learn(model, CompileOptions(strict=True))
@@ -145,7 +145,7 @@ def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> Non
     assert len(backend) == graphs  # a copy is not compiled for again
 
 
-def test_what_cannot_be_compiled_runs_as_it_is(
+def test_a_step_that_cannot_be_compiled_runs_uncompiled(
     built: Built, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(graph: Any, inputs: Any) -> Any:
@@ -159,7 +159,7 @@ def test_what_cannot_be_compiled_runs_as_it_is(
     assert "no such graph" in caplog.text
 
 
-def test_gradients_have_memory_of_their_own() -> None:
+def test_gradients_own_their_memory() -> None:
     """A CUDA graph writes the gradients of each batch to the same place, and they may not have been used yet."""
     place = torch.ones(3)
 

@@ -58,7 +58,7 @@ def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.usefixtures("float64")
-def test_company_and_padding_change_nothing(combination: dict[str, Any]) -> None:
+def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> None:
     model = built(**combination)
     inputs = torch.tensor([[BOS, 5]]).expand(len(STORIES), -1)
     together = model(*batch([0, 1, 2, 3], extra=3), inputs, need_weights=True)
@@ -74,7 +74,7 @@ def test_company_and_padding_change_nothing(combination: dict[str, Any]) -> None
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("scorer", ["dot", "additive", "cosine"])
 @pytest.mark.parametrize("normalizer", ["sigmoid", "softmax", "entmax"])
-def test_no_gate_looks_ahead(scorer: str, normalizer: str) -> None:
+def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
     """What a later sentence says, and the question, leaves every gate before it as it was."""
     model = built(gate_scorer=scorer, gate_normalizer=normalizer)
     source, present = batch([2])
@@ -132,7 +132,7 @@ def test_searches_agree() -> None:
     assert drawn.written[:, 0, 0].tolist() == greedy.written[:, 0, 0].tolist()
 
 
-def test_dropout_drops_while_training_alone() -> None:
+def test_dropout_applies_in_training_only() -> None:
     model = built()
     model.stories.dropout = 0.5
     source, present = batch([2])

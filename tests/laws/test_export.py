@@ -98,7 +98,7 @@ def model_of(overrides: list[str]) -> Exported:
     ],
     ids=lambda item: item.__name__ if callable(item) else " ".join(item),
 )
-def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
+def test_exported_files_match_the_model(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
     tagged = any(word in " ".join(overrides) for word in TAGGED)
     reading, stepping = make_programs(model_of(overrides), lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
     read, step = save(reading, tmp_path), save(stepping, tmp_path)
@@ -123,7 +123,7 @@ def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..
 @pytest.mark.parametrize(
     "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
 )
-def test_a_state_is_flat_and_nested_again(overrides: list[str]) -> None:
+def test_a_state_survives_flattening(overrides: list[str]) -> None:
     from attnx.export.flat import unflatten_state
 
     model = model_of(overrides)

@@ -73,7 +73,7 @@ def decided(built: Build) -> Build:
 @pytest.mark.parametrize("wide", [MIN_WIDTH_PER_POSITION, 1000], ids=["memory projected", "each context"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SUPPORTED.values(), ids=SUPPORTED)
-def test_fused_is_plain(
+def test_fused_decoding_matches_plain_decoding(
     decided: Build, monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int, enough: int
 ) -> None:
     """The same outputs, log-probabilities and weights, whether the memory or each context is projected."""
@@ -93,12 +93,12 @@ def test_fused_is_plain(
 
 
 @pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_what_cannot_be_fused_is_left_alone(decided: Build, composition: Any) -> None:
+def test_unsupported_compositions_are_not_fused(decided: Build, composition: Any) -> None:
     model = decided(**composition)
     assert accel.fused_decoder(model) is model
 
 
-def test_a_plain_model_is_left_alone(decided: Build) -> None:
+def test_an_unsupported_model_is_not_fused(decided: Build) -> None:
     """So is one that trains."""
     model = decided(**PREVIOUS_STATE)
     assert accel.fused_decoder(model.train()) is model
@@ -148,7 +148,7 @@ def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
 
 
 @torch.no_grad()
-def test_the_weights_are_those_of_the_moment(decided: Build) -> None:
+def test_fused_decoding_uses_current_weights(decided: Build) -> None:
     """Nothing is kept from one batch to the next: a model that was trained further is another one."""
     model, symbols = decided(**PREVIOUS_STATE), torch.full((6,), 5)
     fused: Any = accel.fused_decoder(model)
@@ -165,7 +165,9 @@ def test_the_weights_are_those_of_the_moment(decided: Build) -> None:
 
 
 @pytest.mark.parametrize("target_features", [0, 5])
-def test_without_a_table(built: Build, monkeypatch: pytest.MonkeyPatch, target_features: int) -> None:
+def test_models_without_an_embedding_table_are_fused(
+    built: Build, monkeypatch: pytest.MonkeyPatch, target_features: int
+) -> None:
     """Of many symbols, or of numbers, which have none: each step's token is projected."""
     monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
     assert MAX_SYMBOLS_IN_TABLE > 17

@@ -69,7 +69,7 @@ def moved(target: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(target[:, :1]), target[:, :-1]], 1)
 
 
-def test_steps_are_all_steps_at_once_and_company_changes_nothing(combination: dict[str, Any]) -> None:
+def test_steps_match_the_parallel_pass_for_any_batch(combination: dict[str, Any]) -> None:
     model = built(**combination)
     source, present, target = drawn(combination["known"])
     for schedule in model.plan.admitted:
@@ -86,7 +86,7 @@ def test_steps_are_all_steps_at_once_and_company_changes_nothing(combination: di
         torch.testing.assert_close(alone.logits, complete.logits[1:2])
 
 
-def test_nothing_ahead_is_looked_at(combination: dict[str, Any]) -> None:
+def test_no_step_reads_later_inputs(combination: dict[str, Any]) -> None:
     """What is right later leaves a forecast as it was; of a direct one, all of it; the past and the known matter."""
     num_known = combination["known"]
     model = built(**combination)
@@ -108,7 +108,7 @@ def test_nothing_ahead_is_looked_at(combination: dict[str, Any]) -> None:
         assert not torch.equal(output[:, 2], original[:, 2])
 
 
-def test_a_search_writes_the_forecast() -> None:
+def test_decoding_matches_the_parallel_forecast() -> None:
     """As many rows as there are to be; a recursive one reads what was written, of quantiles the first."""
     model = built(forecast="recursive", quantiles=[0.1, 0.5], known=NUM_KNOWN)
     source, present, _ = drawn(NUM_KNOWN)

@@ -195,7 +195,7 @@ def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
     torch.testing.assert_close(actual, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
 
 
-def test_a_kernel_reads_what_the_parts_define(combination: dict[str, Any]) -> None:
+def test_a_kernel_matches_the_definition(combination: dict[str, Any]) -> None:
     device = device_of(combination["kernel"][0])
     torch.set_default_dtype(getattr(torch, combination["dtype"]))
     with_it, without, _ = pair_of(combination, device)
@@ -222,7 +222,7 @@ def typical(kernel: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_does_read(kernel: str) -> None:
+def test_a_kernel_is_used(kernel: str) -> None:
     """By what is compared above it was not declined throughout: some large plain read is its own."""
     device = device_of(kernel)
     reads = 0
@@ -234,7 +234,7 @@ def test_a_kernel_does_read(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_says_what_it_serves(kernel: str) -> None:
+def test_a_kernel_declares_what_it_supports(kernel: str) -> None:
     """Names of parts that there are, and a rank."""
     serves = KERNELS[kernel]
     for kind in ("scorer", "scope", "normalizer"):
@@ -243,7 +243,7 @@ def test_a_kernel_says_what_it_serves(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_no_kernel_unless_enabled(kernel: str) -> None:
+def test_no_kernel_runs_unless_enabled(kernel: str) -> None:
     choices = typical(kernel)[0]
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
     attention: Any = build_attention(*parts, (KEYS, KEYS, KEYS), {})

@@ -42,7 +42,7 @@ def test_a_part_obeys_the_laws_of_its_kind(law: Any, candidate: Candidate) -> No
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_a_law_says_what_it_is(kind: str) -> None:
+def test_a_law_has_a_docstring(kind: str) -> None:
     """It has a name of its own among those of its kind, and a statement."""
     laws = kind_laws(kind)
     assert len({law_name(law) for law in laws}) == len(laws)

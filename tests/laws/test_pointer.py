@@ -58,7 +58,7 @@ def same(first: Tensor, second: Tensor, **how: float) -> None:
     torch.testing.assert_close(first, second, **{"atol": 1e-5, "rtol": 1e-4, **how})
 
 
-def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> None:
+def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
     model = built(each_scorer, constraint="permutation")
     source, present, inputs, target = batch()
     output = model(source, present, inputs, need_weights=True)
@@ -70,7 +70,7 @@ def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> Non
         same(read.weights[real, 0], output.weights[real, step])
 
 
-def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
+def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = built(each_scorer)
     if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
@@ -90,7 +90,7 @@ def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -> None:
+def test_other_rows_and_padding_change_nothing(rule: str, each_scorer: Choice) -> None:
     model = built(each_scorer, constraint=rule)
     source, present, inputs, target = batch(rule)
     together = model(source.masked_fill(~present[..., None], 7e3), present, inputs).logits
@@ -103,7 +103,7 @@ def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_nothing_is_read_of_what_comes_later(rule: str) -> None:
+def test_no_step_reads_later_inputs(rule: str) -> None:
     model = built(constraint=rule)
     source, present, inputs, _ = batch(rule)
     logits = model(source, present, inputs).logits
@@ -128,7 +128,7 @@ def test_gradients(rule: str, cell: str) -> None:
     assert torch.autograd.gradcheck(loss, (source.double().requires_grad_(), *weights), fast_mode=True)
 
 
-def test_narrow_numbers_are_finite() -> None:
+def test_half_precision_is_finite() -> None:
     model = built(constraint="permutation")
     source, present, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
@@ -140,7 +140,7 @@ def test_narrow_numbers_are_finite() -> None:
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any) -> None:
+def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
     model = built(constraint=rule)
     source, present, *_ = batch(rule)
@@ -184,7 +184,7 @@ def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
         assert (log_probs[0, 0, 4 + 2 :] == 0).all()
 
 
-def test_it_points_into_symbols_too() -> None:
+def test_a_pointer_selects_symbols() -> None:
     model = built(symbols=23)
     source, present = torch.randint(4, 23, (3, 7)), batch()[1]
     decoded = Greedy()(model, source, present)
@@ -199,6 +199,6 @@ def test_scores_are_divided_by_the_temperature() -> None:
     same(first[:, :, EOS], 2 * two[:, :, EOS])
 
 
-def test_a_source_beyond_the_ids_is_refused() -> None:
+def test_a_source_longer_than_the_ids_is_refused() -> None:
     with pytest.raises(registry.UserError, match="18 positions is longer than the maximum of 17"):
         built().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -29,7 +29,7 @@ def test_law(law: Any, each_query: Choice) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CORE if name != "token"])  # which is always known
-def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
+def test_a_query_input_states_what_it_needs(name: str) -> None:
     needs = registry.describe("query", name).properties["needs"]
     with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
         make((name, {}))(random_step(leave_out=(needs,)))
@@ -39,7 +39,7 @@ def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
     ("name", "picks"),
     [("token", "token"), ("previous_state", "prev_state"), ("current_state", "state"), ("last_context", "context")],
 )
-def test_what_each_picks(name: str, picks: str) -> None:
+def test_each_query_input_selects_its_tensor(name: str, picks: str) -> None:
     inputs = random_step()
     assert torch.equal(make((name, {}))(inputs), getattr(inputs, picks))
 
@@ -50,7 +50,7 @@ def test_a_tag_is_embedded() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["token", "previous_state", "language_tag"], 2)))
-def test_a_query_is_its_inputs_in_the_order_given(order: tuple[str, ...]) -> None:
+def test_a_query_concatenates_its_inputs_in_order(order: tuple[str, ...]) -> None:
     inputs = random_step()
     parts = [make((name, {})) for name in order]
     query = Query(parts)

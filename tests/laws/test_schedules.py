@@ -199,7 +199,7 @@ def assert_laws(model: Any) -> None:
         law(Case(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS))
 
 
-def test_the_laws_hold(built: Built, combination: Config) -> None:
+def test_the_schedules_obey_their_laws(built: Built, combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     model = built(**choices(combination))
     assert model.plan.admitted == admitted(*(combination[name] for name in ("query", "feed", "scope", "scorer")))
@@ -225,8 +225,8 @@ def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) ->
 
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(combination=st.fixed_dictionaries({name: st.sampled_from(FACTORS[name]) for name in FACTORS}).filter(possible))
-def test_the_laws_hold_whatever_meets(built: Built, combination: Config) -> None:
-    test_the_laws_hold(built, combination)
+def test_the_schedules_obey_their_laws_in_every_composition(built: Built, combination: Config) -> None:
+    test_the_schedules_obey_their_laws(built, combination)
 
 
 BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by_step", "none": "run_then_attend"}
@@ -234,7 +234,7 @@ BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by
 
 @pytest.mark.parametrize(("feed", "choices"), BASELINES.items(), ids=map(str, BASELINES))
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_no_attention(built: Built, feed: str | None, choices: str, cell: str) -> None:
+def test_a_model_without_attention_has_one_schedule(built: Built, feed: str | None, choices: str, cell: str) -> None:
     """The baseline obeys the same laws: its context is known before anything runs."""
     drop = {"dropout": 0.3}
     model = built(
@@ -249,7 +249,7 @@ def test_no_attention(built: Built, feed: str | None, choices: str, cell: str) -
 
 @pytest.mark.parametrize("feed", ["now", "none"])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-def test_a_target_of_one_symbol_trains_everything(built: Built, scope: Any, feed: str) -> None:
+def test_a_target_of_one_symbol_trains_every_parameter(built: Built, scope: Any, feed: str) -> None:
     """It and its end are two steps, in which a history is hardly read; parameters have gradients, if of zeros."""
     model = built(scope=scope, query=["previous_state"], scorer="coverage", model={"feed": feed})
     model(SOURCE, PRESENT, INPUTS[:, :2], TAG).logits.sum().backward()
@@ -281,7 +281,7 @@ def test_the_table(composed: Callable[..., Config], query: tuple[str, ...], feed
 
 @pytest.mark.parametrize("site", SITES, ids="-".join)
 @pytest.mark.parametrize(("query", "feed"), grid((1, 2)))
-def test_the_others_are_refused(
+def test_other_schedules_are_refused(
     composed: Callable[..., Config], query: tuple[str, ...], feed: str | None, site: tuple[str, str]
 ) -> None:
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
@@ -322,7 +322,7 @@ def test_a_current_state_cannot_feed_the_cell_that_makes_it(
 
 @pytest.mark.parametrize("scope", ["global", "history"])
 @pytest.mark.parametrize(("query", "feed"), grid((1,)))
-def test_what_nothing_reads_is_refused(
+def test_an_unread_context_is_refused(
     composed: Callable[..., Config], query: tuple[str, ...], feed: str | None, scope: str
 ) -> None:
     """A readout may leave out the state or the context only where the other one brings it to the output."""
@@ -336,7 +336,7 @@ def test_what_nothing_reads_is_refused(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> None:
+def test_a_refused_schedule_would_change_outputs(built: Built, schedule: str) -> None:
     """The planner does not refuse for nothing: run first with ``feed=next`` and nothing would be fed."""
     model = built(model={"feed": "next"})
     assert model.plan.admitted == ("step_by_step",)
@@ -347,7 +347,7 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
 
 @pytest.mark.parametrize("features", [0, 5])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
-def test_sampling_steps(built: Built, scope: str, features: int) -> None:
+def test_sampling_runs_step_by_step(built: Built, scope: str, features: int) -> None:
     """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
     model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
@@ -393,7 +393,7 @@ class FirstUnit(nn.Module):
 '''
 
 
-def test_a_plug_in_is_a_scorer_like_any_other(built: Built, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plug_in_scorer_obeys_the_laws(built: Built, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One file in a folder: it is named, it is built by its name, and it obeys the laws of schedules."""
     assert "first_unit_of_lore" not in registry.names("scorer")
     (tmp_path / "lore_of_scorers.py").write_text(PLUGIN)

@@ -83,7 +83,7 @@ def forced(model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tenso
 @pytest.mark.parametrize(
     "search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda item: type(item).__name__
 )
-def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
+def test_scores_match_teacher_forcing(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = decided(**composition)
     decoded = search(model, SOURCE, PRESENT, TAG, need_weights=True)
@@ -105,7 +105,7 @@ def test_what_is_written_is_what_the_model_says_of_it(decided: Built, compositio
 
 
 @each_composition
-def test_greedy_takes_the_likeliest(decided: Built, composition: Any) -> None:
+def test_greedy_chooses_the_likeliest_symbol(decided: Built, composition: Any) -> None:
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = decided(**composition)
     decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, PRESENT, TAG)
@@ -179,7 +179,7 @@ def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any
         torch.testing.assert_close(alone.weights * real, read * real)
 
 
-def test_rows_of_numbers_are_written_as_they_would_be_alone(built: Built) -> None:
+def test_rows_of_numbers_do_not_depend_on_the_batch(built: Built) -> None:
     model = built(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
@@ -194,7 +194,7 @@ def test_rows_of_numbers_are_written_as_they_would_be_alone(built: Built) -> Non
         torch.testing.assert_close(alone.log_probability[0], together.log_probability[row])
 
 
-def test_rows_of_numbers_are_those_of_a_pass_over_them(built: Built) -> None:
+def test_decoded_numbers_match_a_parallel_pass(built: Built) -> None:
     """What was written, given back as what to read, is written again; only the last row says that it is the last."""
     model = built(target_features=5).eval()
     with torch.no_grad():
@@ -291,7 +291,7 @@ def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penal
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[2]], ids=str)
-def test_a_wide_beam_finds_the_best_of_what_is_allowed(small: Built, rule: str, penalty: Any) -> None:
+def test_a_wide_beam_finds_the_best_of_the_allowed(small: Built, rule: str, penalty: Any) -> None:
     model = small()
     knobs, allowed = RULES[rule]
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
@@ -302,7 +302,7 @@ def test_a_wide_beam_finds_the_best_of_what_is_allowed(small: Built, rule: str, 
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
-def test_all_that_there_is(small: Built) -> None:
+def test_a_beam_returns_every_possible_sequence(small: Built) -> None:
     """Where fewer can be written than are wanted, the rest is empty; together they have all the probability there is.
 
     Of two symbols, none twice: EOS; 3 EOS, 5 EOS; and both in either order, EOS behind.
@@ -326,7 +326,7 @@ def test_all_that_there_is(small: Built) -> None:
 
 
 @each_composition
-def test_hypotheses_are_in_order_and_no_two_alike(decided: Built, composition: Any) -> None:
+def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) -> None:
     decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
@@ -335,7 +335,7 @@ def test_hypotheses_are_in_order_and_no_two_alike(decided: Built, composition: A
         assert len(set(map(tuple, row))) == 5
 
 
-def test_a_wider_beam_is_no_worse_here(decided: Built) -> None:
+def test_a_wider_beam_is_not_worse(decided: Built) -> None:
     """A beam may lose by being wider; these do not, and the widest gain."""
     model = decided()
     scores = [Beam(width)(model, SOURCE, PRESENT).score.sum().item() for width in (1, 5, 67)]
@@ -366,7 +366,7 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     assert decoded.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
 
 
-def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> None:
+def test_a_greedy_prefix_changes_nothing(decided: Built) -> None:
     model = decided(scope="encoder_decoder")
     free = Greedy()(model, SOURCE, PRESENT)
     same(Greedy()(model, SOURCE, PRESENT, prefix=free.written[:, 0, :3]), free)
@@ -399,7 +399,7 @@ def test_choices_are_obeyed(decided: Built, search: Any) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None:
+def test_no_ngram_repeats(decided: Built, search: Any, size: int) -> None:
     """Where without the rule some do; and each has at least its symbols."""
     model = decided()
     with torch.no_grad():
@@ -415,7 +415,7 @@ def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> None:
+def test_without_choices_a_search_ends(decided: Built, search: Any) -> None:
     """Whatever else was asked for."""
 
     def none(written: Tensor, rows: Tensor) -> Tensor:
@@ -427,7 +427,7 @@ def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> Non
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_where_even_the_end_is_forbidden_it_ends(decided: Built, search: Any) -> None:
+def test_a_search_ends_even_if_the_end_is_forbidden(decided: Built, search: Any) -> None:
     """By the model itself, which then says of what it wrote that it is impossible."""
     model = decided()
     with torch.no_grad():

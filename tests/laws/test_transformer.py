@@ -130,7 +130,7 @@ def assert_what_is_read_matters(feed: Case) -> None:
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
-def test_the_laws_hold(combination: Config) -> None:
+def test_a_transformer_obeys_its_laws(combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     defined = of(combination)
     model = accel.enable(copy.deepcopy(defined))
@@ -148,7 +148,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("scorer", "scope", "normalizer"), EVERY)
-def test_every_scorer_scope_and_normalizer_steps_as_it_trains(scorer: str, scope: Any, normalizer: str) -> None:
+def test_steps_match_training_for_every_part(scorer: str, scope: Any, normalizer: str) -> None:
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
     model = built(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
@@ -180,7 +180,7 @@ def test_gradients(choice: Config) -> None:
 
 @pytest.mark.parametrize("form", FACTORS["form"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(3, nbest=3)], ids=["greedy", "beam"])
-def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any) -> None:
+def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
     """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
     torch.manual_seed(7)
     model = built(form=form, scorer="cosine", position_encoding="rotary")
@@ -199,7 +199,7 @@ def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any
             torch.testing.assert_close(read * mask, output.weights[..., : read.shape[-1]] * mask)
 
 
-def test_an_encoded_source_is_not_copied_among_its_beams() -> None:
+def test_beams_share_the_encoded_source() -> None:
     """Rows that take the place of others of their source read the source where it is; the past goes with them."""
     model = built()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
@@ -211,7 +211,7 @@ def test_an_encoded_source_is_not_copied_among_its_beams() -> None:
     assert torch.equal(reordered.memories[0].keys[0], state.memories[0].keys[2])
 
 
-def test_a_notebook_builds_what_it_says() -> None:
+def test_a_transformer_is_built_in_python() -> None:
     """As many layers, of that size, as the constructor is given; none of it is read from a configuration."""
     options = TransformerOptions(hidden_size=24, heads=3, self_attention=AttentionSite("dot", ("local", {"window": 2})))
     model = Transformer(Symbols(23), Symbols(17), layers=6, encoder_layers=2, options=options)
@@ -225,14 +225,14 @@ def test_a_notebook_builds_what_it_says() -> None:
         Transformer(None, Symbols(17), encoder_layers=2, options=options)
 
 
-def test_dropout_is_training_alone() -> None:
+def test_dropout_applies_in_training_only() -> None:
     model = built(dropout=0.3)
     first, second = (model.train()(SOURCE, PRESENT, INPUTS).logits for _ in range(2))
     assert not torch.allclose(first, second)
     torch.testing.assert_close(*(model.eval()(SOURCE, PRESENT, INPUTS).logits for _ in range(2)))
 
 
-def test_a_history_in_the_encoder_reads_nothing_behind() -> None:
+def test_encoder_history_reads_no_later_positions() -> None:
     """Of the source's states those before a changed symbol stay; with ``global`` none does."""
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
@@ -301,7 +301,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 
 
 @pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_is_refused(choices: Config, message: str) -> None:
+def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
         resolve(composed(**choices))
     assert "\n" not in str(refused.value)
@@ -314,6 +314,6 @@ def test_what_cannot_be_is_refused(choices: Config, message: str) -> None:
         ({"hidden_size": 9}, "attention.heads=2 does not divide the width of the values, 9"),
     ],
 )
-def test_what_cannot_be_built_is_refused(choices: Config, message: str) -> None:
+def test_invalid_sizes_are_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message):
         built(**choices)

@@ -100,7 +100,7 @@ def share_right(model: torch.nn.Module, batch: Batch) -> tuple[float, Tensor | N
     ("scorer", "scope", "reverse"),
     [("additive", "global", True), ("additive", "local", False)],
 )
-def test_it_reads_where_it_must(scorer: str, scope: str, reverse: bool) -> None:
+def test_the_model_learns_the_alignment(scorer: str, scope: str, reverse: bool) -> None:
     batch = draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those trained on
     right, weights = share_right(trained(scorer, scope, reverse), batch)
     assert right > 0.9
@@ -108,7 +108,7 @@ def test_it_reads_where_it_must(scorer: str, scope: str, reverse: bool) -> None:
     assert on_the_line(weights, batch, reverse) > 0.7
 
 
-def test_without_attention_long_strings_are_learned_later() -> None:
+def test_without_attention_learning_is_slower() -> None:
     batch = draw(200, torch.Generator().manual_seed(13), reverse=True, shortest=LONGEST)
     attending, _ = share_right(trained("additive", "global", True), batch)
     constant, weights = share_right(trained(None, "", True), batch)

@@ -75,7 +75,7 @@ def share_right(output: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copy", True)])
-def test_what_is_copied_need_not_have_been_written_before(output: str, writes_others: bool) -> None:
+def test_copying_generalizes_to_untaught_symbols(output: str, writes_others: bool) -> None:
     taught, untaught = share_right(output)
     assert taught > 0.8
     assert (untaught > 0.7) is writes_others

@@ -59,7 +59,7 @@ def trained() -> Any:
     return model.eval()
 
 
-def test_it_learns_who_is_where() -> None:
+def test_the_model_learns_locations() -> None:
     model, batch = trained(), draw(300, random.Random(3))
     decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
     right = decoded.written[:, 0, 0] == batch.target[:, 0]

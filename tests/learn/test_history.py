@@ -66,7 +66,7 @@ def trained(config: dict[str, Any], sizes: dict[str, int], batch: Any, steps: in
     return model.eval()
 
 
-def test_it_goes_on_with_a_sine() -> None:
+def test_the_model_continues_a_sine() -> None:
     """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
@@ -76,7 +76,7 @@ def test_it_goes_on_with_a_sine() -> None:
     assert (decoded.written[:, 0] - batch.target).square().mean() < 0.05
 
 
-def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
+def test_the_model_continues_a_repeating_text() -> None:
     """Symbols 4 to 6 over and over, begun anywhere: the first is one of three, and nothing else is uncertain."""
     chance = torch.Generator().manual_seed(11)
 
@@ -97,7 +97,7 @@ def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
     assert decoded.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
 
 
-def test_who_knows_nothing_has_the_perplexity_of_a_dice() -> None:
+def test_an_untrained_model_has_uniform_perplexity() -> None:
     """An output layer of zeros gives each of 7 symbols the same chance."""
     sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
     model: Any = registry.build("model", TEXT["model"], config=TEXT, tags=0, **sizes)

@@ -40,7 +40,7 @@ def draw(rows: int, chance: torch.Generator) -> Batch:
     return Batch(source, present, target, present, torch.arange(rows), torch.zeros_like(lengths))
 
 
-def test_it_learns_a_delay() -> None:
+def test_the_model_learns_a_delay() -> None:
     """Zeros at every step would lose 4/5 of a square each: of 5 steps, on average, one is zeros and four are noise."""
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)

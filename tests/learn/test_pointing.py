@@ -35,7 +35,7 @@ def draw(rows: int, chance: torch.Generator) -> Batch:
     return Batch(source, present, target, target != PAD, torch.arange(rows), torch.zeros_like(lengths))
 
 
-def test_it_learns_to_sort() -> None:
+def test_the_model_learns_to_sort() -> None:
     """By chance one of 24 to 720 orders is right."""
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)

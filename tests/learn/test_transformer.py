@@ -67,7 +67,7 @@ def share_right(model: torch.nn.Module, batch: Batch) -> float:
     ],
     ids=str,
 )
-def test_it_learns(reverse: bool, knobs: dict[str, Any]) -> None:
+def test_the_model_learns_to_reverse(reverse: bool, knobs: dict[str, Any]) -> None:
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     model = built(**knobs).train()

@@ -96,7 +96,7 @@ def see(browser: Any, home: Path) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_a_long_word_is_seen_whole(see: Any, width: int) -> None:
+def test_a_long_word_is_fully_visible(see: Any, width: int) -> None:
     """Of 43 letters none is cut, neither in the list nor in the map, and no letter of the heading meets the next."""
     browser = see("word", width=width)
     assert browser.texts("#examples .words")[0] == LETTERS
@@ -121,7 +121,7 @@ def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
     assert set(rows) == {2}
 
 
-def test_rows_of_numbers_are_counted_and_called_wrong_for_their_number_alone(see: Any) -> None:
+def test_rows_of_numbers_are_wrong_only_by_their_count(see: Any) -> None:
     browser = see("numbers")
     assert browser.text("#count") == "2 examples, 1 wrong"
     assert browser.texts("#examples .words") == ["walk.csv", "4 steps", "walk.csv", "5 steps"]
@@ -131,7 +131,7 @@ def test_rows_of_numbers_are_counted_and_called_wrong_for_their_number_alone(see
     assert browser.text(".reference") == "should be\n4 steps"
 
 
-def test_faint_weights_have_a_scale_of_their_own(see: Any) -> None:
+def test_faint_weights_have_their_own_scale(see: Any) -> None:
     browser = see("numbers")
     assert browser.text(".legend").split() == ["weight", "0", "0.02"]
     image = browser.picture() * 255
@@ -141,7 +141,7 @@ def test_faint_weights_have_a_scale_of_their_own(see: Any) -> None:
     assert browser.picture()[in_the_middle(browser, cell(0, 0))].mean() > 0.8  # 0.25 of 1
 
 
-def test_what_was_gone_on_with_is_neither_right_nor_wrong(see: Any) -> None:
+def test_continuations_are_neither_right_nor_wrong(see: Any) -> None:
     browser = see("text")
     assert browser.text("#count") == "1 example"
     assert browser.texts("#examples .words") == ["ABC"]
@@ -173,7 +173,7 @@ def test_cells_have_the_colors_of_their_weights(see: Any, scheme: str, colors: A
     assert (np.diff(darkness) < 0).all() if scheme == "light" else (np.diff(darkness) > 0).all()
 
 
-def test_light_and_dark_change_while_it_is_open(see: Any) -> None:
+def test_the_color_scheme_changes_live(see: Any) -> None:
     browser = see(scheme="light")
     ground = "return getComputedStyle(document.body).backgroundColor"
     assert browser.run(ground) == "rgb(255, 255, 255)"
@@ -213,7 +213,7 @@ def test_a_click_on_an_output_symbol_shows_what_it_read(see: Any, place: str) ->
     assert {float(value) for value in browser.run(opacity)} == {1}
 
 
-def test_keys_go_through_a_map_and_pick(see: Any) -> None:
+def test_keys_move_through_a_map_and_select(see: Any) -> None:
     browser = see()
     browser.run("document.querySelector('td[tabindex=\"0\"]').focus()")
     for key in ("right", "down", "down", "left", "right"):
@@ -265,7 +265,7 @@ def test_examples_are_found_and_filtered(see: Any) -> None:
     assert browser.text("#count") == "0 of 5 examples"
 
 
-def test_arrows_in_the_search_box_move_its_cursor(see: Any) -> None:
+def test_arrow_keys_in_the_search_box_move_its_cursor(see: Any) -> None:
     browser = see(example=2)
     browser.click("#search")
     browser.press("left")
@@ -288,7 +288,7 @@ def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
     assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
 
 
-def test_two_runs_stand_side_by_side_on_the_same_example(see: Any) -> None:
+def test_two_runs_are_shown_side_by_side(see: Any) -> None:
     browser = see("first-second")
     assert browser.texts("article h3") == ["first", "second"]
     tables = browser.boxes("article .map tbody")
@@ -317,7 +317,7 @@ def test_the_window_is_outlined(see: Any) -> None:
     assert browser.texts("[data-run='0'] .note") == [""]
 
 
-def test_own_states_stand_apart(see: Any) -> None:
+def test_decoder_states_are_separated(see: Any) -> None:
     browser = see(example=5)
     assert browser.texts(".captions th") == ["", "source", "", "decoder states"]
     lefts = [browser.box(cell(0, column))["left"] for column in range(5)]
@@ -328,7 +328,7 @@ def test_own_states_stand_apart(see: Any) -> None:
 
 @pytest.mark.parametrize(("name", "example"), [("first", 1), ("first", 3), ("first-second", 1), ("long", 1)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_it_without_scrolling_sideways(see: Any, name: str, example: int, scheme: str) -> None:
+def test_a_phone_needs_no_horizontal_scrolling(see: Any, name: str, example: int, scheme: str) -> None:
     browser = see(name, example, width=360, height=740, scheme=scheme, phone=True)
     browser.click("tbody th button")
     assert browser.run("return [document.documentElement.scrollWidth, window.innerWidth]") == [360, 360]
@@ -342,7 +342,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(see: Any, name: str, exampl
     assert browser.box("tbody th button") == first  # the names of the rows stay in sight
 
 
-def test_right_to_left_runs_right_to_left_and_left_to_right_beside_it(see: Any) -> None:
+def test_both_text_directions_are_shown_correctly(see: Any) -> None:
     browser = see(example=4)
     read = [box[0] for box in browser.boxes(".read .symbol")]
     assert read == sorted(read, reverse=True)
@@ -362,7 +362,7 @@ def test_hostile_symbols_are_text(see: Any) -> None:
     assert browser.tooltip(cell(0, 0)).startswith("</script><script>")
 
 
-def test_a_screen_reader_is_told_everything(see: Any) -> None:
+def test_a_screen_reader_gets_every_value(see: Any) -> None:
     browser = see()
     browser.protocol("Accessibility.enable")
     tree = browser.protocol("Accessibility.getFullAXTree")["nodes"]
@@ -376,7 +376,7 @@ def test_a_screen_reader_is_told_everything(see: Any) -> None:
     assert [role for role, name in labels if role in acting and not name] == []
 
 
-def test_nothing_is_loaded(see: Any, home: Path) -> None:
+def test_the_page_loads_nothing(see: Any, home: Path) -> None:
     """The policy is there and works, and the browser asked for the file itself and for nothing else."""
     browser = see()
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -409,7 +409,7 @@ class Scripts(HTMLParser):
             self.contents.append(data)
 
 
-def test_what_is_embedded_is_whole(home: Path) -> None:
+def test_the_embedded_data_are_complete(home: Path) -> None:
     scripts = Scripts(run_page([home / "first"])).contents
     assert len(scripts) == 2
     saved = json.loads(scripts[0])
@@ -419,7 +419,7 @@ def test_what_is_embedded_is_whole(home: Path) -> None:
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
 
-def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, keep: Any) -> None:
+def test_a_mean_of_predictive_windows_has_no_window(tmp_path: Path, write_run: Any, keep: Any) -> None:
     """The heads read 0-1 and 1-2 of three positions, each in a window of its own; their mean is in no one's."""
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]])
     scope = {"name": "local", "window": 1}
@@ -431,14 +431,14 @@ def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, ke
         assert [view["window"] for view in views] == [mean, *own_windows]
 
 
-def test_no_address_and_no_other_file_is_named(home: Path) -> None:
+def test_the_page_references_no_other_file(home: Path) -> None:
     text = run_page([home / "first", home / "second"])
     assert re.findall(r"https?://|//[a-z]+\.", text) == []
     assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=\"([^\"]*)", text) == ["data:,"]
     assert "{{" not in text
 
 
-def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_run: Any, keep: Any) -> None:
+def test_gold_alignments_are_shown_after_statistics(tmp_path: Path, write_run: Any, keep: Any) -> None:
     folder = write_run(tmp_path / "run")
     keep(folder, "000", "ab", ["A", "B"], np.eye(2))
     assert "alignment error rate" not in run_page([folder])
@@ -461,7 +461,7 @@ def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_
         (["first", "--uot", "a.html"], "unknown flag --uot; did you mean --out"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(
+def test_mistakes_are_reported_and_nothing_is_written(
     words: list[str], message: str, home: Path, write_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
@@ -473,7 +473,7 @@ def test_mistakes_are_told_and_nothing_is_written(
     assert sorted(home.rglob("*")) == files_before
 
 
-def test_the_command_writes_it_into_the_run_or_where_it_is_told(
+def test_the_command_writes_into_the_run_or_a_given_file(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(home)

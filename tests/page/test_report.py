@@ -82,7 +82,9 @@ def isolated(browser: Any) -> tuple[int, int, int]:
         ("phone-dark", {"width": 390, "height": 844, "phone": True, "scheme": "dark"}),
     ],
 )
-def test_it_is_legible(look: Look, name: str, window: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_page_is_legible(
+    look: Look, name: str, window: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The ground has its color and letters stand out from it; nothing is wider than the window, no letter is tiny."""
     browser = look(**window)
     image = browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}.png") * 255
@@ -100,7 +102,7 @@ def test_it_is_legible(look: Look, name: str, window: dict[str, Any], tmp_path_f
     browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}-curves.png")
 
 
-def test_the_first_thing_said_is_who_won(look: Look, embedded_data: Any) -> None:
+def test_the_page_starts_with_the_winner(look: Look, embedded_data: Any) -> None:
     browser = look()
     first, *_ = embedded_data["comparisons"][0]["measures"][0]["verdict"]
     assert browser.texts("#verdict p")[0] == first.replace("**", "")
@@ -144,7 +146,7 @@ def test_the_table_is_filtered_by_words_and_by_choices(look: Look) -> None:
     assert browser.text("#count") == f"20 of {SETTINGS} settings"
 
 
-def test_a_row_opens_to_its_runs_and_their_folders(look: Look, page: Path, embedded_data: Any) -> None:
+def test_a_row_expands_to_its_runs_and_folders(look: Look, page: Path, embedded_data: Any) -> None:
     browser = look()
     browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
     browser.press("enter")
@@ -173,7 +175,7 @@ def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
     assert isolated(browser)[0] == 18
 
 
-def test_a_pointer_is_told_what_it_meets(look: Look, embedded_data: Any) -> None:
+def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None:
     browser = look()
     shown = browser.run("return document.getElementById('tip').checkVisibility()")
     assert not shown
@@ -191,7 +193,7 @@ def test_a_pointer_is_told_what_it_meets(look: Look, embedded_data: Any) -> None
     assert "training, s:" in tip
 
 
-def test_steps_stand_beside_each_setting_and_tests_beside_each_choice(look: Look) -> None:
+def test_steps_and_tests_are_listed(look: Look) -> None:
     """Steps are a column also where they are alike; choices have an F-test, and so have two of them together."""
     browser = look()
     assert {*column(browser, "steps")} == {"2,000"}
@@ -217,7 +219,7 @@ def test_another_measure_is_another_ranking(look: Look, embedded_data: Any) -> N
     assert browser.text("#table th[data-column='mean']").startswith("WER")
 
 
-def test_two_choices_together(look: Look, embedded_data: Any) -> None:
+def test_two_choices_are_shown_as_a_grid(look: Look, embedded_data: Any) -> None:
     browser = look()
     comparison = embedded_data["comparisons"][0]
     means = {row["setting"]: row["mean"] for row in comparison["measures"][0]["rows"]}
@@ -233,7 +235,7 @@ def test_two_choices_together(look: Look, embedded_data: Any) -> None:
     assert browser.texts("#grid thead th")[1:] == ["0.0005", "0.001", "0.002", "0.004", "0.008"]
 
 
-def test_the_best_are_seen_reading_the_same_example(look: Look, embedded_data: Any) -> None:
+def test_the_best_runs_show_the_same_example(look: Look, embedded_data: Any) -> None:
     browser = look()
     maps = embedded_data["comparisons"][0]["maps"]
     assert len(browser.texts("#pictures figure")) == len(maps["settings"]) == 4
@@ -245,7 +247,7 @@ def test_the_best_are_seen_reading_the_same_example(look: Look, embedded_data: A
     assert browser.tooltip("#pictures figure:first-child rect") == tip
 
 
-def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:
+def test_failed_jobs_are_listed_with_their_logs(look: Look, page: Path) -> None:
     browser = look()
     lines = browser.texts("#failures tbody tr")
     assert len(lines) == FAILED
@@ -278,7 +280,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small(tmp_path_factory.mktemp("spread") / "all", values, {"dot": "5e01" * 4, "mlp": "77aa" * 4})
 
 
-def test_bars_reach_as_far_as_they_mean_and_end_within_the_plot(browser: Any, spread: Path) -> None:
+def test_bars_match_their_values_and_stay_within_the_plot(browser: Any, spread: Path) -> None:
     """A bar goes as far above its mean as below: neither end is cut off by the edge."""
     browser.emulate()
     browser.go(spread)
@@ -312,7 +314,7 @@ def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:
             assert all(x0 >= right or x1 <= left_edge or y0 >= bottom or y1 <= top for x0, y0, x1, y1 in texts)
 
 
-def test_training_data_have_a_name_that_can_be_read(browser: Any, spread: Path) -> None:
+def test_training_data_have_readable_names(browser: Any, spread: Path) -> None:
     browser.emulate()
     browser.go(spread)
     assert browser.texts("#table th button")[2:4] == ["scorer", "training data"]
@@ -321,7 +323,7 @@ def test_training_data_have_a_name_that_can_be_read(browser: Any, spread: Path) 
     assert "5e01" not in spread.with_suffix(".md").read_text(encoding="utf-8")
 
 
-def test_one_of_a_kind_is_told_as_one(browser: Any, tmp_path: Path) -> None:
+def test_singular_forms_are_used(browser: Any, tmp_path: Path) -> None:
     browser.emulate()
     browser.go(write_small(tmp_path / "one", {("dot", 1): 7.0}, {"dot": "5e01" * 4}))
     assert browser.text("#counts").startswith("1 run: 1 finished.")
@@ -331,7 +333,7 @@ def test_one_of_a_kind_is_told_as_one(browser: Any, tmp_path: Path) -> None:
     assert "5e01" not in message + browser.text("body")
 
 
-def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) -> None:
+def test_text_of_runs_is_escaped(browser: Any, tmp_path: Path) -> None:
     for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
         folder = tmp_path / "all" / f"run {number} #?%"
         folder.mkdir(parents=True)

@@ -213,7 +213,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", RUNS)
-def test_a_run_that_is_not_whole_is_refused(case: str, runs: Path, command: Callable[..., Any]) -> None:
+def test_an_incomplete_run_is_refused(case: str, runs: Path, command: Callable[..., Any]) -> None:
     """By every command that opens it, and from Python; what is hostile in it does not run."""
     Path("words.txt").write_text("dab\n", encoding="utf-8")
     change, message = RUNS[case]
@@ -229,7 +229,7 @@ def test_a_run_that_is_not_whole_is_refused(case: str, runs: Path, command: Call
     assert sorted(runs.rglob("*")) == files_before
 
 
-def test_the_hostile_checkpoint_would_have_run(work_folder: Path) -> None:
+def test_the_hostile_checkpoint_runs_if_unpickled(work_folder: Path) -> None:
     """What is refused above is hostile indeed: whoever trusts it gets a folder that nobody asked for."""
     Path("one/checkpoints").mkdir(parents=True)
     hostile_plain()
@@ -237,7 +237,7 @@ def test_the_hostile_checkpoint_would_have_run(work_folder: Path) -> None:
     assert Path("hacked").is_dir()
 
 
-def test_an_evaluation_is_no_run(runs: Path, command: Callable[..., Any]) -> None:
+def test_an_evaluation_is_not_a_run(runs: Path, command: Callable[..., Any]) -> None:
     Path("one/evaluations/test").mkdir(parents=True)
     Path("one/evaluations/test/evaluation.json").write_text("{}", encoding="utf-8")
     answer = command("predict", "one/evaluations/test")
@@ -246,7 +246,7 @@ def test_an_evaluation_is_no_run(runs: Path, command: Callable[..., Any]) -> Non
 
 
 @pytest.mark.parametrize("name", ["predict", "try", "evaluate"])
-def test_each_command_has_a_page_of_its_own(name: str, command: Callable[..., Any]) -> None:
+def test_each_command_has_its_own_page(name: str, command: Callable[..., Any]) -> None:
     for words in ([name, "--help"], [name, "one", "-h"]):
         answer = command(*words)
         assert (answer.code, answer.err) == (0, "")

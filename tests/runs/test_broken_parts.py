@@ -309,13 +309,13 @@ def plug_in_config(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", PARTS)
-def test_a_sound_part_is_trained(kind: str, plug: Callable[..., Path]) -> None:
+def test_a_sound_part_passes(kind: str, plug: Callable[..., Path]) -> None:
     plug(kind)
     check_plug_ins(plug_in_config(kind))
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_part_is_told(broken: Broken, plug: Callable[..., Path]) -> None:
+def test_a_broken_part_is_reported(broken: Broken, plug: Callable[..., Path]) -> None:
     path = plug(broken.kind, broken.line, broken.replacement)
     lines = path.read_text(encoding="utf-8").splitlines()
     place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.line_start)), None)
@@ -340,7 +340,7 @@ def test_a_broken_part_writes_nothing(
     assert sorted(work_folder.iterdir()) == files_before
 
 
-def test_a_missing_declaration_is_told_before_torch_is_needed(
+def test_a_missing_declaration_is_reported_without_torch(
     plug: Callable[..., Path], command: Callable[..., Any]
 ) -> None:
     """Composing reads it from the source."""
@@ -353,7 +353,7 @@ def test_a_missing_declaration_is_told_before_torch_is_needed(
     )
 
 
-def test_parts_in_knobs_of_others_are_found() -> None:
+def test_nested_parts_are_found() -> None:
     config = {
         "model": {"name": "transformer", "cross_scorer": {"name": "dot"}, "self_scope": "local", "norm": "pre"},
         "task": {"name": "translation", "tokenizer": "bpe"},
@@ -364,7 +364,7 @@ def test_parts_in_knobs_of_others_are_found() -> None:
     assert parts == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
 
 
-def test_what_a_plug_in_raises_while_training_is_told(
+def test_an_error_of_a_plug_in_in_training_is_reported(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
     """Eight rows are more than the laws try before training."""
@@ -377,7 +377,7 @@ def test_what_a_plug_in_raises_while_training_is_told(
     assert answer.err.endswith("; the traceback is in one/error.txt\n")
 
 
-def test_the_first_number_that_is_none_is_told(
+def test_the_first_non_finite_number_is_reported(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
     """Of the part that gave it, not of what it led to."""
@@ -489,13 +489,13 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
         (("dot", "scaled"), "tests one part"),
     ],
 )
-def test_check_says_what_it_cannot_do(words: tuple[str, ...], message: str, command: Callable[..., Any]) -> None:
+def test_check_refuses_invalid_arguments(words: tuple[str, ...], message: str, command: Callable[..., Any]) -> None:
     answer = command("check", *words)
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
 
 
-def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[..., Path], work_folder: Path) -> None:
+def test_broken_plug_ins_do_not_stop_other_checks(plug: Callable[..., Path], work_folder: Path) -> None:
     """Each breaks something that the modules of the laws read when they are collected."""
     plug("scorer", name="sound")
     plug("scorer", "    requires_equal_dims = True\n", "", name="mute")

@@ -24,7 +24,7 @@ PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in COMMANDS}}
 
 
 @pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
-def test_every_command_has_a_page_of_its_own(
+def test_every_command_has_its_own_page(
     arguments: list[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -63,11 +63,13 @@ def test_hydras_page_lists_no_flag_that_is_refused(command: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_told(flag: str, command: Callable[..., Any]) -> None:
+def test_the_version_is_printed(flag: str, command: Callable[..., Any]) -> None:
     assert command(flag).out == f"attnx {attnx.__version__}\n"
 
 
-def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_arguments_the_default_experiment_is_announced(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(main, "train_one", lambda config, overrides: print("training") or 0)
     first, *remaining = command().out.splitlines()
     assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
@@ -96,7 +98,7 @@ def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeyp
         ("attnx resume m", set()),  # a folder, which the shell completes
     ],
 )
-def test_a_shell_completes_what_is_typed(
+def test_a_shell_completes_words(
     line: str, offered: set[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMP_LINE", line)
@@ -107,14 +109,14 @@ def test_a_shell_completes_what_is_typed(
 
 
 @pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
-def test_each_shell_is_answered_as_it_expects(
+def test_completion_follows_each_shell(
     shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMP_LINE", "attnx +scope=")
     assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
 
 
-def test_bash_itself_completes(work_folder: Path) -> None:
+def test_bash_completes(work_folder: Path) -> None:
     """An interactive bash in a terminal, to which someone types, with the tabulator where others would look it up."""
     shim = work_folder / "attnx"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")

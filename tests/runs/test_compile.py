@@ -33,7 +33,7 @@ def compiled_info(folder: str) -> Any:
     return json.loads(Path(folder, "run.json").read_text(encoding="utf-8")).get("compiled")
 
 
-def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_compiled_steps_train_equally(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     run(*LOOP, folder="plain")
     run(*LOOP, "trainer.compile=steps", folder="compiled")
     assert compiled_info("plain") is None
@@ -52,7 +52,7 @@ def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Calla
         ),
     ],
 )
-def test_what_is_not_compiled_is_said(run: Callable[..., Any], overrides: tuple[str, ...], reason: str) -> None:
+def test_uncompiled_steps_are_reported(run: Callable[..., Any], overrides: tuple[str, ...], reason: str) -> None:
     run(*overrides, "trainer.max_steps=1", folder="one")
     assert reason in compiled_info("one")
 
@@ -67,7 +67,7 @@ def unable(graph: Any, inputs: Any) -> Any:
     raise NotImplementedError("no such operation")
 
 
-def test_a_missing_compiler_is_told_before_anything_is_written(
+def test_a_missing_compiler_is_reported_before_anything_is_written(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled_step, "BACKEND", missing)
@@ -76,9 +76,7 @@ def test_a_missing_compiler_is_told_before_anything_is_written(
     assert not Path("one").exists()
 
 
-def test_what_torch_cannot_compile_is_trained_as_it_is(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_uncompilable_model_trains_uncompiled(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_step, "BACKEND", unable)
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
     assert compiled_info("one").startswith("not compiled: torch cannot compile a step (")

@@ -38,7 +38,7 @@ def symbols_that_can_be_copied(run: Any) -> set[str]:
         ("true", {"Ann", "Ben", "Cai", "Dee", "Eve", "Flo", "Gus", "call", "not"}),
     ],
 )
-def test_a_reopened_run_copies_as_it_did(shared: str, copied: set[str], calls: None, run: Callable[..., Any]) -> None:
+def test_a_reopened_run_copies_equally(shared: str, copied: set[str], calls: None, run: Callable[..., Any]) -> None:
     """What can be copied follows from the vocabularies that lie in its folder."""
     trained = run(*COPYING, f"task.shared_vocabulary={shared}", "recipe=pointer_generator", folder="one")
     assert symbols_that_can_be_copied(trained) == copied
@@ -52,7 +52,7 @@ def test_a_reopened_run_copies_as_it_did(shared: str, copied: set[str], calls: N
         assert repeated.log_probability == pytest.approx(float(value), abs=1e-4)
 
 
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
+def test_a_resumed_run_ends_with_equal_weights(
     calls: None,
     run: Callable[..., Any],
     command: Callable[..., Any],
@@ -77,7 +77,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
-def test_searches_and_alignments(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_copied_symbols_appear_in_alignments(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     """A beam with its weights; two runs that answer together; and a name that training never met, kept."""
     for seed in (1, 2):
         run(*COPYING, f"seed={seed}", folder=f"run{seed}")
@@ -102,7 +102,7 @@ def test_a_run_is_exported(calls: None, run: Callable[..., Any], command: Callab
     assert Path("one/export/onnx/model.json").is_file()
 
 
-def test_nothing_to_copy_is_told_before_anything_is_written(
+def test_nothing_to_copy_is_reported_before_anything_is_written(
     words: Path, command: Callable[..., Any], small: list[str]
 ) -> None:
     """Letters and sounds have no symbol in common."""
@@ -113,7 +113,7 @@ def test_nothing_to_copy_is_told_before_anything_is_written(
     assert not Path("one").exists()
 
 
-def test_a_shared_vocabulary_is_of_symbols(command: Callable[..., Any], calls: None) -> None:
+def test_a_shared_vocabulary_needs_symbols(command: Callable[..., Any], calls: None) -> None:
     answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared_vocabulary=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "task.shared_vocabulary=true is for symbols, not for features; remove it" in answer.err

@@ -59,7 +59,7 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
     return {section["name"]: section["panels"] for section in sections}
 
 
-def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
+def test_a_sweep_selects_its_runs(made: Callable[..., Path]) -> None:
     made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
@@ -74,7 +74,7 @@ def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
     assert workspace_request(Path("multirun/runs/two")).group == "some"
 
 
-def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
+def test_unlogged_runs_are_reported(made: Callable[..., Path]) -> None:
     made("multirun/plain/0")
     for folder, message in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
         with pytest.raises(attnx.UserError, match=rf"{message} logged to W&B; train with \+logger=wandb"):
@@ -84,7 +84,7 @@ def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
             run_command(["dashboard", *words])
 
 
-def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
+def test_the_table_is_grouped_and_sorted() -> None:
     workspace_request = WorkspaceRequest("mine", "us", group="scorers", measure="per")
     (runs,) = json.loads(dumped(workspace(workspace_request)))["spec"]["section"]["runSets"]
     assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
@@ -101,7 +101,7 @@ def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
     assert high["filters"]["filters"] == []
 
 
-def test_there_are_curves_heat_maps_and_coordinates() -> None:
+def test_a_workspace_has_curves_heat_maps_and_coordinates() -> None:
     result = panels(workspace(WorkspaceRequest("mine", "us", measure="wer")))
     everything = [panel for section in result.values() for panel in section]
     curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
@@ -119,7 +119,7 @@ def test_there_are_curves_heat_maps_and_coordinates() -> None:
     assert [panel["config"]["groupBy"] for panel in remaining] == [f"choices.value.{kind}" for kind in KINDS]
 
 
-def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each name in a panel is one that a run logs, so that no panel stays empty."""
     logged: set[str] = set()
     config: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: p
             assert path in logged, name
 
 
-def test_without_w_and_b_it_is_written(
+def test_without_w_and_b_the_workspace_is_written_to_a_file(
     made: Callable[..., Path], command: Callable[..., Any], work_folder: Path
 ) -> None:
     made("multirun/scorers/0", wandb_with())
@@ -173,7 +173,7 @@ def test_without_w_and_b_it_is_written(
     assert "test/wer" in Path("theirs.json").read_text(encoding="utf-8")
 
 
-def test_it_is_saved_where_it_can_be(
+def test_a_workspace_is_saved_online(
     made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from wandb_workspaces.workspaces import Workspace

@@ -165,7 +165,7 @@ def test_get_fetches_what_is_missing(data_command: Callable[..., Any], site: Sit
     ("words", "variable", "folder"),
     [([], None, "data"), ([], "there", "there"), (["--to", "else"], "there", "else"), (["--to=else"], None, "else")],
 )
-def test_the_folder(
+def test_the_data_folder_is_resolved(
     words: list[str],
     variable: str | None,
     folder: str,
@@ -182,7 +182,7 @@ def test_the_folder(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_set_that_is_here_is_found_and_completed_though_the_variable_names_another_folder(
+def test_a_local_set_is_completed_despite_the_variable(
     data_command: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATTNX_DATA", "there")
@@ -205,9 +205,7 @@ def reading(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work_folder
 
 
-def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_writes(
-    reading: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_read_from_the_variable_then_the_local_folder(reading: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("data/etth1", "data/low", "there/etth1"):
         Path(folder).mkdir(parents=True)
     for file in ("data/etth1/ETTh1.csv", "data/low/ady_train.tsv"):
@@ -232,7 +230,7 @@ def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_wri
         ("mine/words.tsv", None, "not in data ($ATTNX_DATA is not set)"),
     ],
 )
-def test_data_that_are_missing_are_told_with_the_command_that_fetches_them(
+def test_missing_data_are_reported_with_the_download_command(
     path: str, variable: str | None, message: str, reading: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variable:
@@ -250,7 +248,7 @@ NEEDING = {"babi_qa1": "babi"} | {  # this one by its task's own default
 
 
 @pytest.mark.parametrize("experiment", NEEDING)
-def test_an_experiment_names_the_set_that_it_needs(experiment: str, reading: Path) -> None:
+def test_an_experiment_names_its_data_set(experiment: str, reading: Path) -> None:
     """In the first lines of its file, and in the line that refuses it without its data."""
     command_line = f"attnx data get {NEEDING[experiment]}"
     head = (conf_folder() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").partition("\n\n")[0]
@@ -259,12 +257,12 @@ def test_an_experiment_names_the_set_that_it_needs(experiment: str, reading: Pat
         registry.build("task", compose([f"experiment={experiment}"])["task"]).load()
 
 
-def test_there_are_experiments_that_need_data() -> None:
+def test_some_experiments_need_data() -> None:
     assert {"etth1", "cmudict_g014b2b", "tatoeba", "sigmorphon2020", "multi30k"} <= set(NEEDING.values())
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_file_that_is_there_is_not_fetched(data_command: Callable[..., Any], site: Site) -> None:
+def test_an_existing_file_is_not_downloaded(data_command: Callable[..., Any], site: Site) -> None:
     place = Path("data/small/one.bin")
     place.parent.mkdir(parents=True)
     place.write_bytes(CONTENT)
@@ -284,7 +282,7 @@ def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., 
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_download_goes_on_where_it_was_left(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_download_resumes(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
     assert data_command("get", "small").code == 0
@@ -301,7 +299,7 @@ def test_a_download_goes_on_where_it_was_left(data_command: Callable[..., Any], 
         (b"x" * (len(CONTENT) + 7), [None]),
     ],
 )
-def test_what_was_left_may_be_wrong(
+def test_a_wrong_partial_file_is_discarded(
     remaining: bytes, requested: list[str | None], data_command: Callable[..., Any], site: Site
 ) -> None:
     Path("data/small").mkdir(parents=True)
@@ -327,7 +325,7 @@ def test_cut_connections_are_resumed(chunked: bool, data_command: Callable[..., 
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_server_without_ranges_begins_again(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_server_without_ranges_starts_over(data_command: Callable[..., Any], site: Site) -> None:
     site.ranges, site.cut = False, 70_001
     answer = data_command("get", "small")
     refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
@@ -341,7 +339,7 @@ def test_a_server_without_ranges_begins_again(data_command: Callable[..., Any], 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("remaining", [b"", CONTENT[:101]])
-def test_a_wrong_download_leaves_nothing(
+def test_a_wrong_download_leaves_no_file(
     remaining: bytes, ranges: bool, data_command: Callable[..., Any], site: Site
 ) -> None:
     site.files["/one.bin"], site.ranges = CONTENT[:-1] + b"\0", ranges
@@ -361,7 +359,7 @@ def test_a_wrong_download_leaves_nothing(
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(("content", "size"), [(CONTENT[:-1], 200_002), (CONTENT + b"!", 200_004)])
-def test_a_download_of_another_size_is_told_at_once(
+def test_a_download_of_another_size_is_reported_at_once(
     content: bytes, size: int, data_command: Callable[..., Any], site: Site
 ) -> None:
     site.files["/one.bin"] = content
@@ -370,15 +368,13 @@ def test_a_download_of_another_size_is_told_at_once(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_download_without_a_size(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_download_without_a_size_works(data_command: Callable[..., Any], site: Site) -> None:
     site.chunked = True
     assert data_command("get", "small").code == 0
     assert lying() == BOTH
 
 
-def test_a_download_that_does_not_end_is_not_waited_for(
-    site: Site, work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     site.chunked, site.files["/one.bin"] = True, CONTENT * 23
     progress: list[int] = []
@@ -391,7 +387,7 @@ def test_a_download_that_does_not_end_is_not_waited_for(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_shorter_file_than_what_was_left(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_file_shorter_than_the_partial_file_starts_over(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
     site.files["/one.bin"] = CONTENT[:53]
@@ -400,7 +396,7 @@ def test_a_shorter_file_than_what_was_left(data_command: Callable[..., Any], sit
 
 
 @pytest.mark.usefixtures("recipe")
-def test_no_final_file_is_ever_wrong(
+def test_a_final_file_is_always_verified(
     data_command: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is given its final name is right when it gets it, and nothing writes to that name."""
@@ -419,7 +415,7 @@ def test_no_final_file_is_ever_wrong(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_another_process_that_writes_the_same_partial_file_does_no_harm(
+def test_two_processes_may_write_one_partial_file(
     data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the file open when ours is checked, and writes on."""
@@ -438,7 +434,7 @@ def test_another_process_that_writes_the_same_partial_file_does_no_harm(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_offline_it_says_what_to_fetch_and_where_to_put_it(data_command: Callable[..., Any], site: Site) -> None:
+def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin").write_bytes(CONTENT)
     host = site.url.removeprefix("http://")
@@ -452,7 +448,7 @@ def test_offline_it_says_what_to_fetch_and_where_to_put_it(data_command: Callabl
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_refusal_is_told_with_its_code(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_refused_download_is_reported_with_its_code(data_command: Callable[..., Any], site: Site) -> None:
     del site.files["/one.bin"]
     answer = data_command("get", "small")
     refused(answer, f"{site.url}/one.bin: the server answers 404")
@@ -464,7 +460,7 @@ def test_a_refusal_is_told_with_its_code(data_command: Callable[..., Any], site:
 
 
 @pytest.mark.usefixtures("recipe")
-def test_redirects_are_followed_where_they_are_secure(data_command: Callable[..., Any], site: Site) -> None:
+def test_secure_redirects_are_followed(data_command: Callable[..., Any], site: Site) -> None:
     site.moved = {"/one.bin": f"{site.url}/one.new"}
     site.files["/one.new"] = CONTENT
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
@@ -487,7 +483,7 @@ def archived(site: Site, work_folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_member_of_an_archive(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
+def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
     assert data_command("get", "small").code == 0
     assert list(lying()) == ["small/text.txt.gz"]
     assert gzip.decompress(lying()["small/text.txt.gz"]) == TEXT
@@ -497,7 +493,9 @@ def test_a_member_of_an_archive(data_command: Callable[..., Any], archived: byte
     assert len(site.requests) == 1
 
 
-def test_an_archive_offline(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
+def test_offline_the_steps_for_an_archive_are_printed(
+    data_command: Callable[..., Any], archived: bytes, site: Site
+) -> None:
     site.shutdown()
     site.server_close()
     message = f"download {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
@@ -511,7 +509,7 @@ def test_an_archive_offline(data_command: Callable[..., Any], archived: bytes, s
         ({"member": "other.txt"}, "not a zip archive with other.txt"),
     ],
 )
-def test_an_archive_that_holds_something_else(
+def test_an_unexpected_archive_is_reported(
     changed: dict[str, str], message: str, data_command: Callable[..., Any], archived: bytes
 ) -> None:
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
@@ -521,7 +519,7 @@ def test_an_archive_that_holds_something_else(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_folder_that_cannot_be_written(data_command: Callable[..., Any]) -> None:
+def test_an_unwritable_folder_is_reported(data_command: Callable[..., Any]) -> None:
     Path("data").write_text("mine", encoding="utf-8")
     refused(data_command("get", "small"), "data", "Not a directory")
     assert Path("data").read_text(encoding="utf-8") == "mine"
@@ -529,7 +527,7 @@ def test_a_folder_that_cannot_be_written(data_command: Callable[..., Any]) -> No
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk(data_command: Callable[..., Any]) -> None:
+def test_a_full_disk_is_reported(data_command: Callable[..., Any]) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").symlink_to("/dev/full")
     refused(data_command("get", "small"), "data", "No space left on device")
@@ -537,7 +535,9 @@ def test_a_full_disk(data_command: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("recipe")
-def test_interrupted(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+def test_an_interrupted_download_is_kept(
+    data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
     receive = downloading._receive
 
     def interrupted(answer: Any) -> bytes:
@@ -567,7 +567,7 @@ def test_progress_is_shown_to_a_terminal(data_command: Callable[..., Any], monke
 
 
 @pytest.mark.usefixtures("recipe")
-def test_list_and_check(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_and_check_report_the_status(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     row = ["small", "Nothing", "much", "200.0", "kB", "CC0"]
     assert [*row, "no"] in [line.split() for line in data_command("list").out.splitlines()]
@@ -603,7 +603,9 @@ def test_list_and_check(data_command: Callable[..., Any], monkeypatch: pytest.Mo
         ("get small --too=x", "unknown flag --too; did you mean --to?"),
     ],
 )
-def test_mistakes(words: str, message: str, data_command: Callable[..., Any], site: Site, work_folder: Path) -> None:
+def test_mistaken_arguments_are_reported(
+    words: str, message: str, data_command: Callable[..., Any], site: Site, work_folder: Path
+) -> None:
     refused(data_command(*words.split()), message)
     assert site.requests == []
     assert [path.name for path in work_folder.iterdir()] == ["recipes"]

@@ -45,7 +45,7 @@ def files(work_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", MISSING)
-def test_a_missing_file_is_told_with_its_near_miss(words: str, files: Path, command: Command) -> None:
+def test_a_missing_file_suggests_a_near_miss(words: str, files: Path, command: Command) -> None:
     """And nothing is written."""
     files_before = sorted(files.rglob("*"))
     answer = command(*words.split())
@@ -54,7 +54,7 @@ def test_a_missing_file_is_told_with_its_near_miss(words: str, files: Path, comm
     assert sorted(files.rglob("*")) == files_before
 
 
-def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
+def test_data_checks_import_no_torch(files: Path) -> None:
     program = (
         "import sys; from attnx.cli.main import run\n"
         "try: run(['task.train=god.tsv'])\n"
@@ -64,7 +64,7 @@ def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
     assert output == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
 
 
-def test_every_knob_that_names_files_is_looked_at() -> None:
+def test_every_knob_that_names_files_is_checked() -> None:
     """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
     remaining = {
         "tokenizer",
@@ -90,7 +90,7 @@ def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
     check_task_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
 
 
-def test_names_of_a_folder_are_looked_at_but_not_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_read_a_limited_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good.tsv").touch()
     monkeypatch.setattr("attnx.data.paths.MAX_NAMES", 0)
     assert missing_file_message(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
@@ -116,7 +116,7 @@ def test_a_header_is_refused(header: str, read: Callable[[Path], Any], tmp_path:
 @pytest.mark.parametrize(
     "first", ["word\tW ER D", "source\tS AO R S", "text\tdas Wort", "id\t7", "wort\tword", "labels\tL EY B AH L Z"]
 )
-def test_data_that_begin_with_such_a_word_are_none(first: str, tmp_path: Path) -> None:
+def test_data_starting_with_a_header_word_are_read(first: str, tmp_path: Path) -> None:
     """Nor is a line of such words that is not the first."""
     path = tmp_path / "some.tsv"
     path.write_text(f"{first}\nletter\ttext\n", encoding="utf-8")
@@ -151,7 +151,7 @@ def test_a_line_of_many_bytes_is_refused(suffix: str, tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - original < 10_000
 
 
-def test_a_line_as_long_as_may_be_is_read(tmp_path: Path) -> None:
+def test_a_line_of_the_maximal_length_is_read(tmp_path: Path) -> None:
     path = tmp_path / "some.txt"
     path.write_bytes(b"x" * (MAX_LINE_BYTES - 1) + b"\n" + b"y" * MAX_LINE_BYTES)
     assert [len(line) for _, line in read_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]

@@ -27,7 +27,7 @@ def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
 
 
-def test_without_shared_memory_nothing_is_begun(words: Path, small: list[str]) -> None:
+def test_missing_shared_memory_is_reported_before_training(words: Path, small: list[str]) -> None:
     answer = with_shared_memory(FULL, *small, *WORKERS)
     assert (answer.returncode, Path("run").exists()) == (2, False)
     (line,) = answer.stderr.splitlines()
@@ -37,7 +37,7 @@ def test_without_shared_memory_nothing_is_begun(words: Path, small: list[str]) -
     assert line.endswith("or set trainer.num_workers=0")
 
 
-def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: list[str]) -> None:
+def test_full_shared_memory_ends_a_run_with_one_line(words: Path, small: list[str]) -> None:
     """It waited for ever: what the queue's own thread could not share was lost."""
     answer = with_shared_memory(NEARLY, *small, *WORKERS)
     assert answer.returncode == 1
@@ -87,7 +87,7 @@ def is_running(process: int) -> bool:
         return False
 
 
-def test_what_says_that_shared_memory_is_full() -> None:
+def test_shared_memory_errors_are_recognized() -> None:
     assert is_out_of_shared_memory(RuntimeError("unable to allocate shared memory(shm) for file </torch_7>: No space"))
     assert is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. "))
     assert not is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))

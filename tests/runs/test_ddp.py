@@ -106,7 +106,7 @@ def predicted(folder: str) -> list[list[str]]:
     ],
     ids=["run_then_attend", "step_by_step", "history"],
 )
-def test_two_processes_learn_what_one_learns(
+def test_two_processes_learn_the_same_as_one(
     composition: list[str], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
@@ -128,7 +128,7 @@ def test_two_processes_learn_what_one_learns(
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_processes_that_are_no_copies_learn_what_copies_learn(
+def test_processes_that_are_no_copies_learn_the_same(
     run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(*TWO, folder="copied")
@@ -137,7 +137,7 @@ def test_processes_that_are_no_copies_learn_what_copies_learn(
     assert same_weights(["copied", "new"])
 
 
-def test_turns_learn_what_one_batch_teaches(
+def test_accumulated_batches_learn_the_same_as_one(
     run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     run("trainer.batch_size=10", folder="one")
@@ -146,7 +146,7 @@ def test_turns_learn_what_one_batch_teaches(
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
 
 
-def test_a_process_that_is_killed_ends_the_others_and_says_so(sized: Callable[..., list[str]]) -> None:
+def test_a_killed_process_ends_the_others_with_a_message(sized: Callable[..., list[str]]) -> None:
     with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
         ranks = ranks_of(process)
         assert len(ranks) == 2
@@ -160,7 +160,7 @@ def test_a_process_that_is_killed_ends_the_others_and_says_so(sized: Callable[..
     assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
 
 
-def test_nothing_outlives_a_command_that_is_killed(sized: Callable[..., list[str]]) -> None:
+def test_no_process_outlives_a_killed_command(sized: Callable[..., list[str]]) -> None:
     with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
         ranks = ranks_of(process)
         process.kill()
@@ -168,7 +168,7 @@ def test_nothing_outlives_a_command_that_is_killed(sized: Callable[..., list[str
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 
-def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
+def test_a_stopped_run_resumes_with_equal_results(
     run: Callable[..., Any], sized: Callable[..., list[str]], same_weights: Callable[..., bool]
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
@@ -192,7 +192,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
     assert measured("whole") == measured("cut")
 
 
-def test_a_mistake_in_the_data_is_told_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
+def test_a_mistake_in_the_data_is_reported_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
     answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
     assert (answer.code, answer.err) == (2, "attnx: task.train: nowhere.tsv: no such file\n")
     assert not Path("one").exists()
@@ -231,7 +231,7 @@ class Breaking(nn.Module):
 '''
 
 
-def test_what_one_process_raises_is_told_with_its_rank(sized: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_an_error_is_reported_with_its_rank(sized: Callable[..., list[str]], tmp_path: Path) -> None:
     Path("plugins").mkdir()
     Path("plugins/breaking.py").write_text(BREAKING, encoding="utf-8")
     with begun(sized("scorer=breaking", *TWO, "folder=one")) as process:
@@ -242,14 +242,14 @@ def test_what_one_process_raises_is_told_with_its_rank(sized: Callable[..., list
     assert "a plug-in broke" in Path("one/error.txt").read_text(encoding="utf-8")
 
 
-def test_a_time_becomes_the_same_number_of_steps_in_all(run: Callable[..., Any]) -> None:
+def test_a_time_limit_gives_all_processes_equal_steps(run: Callable[..., Any]) -> None:
     run("trainer.max_steps=null", "trainer.max_time=00:00:02", *TWO, folder="one")
     steps = json.loads(Path("one/run.json").read_text("utf-8"))["steps"]
     assert json.loads(Path("one/results.json").read_text("utf-8"))["steps"] == steps > 0
 
 
 @pytest.mark.parametrize("launcher", ["processes", "slurm_here"])
-def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., list[str]]) -> None:
+def test_a_sweep_runs_jobs_of_two_processes(launcher: str, sized: Callable[..., list[str]]) -> None:
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
@@ -265,7 +265,7 @@ def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., li
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_a_search_of_jobs_of_two_processes(
+def test_a_search_runs_jobs_of_two_processes(
     sized: Callable[..., list[str]], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
@@ -285,7 +285,9 @@ def test_a_search_of_jobs_of_two_processes(
         assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
 
 
-def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any) -> None:
+def test_two_machines_train_together(
+    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
+) -> None:
     """One process each, told apart by SLURM's variables; they train as two on one machine do."""
     knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*knobs, *TWO, folder="one")
@@ -302,7 +304,7 @@ def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], 
 KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "strategy": "ddp"}
 
 
-def test_what_cannot_be_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
         resolve_device_count({**KNOBS, "devices": None})
     with pytest.raises(UserError, match="over GPUs, and none is visible"):
@@ -317,7 +319,7 @@ def test_what_cannot_be_is_told_before_anything_begins(monkeypatch: pytest.Monke
         rank_infos({**KNOBS, "num_nodes": 2})
 
 
-def test_places_on_the_second_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_the_second_machine_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
     result = rank_infos({**KNOBS, "devices": 3, "num_nodes": 2})

@@ -84,7 +84,7 @@ def test_the_page_is_up_to_date(plugins: Path) -> None:
     assert sum(file.stat().st_size for file in pictures) < 1_000_000
 
 
-def test_a_part_is_drawn_where_it_was_asked_for(work_folder: Path) -> None:
+def test_a_part_is_drawn_to_the_given_file(work_folder: Path) -> None:
     assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png")]
     assert (work_folder / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
     knobs = ["scope.center=predictive", "scope.window=1"]
@@ -95,7 +95,7 @@ def test_a_part_is_drawn_where_it_was_asked_for(work_folder: Path) -> None:
     assert not list(work_folder.rglob("*.md"))
 
 
-def test_without_a_name_everything_is_drawn_with_its_page(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.describe("query", "token"), registry.describe("scope", "history")]
     monkeypatch.setattr("attnx.gallery.write.drawable_parts", lambda: parts)
     written = draw_parts([], Path())
@@ -122,7 +122,7 @@ def test_without_a_name_everything_is_drawn_with_its_page(work_folder: Path, mon
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(work_folder: Path, words: list[str], message: str) -> None:
+def test_mistakes_are_reported_and_nothing_is_written(work_folder: Path, words: list[str], message: str) -> None:
     (work_folder / "taken").write_text("")
     with pytest.raises(UserError, match=message):
         run_command(["gallery", *words])
@@ -140,20 +140,20 @@ def test_a_plug_in_is_drawn(plugins: Path) -> None:
     assert "plug-in tripled.py" in page([PartVariant(registry.describe("scorer", "tripled"))])
 
 
-def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
+def test_an_undeclared_query_input_is_reported(plugins: Path) -> None:
     (plugins / "vague.py").write_text(PLUGIN.replace('"scorer", "tripled"', '"query", "vague"'))
     with pytest.raises(UserError, match=r"vague\.py:\d+: .* must declare needs"):
         draw_parts(["vague"], Path())
 
 
-def test_one_part_in_full_says_how_it_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_how_to_draw_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["list", "local"])
     assert "attnx gallery local" in capsys.readouterr().out
     run_command(["list", "adam"])
     assert "attnx gallery" not in capsys.readouterr().out
 
 
-def test_the_command_says_what_it_wrote(command: Callable[..., Any]) -> None:
+def test_the_command_prints_its_output(command: Callable[..., Any]) -> None:
     answer = command("gallery", "token")
     assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png")
     assert command("gallery", "tokn").code == 2
@@ -171,20 +171,20 @@ def test_choices_that_change_a_picture_are_shown() -> None:
 
 
 def test_the_page_describes_the_example_that_is_drawn() -> None:
-    entries = [
+    sentences = [
         f"Step {REPEAT_STEP} has the query of step {REPEATED_STEP}, and position {REPEAT_STEP} is almost equal to",
         f"The vector of position {LONG_POSITION} ",
         f"fitted for {FIT_STEPS}\n",
         f"a size of {STATE_SIZE}",
     ]
-    assert [text for text in entries if text not in INTRODUCTION] == []
+    assert [sentence for sentence in sentences if sentence not in INTRODUCTION] == []
     assert (STEPS, POSITIONS, PADDING) == (10, 9, 2)  # written there in words
 
 
 class TestTheExample:
     """What the page says of it."""
 
-    def test_each_step_reads_its_target_where_nothing_is_in_the_way(self) -> None:
+    def test_the_example_reads_its_targets(self) -> None:
         """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbor: 1 to 0.10."""
         weights = read_example(scorer="dot").reading.weights
         best = weights.argmax(axis=1)
@@ -193,24 +193,24 @@ class TestTheExample:
         assert all(weights[step].max() > 0.75 for step in range(STEPS) if step not in {*hard, REPEATED_STEP})
         assert (weights[:, POSITIONS:] == 0).all()
 
-    def test_what_knows_no_past_answers_the_same_question_the_same(self) -> None:
+    def test_parts_without_history_repeat_their_weights(self) -> None:
         for scorer in ("dot", "additive"):
             weights = read_example(scorer=scorer).reading.weights
             np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
-    def test_a_window_and_a_past_tell_what_is_alike_apart(self) -> None:
+    def test_windows_and_history_distinguish_equal_positions(self) -> None:
         for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
             weights = read_example(**choice).reading.weights  # type: ignore[arg-type]
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
-    def test_a_long_vector_draws_an_inner_product_and_no_cosine(self) -> None:
+    def test_a_long_vector_attracts_inner_products_but_not_cosine(self) -> None:
         """Position 4's is half as long again as that of position 0; a cosine there is 1, and its strength 5."""
         dot, cosine = read_example(scorer="dot").reading, read_example(scorer=("cosine", {"learned": False})).reading
         assert dot.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
         assert cosine.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
 
-    def test_own_states_are_there_once_they_were_made(self) -> None:
+    def test_decoder_states_appear_step_by_step(self) -> None:
         earlier = np.tri(STEPS, STEPS, -1, dtype=np.bool_)
         alone = read_example(scope="history").reading
         assert (alone.decoder_states, len(alone.columns)) == (STEPS, STEPS)
@@ -223,14 +223,14 @@ class TestTheExample:
         assert both.allowed_mask[:, :POSITIONS].all()
         assert not both.allowed_mask[:, POSITIONS:-STEPS].any()
 
-    def test_a_gain_is_shown_and_lies_on_the_target(self) -> None:
+    def test_a_gain_is_shown_at_the_target(self) -> None:
         reading = read_example(scope=("local", {"center": "predictive", "window": 2})).reading
         assert reading.gain is not None
         steps = [step for step in range(STEPS) if step not in (REPEATED_STEP, REPEAT_STEP)]
         assert (abs(reading.gain.argmax(axis=1) - target_positions().numpy())[steps] <= 1).all()
         assert read_example(scope="local").reading.gain is None
 
-    def test_it_is_the_same_each_time_and_leaves_the_random_state_alone(self) -> None:
+    def test_drawing_is_deterministic_and_keeps_the_random_state(self) -> None:
         import torch
 
         state = torch.get_rng_state()
@@ -240,7 +240,7 @@ class TestTheExample:
         assert first.is_fitted
         assert not read_example(scorer="dot").is_fitted
 
-    def test_normalizers_stand_beside_softmax(self) -> None:
+    def test_normalizers_are_shown_next_to_softmax(self) -> None:
         shown = normalize_example("softmax")
         np.testing.assert_array_equal(shown.weights, shown.softmax)
         assert shown.weights[:ALLOWED_COUNT].sum() == pytest.approx(1)
@@ -259,7 +259,7 @@ def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDAr
     return result
 
 
-def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None:
+def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
     """Two steps over two source positions and three states; position 1 is forbidden to step 0."""
     scores = np.array([[0.0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     weights = np.array([[1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1]])
@@ -288,7 +288,7 @@ def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("needs", VECTORS)
-def test_what_a_query_input_picks_is_in_color(needs: str, tmp_path: Path) -> None:
+def test_the_selection_of_a_query_input_is_colored(needs: str, tmp_path: Path) -> None:
     figure = draw_step(needs, "query=any")
     for name, vector in VECTORS.items():
         x, y = vector.position

@@ -47,7 +47,7 @@ def extra_words(runs: Path) -> list[str]:
     return lines
 
 
-def test_the_runs_own_test_part_scores_as_it_did(runs: Path, command: Callable[..., Any]) -> None:
+def test_the_test_part_of_a_run_scores_equally(runs: Path, command: Callable[..., Any]) -> None:
     answer = command("evaluate", "one")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "one/evaluations/test: start with README.md"
@@ -61,7 +61,7 @@ def test_the_runs_own_test_part_scores_as_it_did(runs: Path, command: Callable[.
     assert len(table("one/evaluations/test-examples=3/predictions.tsv")) == 3 < words
 
 
-def test_other_data_another_search_and_where_it_goes_wrong(
+def test_evaluation_accepts_other_data_and_searches(
     extra_words: list[str], command: Callable[..., Any], runs: Path
 ) -> None:
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
@@ -111,7 +111,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     assert info["settings"]["decoding"]["beam_size"] == 3
 
 
-def test_nothing_is_written_over(
+def test_nothing_is_overwritten(
     extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same again is shown; other data of the same name, or other weights, are put beside it."""
@@ -141,7 +141,7 @@ def test_nothing_is_written_over(
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
 
-def test_what_is_interrupted_leaves_nothing(
+def test_an_interrupted_evaluation_leaves_nothing(
     extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(*args: Any, **kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistaken_data_are_one_line_and_leave_nothing(
+def test_mistaken_data_give_one_line_and_leave_nothing(
     overrides: str, extra_words: list[str], runs: Path, command: Callable[..., Any]
 ) -> None:
     Path("bad.tsv").write_text("dab\tD AA B\nkes K EH S\n", encoding="utf-8")
@@ -211,9 +211,7 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
     assert "evaluation.json: run format 2 is newer than the 1 known here" in answer.err
 
 
-def test_numbers_are_measured_too(
-    run: Callable[..., TrainedRun], work_folder: Path, command: Callable[..., Any]
-) -> None:
+def test_numbers_are_evaluated(run: Callable[..., TrainedRun], work_folder: Path, command: Callable[..., Any]) -> None:
     for number in range(43):
         steps = np.arange(2 + number % 5, dtype=np.float32)
         np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))
@@ -250,7 +248,7 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_test_file_alone_is_read_as_with_the_others(name: str, work_folder: Path) -> None:
+def test_a_test_file_is_read_without_the_other_parts(name: str, work_folder: Path) -> None:
     """Every task gives the pairs that loading everything gives, once it has what was learned from the training data."""
     letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
     train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])

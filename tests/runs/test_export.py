@@ -22,7 +22,7 @@ needs_onnx = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("kind", [pytest.param("onnx", marks=needs_onnx), "torch"])
-def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_an_exported_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     trained = run("trainer.max_steps=20", folder="one")
     answer = command("export", "one", "--format", kind, "--out", "out")
     assert answer.code == 0, answer.err
@@ -41,7 +41,7 @@ def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command
         assert printed.stdout.splitlines() == expected
 
 
-def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_a_source_of_features_is_exported(run: Callable[..., Any], command: Callable[..., Any]) -> None:
     import numpy as np
 
     Path("tracks").mkdir()
@@ -73,7 +73,9 @@ def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., An
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),
     ],
 )
-def test_mistakes(overrides: list[str], message: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_mistaken_arguments_are_reported(
+    overrides: list[str], message: str, run: Callable[..., Any], command: Callable[..., Any]
+) -> None:
     run("trainer.max_steps=1", folder="one")
     files_before = sorted(Path().rglob("*"))
     answer = command("export", *overrides)
@@ -83,7 +85,7 @@ def test_mistakes(overrides: list[str], message: str, run: Callable[..., Any], c
     assert sorted(Path().rglob("*")) == files_before
 
 
-def test_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+def test_targets_of_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
     run("trainer.max_steps=1", folder="one")
     monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
     answer = command("export", "one", "--format", "torch")
@@ -91,7 +93,7 @@ def test_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any
     assert "writes rows of numbers" in answer.err
 
 
-def test_without_the_packages(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+def test_missing_packages_are_reported(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
     run("trainer.max_steps=1", folder="one")
 
     for name in ("onnx", "onnxruntime"):
@@ -122,7 +124,7 @@ def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return change_writer
 
 
-def test_a_tie_may_be_broken_either_way(
+def test_exported_ties_may_be_broken_either_way(
     run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """The last digits decide between two symbols as likely; what comes after one is not as likely as after the other.
@@ -156,7 +158,7 @@ def test_a_tie_may_be_broken_either_way(
     assert same == {("0", tested), (tested, tested)}
 
 
-def test_files_that_find_something_else_are_not_kept(
+def test_exported_files_with_other_outputs_are_deleted(
     run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """What was traced wrongly is noticed: here every log-probability is doubled."""

@@ -167,9 +167,7 @@ def rounded(printed: str) -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("material", "undrawn")
-def test_a_line_that_cannot_be_read_ends_the_runner_where_it_ends_predict(
-    command: Callable[..., Any], run_exported: Any
-) -> None:
+def test_an_invalid_line_ends_the_runner_like_predict(command: Callable[..., Any], run_exported: Any) -> None:
     train(*REQUESTS["ids"][0])
     assert command("export", "one", "--format", "torch", "--out", "out").code == 0
     Path("asked.txt").write_text("1 2\n3 x\n4 5\n", encoding="utf-8")
@@ -180,7 +178,7 @@ def test_a_line_that_cannot_be_read_ends_the_runner_where_it_ends_predict(
 
 
 @pytest.mark.usefixtures("material", "undrawn")
-def test_a_search_that_draws_is_exported_as_a_greedy_one(command: Callable[..., Any], run_exported: Any) -> None:
+def test_a_sampling_search_is_exported_as_greedy(command: Callable[..., Any], run_exported: Any) -> None:
     train(*WORDS, "decoding=sampling")
     answer = command("export", "one", "--format", "torch", "--out", "out")
     assert "decoding=sampling is not exported; run.py searches greedily" in answer.out
@@ -189,13 +187,13 @@ def test_a_search_that_draws_is_exported_as_a_greedy_one(command: Callable[..., 
 
 
 @pytest.mark.parametrize("form", ["as_is", "nfc", "nfd", "jamo"])
-def test_the_runner_cuts_letters_as_the_task_does(form: Any) -> None:
+def test_the_runner_splits_letters_like_the_task(form: Any) -> None:
     for text in ("e\u0301\uac01 x", "\u00e9", "\u1100\u1161"):
         assert tuple(text_module.split_graphemes(text, {"form": form})) == split_graphemes(text, form)
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "wordpiece", "bytes", "character", "word"])
-def test_the_runner_cuts_and_joins_as_each_tokenizer_does(name: str, tmp_path: Path) -> None:
+def test_the_runner_tokenizes_like_each_tokenizer(name: str, tmp_path: Path) -> None:
     trained = registry.build("tokenizer", name)
     trained.train(
         ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"] * 5, 300 if name == "bytes" else 60

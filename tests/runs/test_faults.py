@@ -94,7 +94,7 @@ def failed(
     return line
 
 
-def test_a_disk_that_is_full(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
     """No file may grow beyond 20 kB: a checkpoint is larger, all else is smaller."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1])))
@@ -102,7 +102,7 @@ def test_a_disk_that_is_full(failed: Callable[..., str], at_step: Callable[..., 
     assert "cannot write (File too large); free some space, then resume with: attnx resume cut" in line
 
 
-def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_a_folder_that_becomes_unwritable_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
     """A file where a folder was, for root may write into any folder; it is mended before the last one is looked at."""
     place, aside = Path("cut/checkpoints"), Path("cut/aside")
 
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at
     assert "make it writable, then resume with: attnx resume cut" in line
 
 
-def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+def test_exhausted_memory_is_reported(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
     judged, calls = TrainingModule.validation_step, iter(range(2))
 
@@ -138,7 +138,7 @@ def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError()]
 )
-def test_any_lack_of_memory_names_the_knob(error: Exception) -> None:
+def test_a_lack_of_memory_names_the_knob(error: Exception) -> None:
     error.add_note("at step 3, in training, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")
@@ -147,7 +147,7 @@ def test_any_lack_of_memory_names_the_knob(error: Exception) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_data_worker_that_dies(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+def test_a_dying_data_worker_is_reported(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
     """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
     read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
 
@@ -163,7 +163,7 @@ def test_a_data_worker_that_dies(failed: Callable[..., str], spoil: pytest.Monke
     assert "resume with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
-def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_an_unexpected_error_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
     def fall() -> None:
         raise RuntimeError("I have\nfallen over")
 
@@ -172,7 +172,7 @@ def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., 
     assert line.startswith("attnx: RuntimeError: I have fallen over; the traceback is in cut/error.txt; try again")
 
 
-def test_a_loss_that_is_no_number_leaves_its_batch(
+def test_a_non_finite_loss_saves_its_batch(
     command: Callable[..., Any], overrides: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = TrainingModule.training_step
@@ -200,7 +200,7 @@ def test_a_loss_that_is_no_number_leaves_its_batch(
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
 
 
-def test_sigterm_saves_and_says_how_to_go_on(
+def test_sigterm_saves_and_prints_how_to_resume(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
@@ -225,7 +225,7 @@ def test_sigterm_saves_and_says_how_to_go_on(
     # The first Ctrl-C waits for a checkpoint, which fails; the second does not.
     [((), 1, ""), ((signal.SIGINT,), 1, ""), ((signal.SIGINT,) * 2, 130, "interrupted; ")],
 )
-def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
+def test_a_deleted_folder_cannot_be_resumed(
     stop: tuple[signal.Signals, ...],
     code: int,
     message: str,
@@ -246,7 +246,7 @@ def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
     assert not Path("gone").exists()
 
 
-def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
+def test_a_third_ctrl_c_leaves_no_running_status(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
@@ -283,7 +283,7 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], li
     return lambda: file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
-def test_a_job_of_slurms_is_sent_again_and_goes_on(
+def test_a_slurm_job_is_requeued_and_resumes(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
@@ -324,7 +324,7 @@ def test_a_job_of_slurms_is_sent_again_and_goes_on(
         ({"SLURM_JOB_ID": "18", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "0"}, "17_0"),
     ],
 )
-def test_of_an_array_only_the_task_is_sent_again(
+def test_only_the_task_of_an_array_is_requeued(
     variables: dict[str, str], job: str, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -334,7 +334,7 @@ def test_of_an_array_only_the_task_is_sent_again(
 
 
 @pytest.mark.parametrize(("restarts", "again"), [("0", 1), ("1", 1), ("1", 0)])
-def test_a_job_that_slurm_sends_again_by_itself_is_left_to_it(
+def test_a_job_requeued_by_slurm_is_not_requeued_twice(
     restarts: str, again: int, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that must make room at once; SLURM has counted the restart by then."""
@@ -345,7 +345,7 @@ def test_a_job_that_slurm_sends_again_by_itself_is_left_to_it(
 
 
 @pytest.mark.parametrize(("shown", "again"), [("PreemptTime=None", False), ("PreemptTime=2031-05-07T11:13:17", True)])
-def test_sigterm_sends_a_job_again_only_if_it_is_pre_empted(
+def test_sigterm_requeues_only_preempted_jobs(
     shown: str,
     again: bool,
     command: Callable[..., Any],

@@ -80,7 +80,7 @@ def quantiles(undrawn: None) -> TrainedRun:
     return fitted(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
-def test_a_run_of_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
+def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
     """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
     windows = 19 - HORIZON + 1
     scores = results("one")
@@ -173,7 +173,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("forecast", ["direct", "recursive"])
-def test_a_missing_target_counts_nowhere(forecast: str, undrawn: None, command: Callable[..., Any]) -> None:
+def test_a_missing_target_never_counts(forecast: str, undrawn: None, command: Callable[..., Any]) -> None:
     """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
     write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
     fitted(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
@@ -222,7 +222,7 @@ def lifted(by: float) -> Callable[[int], str]:
     ],
     ids=["history", "seq2seq", "transformer"],
 )
-def test_told_from_the_last_value_a_forecast_goes_along_with_the_level(
+def test_last_value_normalization_follows_the_level(
     model: list[str], undrawn: None, command: Callable[..., Any]
 ) -> None:
     """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
@@ -247,7 +247,7 @@ def test_told_from_the_last_value_a_forecast_goes_along_with_the_level(
         assert float(row["valid_loss"]) == pytest.approx(float(row["valid_mse"]), rel=1e-3)
 
 
-def test_another_file_to_test_on(undrawn: None) -> None:
+def test_another_file_can_be_tested(undrawn: None) -> None:
     """All of it takes the place of the last part; its columns must be there."""
     write()
     write("later.csv", range(23))
@@ -260,7 +260,7 @@ def test_another_file_to_test_on(undrawn: None) -> None:
         fitted(*HISTORY, "task.test=other.csv", folder="two")
 
 
-def test_a_run_in_double_precision(undrawn: None) -> None:
+def test_a_run_trains_in_double_precision(undrawn: None) -> None:
     write()
     printed = io.StringIO()
     fitted(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
@@ -272,7 +272,7 @@ def test_a_run_in_double_precision(undrawn: None) -> None:
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 
 
-def test_another_file_s_columns_may_be_in_another_order(undrawn: None, command: Callable[..., Any]) -> None:
+def test_columns_of_another_file_may_be_reordered(undrawn: None, command: Callable[..., Any]) -> None:
     """They are taken by their names, though none was named when it was trained."""
     write()
     fitted(*HISTORY, folder="one")
@@ -290,7 +290,7 @@ def test_another_file_s_columns_may_be_in_another_order(undrawn: None, command: 
     assert "test_mse" in measured
 
 
-def test_it_is_drawn() -> None:
+def test_forecasts_are_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()
     fitted(*HISTORY, "task.targets=[a,b]", folder="one")
@@ -328,7 +328,7 @@ def test_it_is_drawn() -> None:
     ],
     ids=["seq2seq", "transformer"],
 )
-def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None:
+def test_each_series_of_a_group_is_split(undrawn: None, model: list[str]) -> None:
     """By the other models, and without times: as many windows as both have."""
     rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
@@ -340,7 +340,7 @@ def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None
     assert "y 36" in names
 
 
-def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..., Any]) -> None:
+def test_a_table_without_names_is_read(undrawn: None, command: Callable[..., Any]) -> None:
     """Columns go by their numbers, in training, in the run's files, and when a file is gone on with."""
     write()
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -386,7 +386,9 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
         ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),
     ],
 )
-def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides: list[str], message: str) -> None:
+def test_a_mistake_is_reported(
+    command: Callable[..., Any], lines: dict[str, str], overrides: list[str], message: str
+) -> None:
     write(**lines)
     answer = command(*HISTORY, *overrides, "folder=one")
     assert answer.code != 0
@@ -408,5 +410,5 @@ def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides
         ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
     ],
 )
-def test_a_verdict_in_words(measure: str, differences: tuple[float, float, float], message: str) -> None:
+def test_a_verdict_is_worded(measure: str, differences: tuple[float, float, float], message: str) -> None:
     assert baseline_verdict("linear", measure, BaselineDifference(*differences)) == message

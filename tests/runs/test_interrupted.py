@@ -62,7 +62,7 @@ def rows(folder: str) -> list[list[str]]:
 
 @FORKS
 @pytest.mark.parametrize("case", CASES)
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
+def test_a_resumed_run_ends_with_equal_weights(
     case: str,
     run: Callable[..., Any],
     press: Callable[..., None],
@@ -84,7 +84,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
-def test_a_second_press_stops_at_once_and_can_be_gone_on_from(
+def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     handler_before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in a shell's background
@@ -97,7 +97,7 @@ def test_a_second_press_stops_at_once_and_can_be_gone_on_from(
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
 
 
-def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
+def test_a_run_stopped_while_testing_can_be_resumed(
     run: Callable[..., Any],
     command: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
-def test_the_command_says_how_to_go_on(
+def test_the_command_prints_how_to_resume(
     command: Callable[..., Any], press: Callable[..., None], words: Path, small: list[str], undrawn: None
 ) -> None:
     press(2)
@@ -133,7 +133,7 @@ def test_the_command_says_how_to_go_on(
     assert {path: path.stat().st_mtime_ns for path in Path("one").rglob("*")} == written
 
 
-def test_a_moved_folder_can_be_gone_on_from(
+def test_a_moved_folder_can_be_resumed(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     run("trainer.num_validations=5", folder="whole")
@@ -160,7 +160,7 @@ def test_an_interrupted_run_can_be_used(run: Callable[..., Any], press: Callable
     assert attnx.open_run("one").predict(["dab"])
 
 
-def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
+def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     press(2)
@@ -182,7 +182,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
         attnx.open_run("one", checkpoint="last")
 
 
-def test_a_run_without_its_last_checkpoint_is_told(
+def test_a_missing_last_checkpoint_is_reported(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     press(4)  # it validated, and so saved its best, after the third step
@@ -201,7 +201,7 @@ def test_a_run_without_its_last_checkpoint_is_told(
     assert "last.ckpt: is not a complete checkpoint" in answer.err
 
 
-def test_a_run_is_whole_again_where_it_goes_on(
+def test_a_resumed_run_restores_missing_files(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """A vocabulary that was cut off is written anew; a configuration that was is told before torch is loaded."""
@@ -228,7 +228,7 @@ def test_a_run_is_whole_again_where_it_goes_on(
     assert vocabulary.read_text(encoding="utf-8") == original
 
 
-def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(
     run: Callable[..., Any],
     press: Callable[..., None],
     command: Callable[..., Any],

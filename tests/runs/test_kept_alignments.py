@@ -20,7 +20,7 @@ from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
 
 
-def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None:
+def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
     """Two sources; the first has three hypotheses, of which the second has no weights, and one of two heads."""
     pair = Pair(("a", "b"), (("A", "B"), ("A",)))
     third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
@@ -53,7 +53,7 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
     ]
 
 
-def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., Any]) -> None:
+def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any]) -> None:
     beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
     sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
@@ -75,7 +75,7 @@ def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., A
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("sources", ["encoder", "encoder,decoder"])
-def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str, sources: str) -> None:
+def test_windows_cover_the_readable_positions(run: Callable[..., Any], center: str, sources: str) -> None:
     """Softmax gives weight to all that may be read and to nothing else."""
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
     window = read_window(read_run("local").config)
@@ -89,7 +89,9 @@ def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str
         )
 
 
-def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_pictures_page_and_statistics_use_saved_alignments(
+    run: Callable[..., Any], command: Callable[..., Any]
+) -> None:
     run("scope=encoder_decoder", "trainer.test_examples=3", folder="both")
     answers = [command(*words) for words in (["plot", "both"], ["page", "both"], ["stats", "both"])]
     assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3

@@ -63,7 +63,9 @@ def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_a_run_without_compilers(run: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_trains_without_compilers(
+    run: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nor can a plug-in's kernel be built, nor another be imported: each is said once, and the run finishes."""
     (tmp_path / "plugins").mkdir()
     for name, imports in (("unbuilt", ""), ("unimported", "import no_such_library")):

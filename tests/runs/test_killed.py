@@ -142,7 +142,7 @@ def kill_at(place: Any, name: str, time_: int) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
+def test_a_killed_run_resumes_with_equal_results(
     moment: str,
     run: Callable[..., Any],
     complete_run: Callable[[str], str],
@@ -164,7 +164,7 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
 
 
 @pytest.mark.parametrize("composed", COMPOSED)
-def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
+def test_a_run_killed_repeatedly_resumes_with_equal_results(
     composed: str, run: Callable[..., Any], complete_run: Callable[[str], str], alike: Callable[[str, str], None]
 ) -> None:
     from attnx.training.fit import resume
@@ -188,7 +188,7 @@ def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
     alike(undisturbed, "cut")
 
 
-def test_what_a_killed_run_left_half_made_is_no_hindrance(run: Callable[..., Any], work_folder: Path) -> None:
+def test_partial_files_of_a_killed_run_do_not_matter(run: Callable[..., Any], work_folder: Path) -> None:
     """It was killed as it made its folder: nothing can be gone on with, so the same command begins."""
     Path("one/checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "run.json.partial"):
@@ -197,7 +197,7 @@ def test_what_a_killed_run_left_half_made_is_no_hindrance(run: Callable[..., Any
     assert results("one")["steps"] == 5
 
 
-def test_one_that_was_killed_while_it_drew_is_drawn(
+def test_a_run_killed_while_drawing_is_drawn_on_resume(
     run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(folder="one")
@@ -208,7 +208,7 @@ def test_one_that_was_killed_while_it_drew_is_drawn(
     assert Path("one/checkpoints/last.ckpt").stat().st_mtime_ns == saved
 
 
-def test_the_last_checkpoint_is_as_old_as_was_asked(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_interval_is_respected(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every three steps, and where it is validated, after four and eight of eleven; then at its end."""
     steps: list[int] = []
     save = CheckpointManager._save

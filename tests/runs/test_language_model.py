@@ -49,7 +49,7 @@ def trained(text: None, undrawn: None) -> Any:
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 
 
-def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, command: Callable[..., Any]) -> None:
+def test_a_run_reports_perplexity_and_continues_texts(trained: Any, command: Callable[..., Any]) -> None:
     opened = trained
     scores = results("one")
     assert scores["test_perplexity"] == pytest.approx(math.exp(scores["test_loss"]), rel=1e-5)
@@ -80,7 +80,7 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
     assert json.loads(Path("one/evaluations/more/errors.json").read_text(encoding="utf-8")) == {}
 
 
-def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
+def test_the_command_samples_continuations(
     trained: None, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
@@ -120,7 +120,7 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
         ("task.train=none.txt", "none.txt"),
     ],
 )
-def test_what_cannot_be(command: Callable[..., Any], text: None, override: str, message: str) -> None:
+def test_invalid_settings_are_refused(command: Callable[..., Any], text: None, override: str, message: str) -> None:
     answer = command(*SMALL, override)
     assert answer.code != 0
     assert message in " ".join(answer.err.split())

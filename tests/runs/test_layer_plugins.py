@@ -24,7 +24,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "readout", "output"])
-def test_an_example_keeps_the_laws(kind: str, tmp_path: Path) -> None:
+def test_an_example_obeys_the_laws(kind: str, tmp_path: Path) -> None:
     name, text = EXAMPLES[kind]
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     done = subprocess.run(
@@ -37,7 +37,7 @@ def test_an_example_keeps_the_laws(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_the_callback_limits_the_norms(
+def test_the_callback_clips_the_norms(
     work_folder: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, text = EXAMPLES["callback"]
@@ -50,5 +50,5 @@ def test_the_callback_limits_the_norms(
     assert compose(overrides)["callback"] == {name: {"max_norm": 0.25}}
 
 
-def test_no_callback_composes_without_any_callback() -> None:
+def test_an_empty_callback_list_composes() -> None:
     assert compose(["callback=[]"])["callback"] == {}

@@ -44,9 +44,7 @@ def groups(lines: list[str]) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
-    width: int | None, listed: Callable[..., list[str]]
-) -> None:
+def test_every_selectable_part_has_a_line(width: int | None, listed: Callable[..., list[str]]) -> None:
     lines = listed(width=width)
     shown = groups(lines[:-2])
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
@@ -57,7 +55,7 @@ def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
     assert len(lines) == len(shown) + sum(map(len, shown.values())) + 2
 
 
-def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
+def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
     listed: Callable[..., list[str]],
 ) -> None:
     complete = groups(listed())
@@ -76,7 +74,7 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
                     assert text.removesuffix("…")[-1:] in ("", " ")
 
 
-def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], work_folder: Path) -> None:
+def test_a_plug_in_is_marked(listed: Callable[..., list[str]], work_folder: Path) -> None:
     (work_folder / "plugins").mkdir()
     lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
     (work_folder / "plugins" / "mine.py").write_text(
@@ -115,7 +113,7 @@ def test_one_part_is_listed_in_full(listed: Callable[..., list[str]]) -> None:
     assert listed("local", width=80) == listed("scope", "local", width=80) == text.splitlines()
 
 
-def test_a_name_of_several_kinds_is_listed_as_what_one_picks(listed: Callable[..., list[str]]) -> None:
+def test_a_name_of_several_kinds_lists_the_selectable_kind(listed: Callable[..., list[str]]) -> None:
     headings = [line for line in listed("history") if re.fullmatch(r"\w+=history", line)]
     assert headings == ["scope=history", "model=history"]
     assert listed("additive")[0] == "scorer=additive"

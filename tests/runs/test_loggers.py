@@ -50,7 +50,7 @@ def metrics(folder: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_files_alone_are_the_default() -> None:
+def test_only_files_are_written_by_default() -> None:
     assert attnx.compose([])["logger"] == {}
     assert not Loggers({})
 
@@ -72,12 +72,12 @@ def test_loggers_are_a_set() -> None:
         (["logger=wandb", "logger.wandb.patience=0"], "a number above 0"),
     ],
 )
-def test_mistakes_are_told(overrides: list[str], message: str) -> None:
+def test_mistakes_are_reported(overrides: list[str], message: str) -> None:
     with pytest.raises(attnx.UserError, match=message):
         attnx.compose(overrides)
 
 
-def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+def test_a_plug_in_logger_receives_every_event(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
     """The steps are five, with validations after the third and the last; a row is due every second."""
     Path("mine").mkdir()
     jobs = [SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]
@@ -115,7 +115,7 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
     assert last["best/valid_per"] == float(best["valid_per"])
 
 
-def test_gathered_gradients_make_one_row_a_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+def test_accumulated_gradients_log_one_row_per_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
     overrides = [
         "trainer.accumulate_grad_batches=2",
         "trainer.max_steps=3",
@@ -126,7 +126,7 @@ def test_gathered_gradients_make_one_row_a_step(run: Callable[..., Any], journal
     assert [line["step"] for line in journal("one") if "train/loss" in line] == [1, 2, 3]
 
 
-def test_a_resumed_run_goes_on_with_what_was_kept(
+def test_a_resumed_run_restores_logger_state(
     run: Callable[..., Any],
     journal: Callable[[str], Lines],
     command: Callable[..., Any],
@@ -151,7 +151,7 @@ def test_a_resumed_run_goes_on_with_what_was_kept(
     assert lines[-1]["end"] == "finished"
 
 
-def test_a_run_that_fails_is_told_as_failed(
+def test_a_failed_run_is_logged_as_failed(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: Any) -> None:
@@ -164,7 +164,7 @@ def test_a_run_that_fails_is_told_as_failed(
 
 
 @pytest.mark.parametrize("method", ["start", "log", "show", "finish"])
-def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
+def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
     calls: list[str] = []
 
     class Fails:
@@ -192,7 +192,7 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
 
 
-def test_the_first_process_alone_logs(
+def test_only_the_first_process_logs(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from attnx.training import train
@@ -204,7 +204,7 @@ def test_the_first_process_alone_logs(
     assert train._loggers({"logger": {"journal": {}}})
 
 
-def test_gradient_norms_are_those_of_the_parts() -> None:
+def test_gradient_norms_are_computed_per_part() -> None:
     """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention: 13 in all."""
     model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source", "query", "output", "idle")})
     model["output"].weight = model["source"].weight
@@ -215,7 +215,7 @@ def test_gradient_norms_are_those_of_the_parts() -> None:
     assert gradient_norms(nn.Linear(2, 1)) == {}
 
 
-def test_what_is_not_chosen_is_not_imported() -> None:
+def test_unused_loggers_are_not_imported() -> None:
     """No file of attnx imports them at its top, but where they are used: W&B alone takes more than a second."""
     for file in Path(attnx.__file__).parent.rglob("*.py"):
         names = set()
@@ -229,7 +229,7 @@ def test_what_is_not_chosen_is_not_imported() -> None:
         assert not result, f"{file}: {result}"
 
 
-def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_logs_the_same_values(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run("+logger=tensorboard", "trainer.log_every_n_steps=2", folder="one")
     events = accumulator.EventAccumulator("one/tensorboard").Reload()
@@ -245,7 +245,7 @@ def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.
     assert end.tensor_proto.string_val == [b"finished"]
 
 
-def test_a_missing_package_is_told_before_anything_is_written(
+def test_a_missing_package_is_reported_before_anything_is_written(
     run: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)

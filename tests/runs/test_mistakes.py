@@ -260,14 +260,14 @@ def refused(command: Callable[..., Any], words: Path, small: list[str], work_fol
         ("".join(f"{first}{second}\tB <eos>\n" for first in "abdeks" for second in "abdeks"), "the symbol '<eos>'"),
     ],
 )
-def test_malformed_data_are_refused_with_file_and_line(
+def test_malformed_data_are_reported_with_file_and_line(
     text: str, message: str, refused: Callable[..., str], work_folder: Path
 ) -> None:
     (work_folder / "data.tsv").write_text(text, encoding="utf-8")
     assert message in refused("task.train=data.tsv")
 
 
-def test_data_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
+def test_missing_data_are_reported(refused: Callable[..., str]) -> None:
     assert "nowhere.tsv: no such file" in refused("task.train=nowhere.tsv")
     line = refused("task.train=$ATTNX_NOPE/words.tsv")
     assert "ATTNX_NOPE is not set" in line
@@ -275,7 +275,7 @@ def test_data_that_are_not_there_are_refused(refused: Callable[..., str]) -> Non
     assert "task.train" in refused("task.train=null", "task.valid=words.tsv")
 
 
-def test_words_may_be_in_one_part_only(refused: Callable[..., str], work_folder: Path) -> None:
+def test_a_word_may_be_in_one_part_only(refused: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
     with (work_folder / "words.tsv").open("a", encoding="utf-8") as file:
         file.write("zz\tK\n")
@@ -294,18 +294,18 @@ def test_words_may_be_in_one_part_only(refused: Callable[..., str], work_folder:
         ("q 1 2 3 4 5\n", "vectors.txt: holds no vector for any"),
     ],
 )
-def test_malformed_vectors_are_refused_with_file_and_line(
+def test_malformed_vectors_are_reported_with_file_and_line(
     text: str, message: str, refused: Callable[..., str], work_folder: Path
 ) -> None:
     (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
     assert message in refused("model.source_vectors=vectors.txt")
 
 
-def test_vectors_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
+def test_missing_vectors_are_reported(refused: Callable[..., str]) -> None:
     assert "nowhere.txt" in refused("model.target_vectors=nowhere.txt")
 
 
-def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_folder_is_unchanged(refused: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "full").mkdir()
     (work_folder / "full" / "letter").write_text("mine", encoding="utf-8")
     assert "folder=full: it is not empty" in refused("folder=full")
@@ -313,7 +313,7 @@ def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], work_
     assert (work_folder / "full" / "letter").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_name_that_is_taken_is_refused(refused: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_name_is_refused(refused: Callable[..., str], work_folder: Path) -> None:
     existing = work_folder / "multirun" / "runs" / "mine"
     existing.mkdir(parents=True)
     (existing / "letter").touch()
@@ -323,16 +323,16 @@ def test_a_name_that_is_taken_is_refused(refused: Callable[..., str], work_folde
     assert "multirun/runs/link: is a link to" in refused("name=link")
 
 
-def test_a_folder_that_cannot_be_made_is_told(refused: Callable[..., str]) -> None:
+def test_an_impossible_folder_is_reported(refused: Callable[..., str]) -> None:
     assert "cannot write the run folder" in refused("folder=words.tsv/run")
 
 
-def test_a_gpu_that_is_not_there_is_told(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert "trainer.accelerator=gpu" in refused("trainer.accelerator=gpu")
 
 
-def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
+def test_a_non_finite_loss_ends_the_run_with_one_line(
     command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
     steep = [
@@ -354,9 +354,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
         assert message in page
 
 
-def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(
-    refused: Callable[..., str], work_folder: Path
-) -> None:
+def test_a_part_import_error_is_reported_with_file_and_line(refused: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "plugins").mkdir()
     lines = [
         "import attnx_has_no_such_module",

@@ -72,7 +72,7 @@ def make(words: Path, undrawn: None) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_two_processes_learn_what_one_learns(
+def test_two_processes_learn_the_same_as_one(
     model: str, make: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """In two turns each, beside one process whose batch is as large as both of theirs together."""
@@ -88,7 +88,7 @@ def test_two_processes_learn_what_one_learns(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
+def test_a_killed_run_resumes_with_equal_results(
     model: str, make: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     """It is killed in its seventh step of nine, of which its last checkpoint holds six: the middle of an epoch."""

@@ -65,7 +65,7 @@ def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) ->
         assert "test_" + rate not in results
 
 
-def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable[..., Any]) -> None:
+def test_the_macro_average_selects_the_best_weights(many: Path, run: Callable[..., Any]) -> None:
     run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
     rows = table(Path("one/metrics.csv"))
     assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
@@ -78,7 +78,7 @@ def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable
 
 
 @pytest.mark.parametrize("tag_query", [TAG_QUERY, ["task.tag_token=true"]], ids=["the query", "a symbol"])
-def test_it_is_compared_with_a_run_of_one_language_on_that_language(
+def test_a_multilingual_run_is_compared_with_a_monolingual_one(
     many: Path, run: Callable[..., Any], command: Callable[..., Any], tag_query: list[str]
 ) -> None:
     """The single run, whose words have no tag, was tested on two words more; rates are counted here from the files."""
@@ -120,7 +120,7 @@ TELLS = {
 
 
 @pytest.mark.parametrize("tag_query", TELLS.values(), ids=TELLS)
-def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., Any], tag_query: list[str]) -> None:
+def test_a_reopened_run_predicts_in_a_language(many: Path, run: Callable[..., Any], tag_query: list[str]) -> None:
     """It answers as it did in the test, and the language makes a difference, however it is told."""
     run(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
@@ -138,7 +138,7 @@ def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., An
             reopened.predict(["ab"], tag=wrong)
 
 
-def test_a_symbol_is_enough_to_tell_languages_apart(many: Path, run: Callable[..., Any]) -> None:
+def test_a_language_symbol_distinguishes_languages(many: Path, run: Callable[..., Any]) -> None:
     """The same words have other sounds in each language: untold, two phones of three are wrong at best."""
     sizes = ["model.embedding_dim=16", "encoder.hidden_size=32", "decoder.hidden_size=32", "trainer.batch_size=16"]
     run(*FOLDERS, *sizes, "task.tag_token=true", "optimizer.lr=0.005", "trainer.max_steps=300", folder="one")
@@ -146,7 +146,7 @@ def test_a_symbol_is_enough_to_tell_languages_apart(many: Path, run: Callable[..
     assert results["test_per_macro"] < 50
 
 
-def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., Any]) -> None:
+def test_user_input_is_normalized_like_the_data(many: Path, run: Callable[..., Any]) -> None:
     """A letter with its accent, asked for in one character or in two."""
     for part in ("train", "dev", "test"):
         path = many / part / f"fre_{part}.tsv"
@@ -160,7 +160,7 @@ def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., 
     assert (composed.output, composed.log_probability) == (decomposed.output, decomposed.log_probability)
 
 
-def test_the_commands_of_the_page_on_data_do_what_it_says(many: Path, command: Callable[..., Any]) -> None:
+def test_the_commands_of_the_data_page_work(many: Path, command: Callable[..., Any]) -> None:
     """As they stand there, with a small model."""
     text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     block = text.partition("<!-- languages -->\n```sh\n")[2].partition("```")[0]
@@ -184,7 +184,7 @@ def test_the_commands_of_the_page_on_data_do_what_it_says(many: Path, command: C
     assert (answer.code, len(answer.out.splitlines())) == (0, 2)
 
 
-def test_an_interrupted_run_ends_like_one_that_was_not(
+def test_an_interrupted_run_ends_with_equal_results(
     many: Path, run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = ShowProgress.on_train_batch_end
@@ -216,7 +216,7 @@ def test_an_interrupted_run_ends_like_one_that_was_not(
         (["task.train=many/train/ita_train.tsv"], "the valid part has 'fre'"),
     ],
 )
-def test_mistakes_are_one_line_and_leave_nothing(
+def test_mistakes_give_one_line_and_leave_nothing(
     many: Path, command: Callable[..., Any], small: list[str], arguments: list[str], message: str, work_folder: Path
 ) -> None:
     given_keys = {override.partition("=")[0] for override in arguments}
@@ -228,7 +228,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
     assert not (work_folder / "one").exists()
 
 
-def test_the_experiment_is_one_told_model_of_many_languages() -> None:
+def test_the_experiment_is_one_model_with_language_tags() -> None:
     """Its choices can still be overridden, those of the query as a set."""
     config = attnx.compose(["experiment=g2p_multilingual"])
     assert list(config["query"]) == ["current_state", "language_tag"]

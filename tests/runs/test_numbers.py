@@ -73,7 +73,7 @@ def trained_run(run: Callable[..., Any], undrawn: None) -> Any:
     return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
 
 
-def test_a_reopened_run_writes_what_the_test_wrote(trained_run: Any) -> None:
+def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
     """In the units of the data, whose scales are those of the training part's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
     for opened in (trained_run, attnx.open_run("one")):
@@ -95,7 +95,7 @@ def test_a_reopened_run_writes_what_the_test_wrote(trained_run: Any) -> None:
             trained_run.predict([wrong])
 
 
-def test_results_follow_from_what_was_written(trained_run: Any) -> None:
+def test_results_follow_from_predictions(trained_run: Any) -> None:
     """Errors over all steps that both have; scaled and longer ones as the page says; a line tells of each sequence."""
     rows = table("one")
     assert [row["name"] for row in rows] == [f"in{n}.csv" for n in PARTS["test"]]
@@ -129,7 +129,7 @@ def test_results_follow_from_what_was_written(trained_run: Any) -> None:
     assert scores["train_tokens_per_second"] > scores["train_examples_per_second"] > 0
 
 
-def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None) -> None:
+def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], undrawn: None) -> None:
     """The source may be symbols, the model's own rows are fed back, and the reopened run is asked with a text."""
     overrides = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
     run(NUMBERS[0], NUMBERS[2], *overrides, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
@@ -141,7 +141,9 @@ def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None)
     assert prediction.num_decoder_states == len(prediction.output)
 
 
-def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]) -> None:
+def test_a_resumed_run_with_workers_ends_with_equal_weights(
+    run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]
+) -> None:
     overrides = [*NUMBERS, *write_parts()]
     run(*overrides, folder="one")
     run(*overrides, "trainer.num_workers=1", folder="two")
@@ -156,7 +158,7 @@ def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_
         resume("two")
 
 
-def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> None:
+def test_tags_are_read_and_scored(run: Callable[..., Any], undrawn: None) -> None:
     """The same source twice, with a target for each speaker."""
     names = {tag: "".join(f"{tag}{n}.csv " for n in range(43)).split() for tag in ("ann", "bob")}
     lines = []
@@ -182,7 +184,7 @@ def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> N
     assert ann.shape != bob.shape or not np.allclose(ann, bob)
 
 
-def test_pictures_name_files_and_steps(trained_run: Any) -> None:
+def test_pictures_label_files_and_steps(trained_run: Any) -> None:
     """Heat maps have the steps' names beside them and files above; curves are drawn of both, column by column."""
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
@@ -215,7 +217,7 @@ def test_runs_of_numbers_are_compared(trained_run: Any) -> None:
     assert "WER" not in shown.getvalue()
 
 
-def test_the_folder_explains_itself(trained_run: Any) -> None:
+def test_the_run_folder_describes_itself(trained_run: Any) -> None:
     text = Path("one/README.md").read_text(encoding="utf-8")
     assert "| `predictions.npz` |" in text
     assert "test_scaled_error" in text
@@ -242,7 +244,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistakes_are_one_line_and_leave_nothing(
+def test_mistakes_give_one_line_and_leave_nothing(
     overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
 ) -> None:
     lines = [f"{write_csv(f'in{n}.csv', read(n))}\t{write_csv(f'out{n}.csv', right(n))}\n" for n in range(60)]

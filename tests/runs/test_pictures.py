@@ -65,7 +65,7 @@ def word(tmp_path: Path) -> Path:
     return save(tmp_path / "word.npz", [*"photo", "</s>"], ["F", "OW", "T", "OW", "</s>"])
 
 
-def test_weight_is_dark_and_its_absence_light(word: Path, tmp_path: Path) -> None:
+def test_large_weights_are_dark_and_small_ones_light(word: Path, tmp_path: Path) -> None:
     png = tmp_path / "word.png"
     draw_alignment(word, png)
     assert png.read_bytes().startswith(PNG)
@@ -97,7 +97,7 @@ def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
     assert axes.get_title(loc="left") == "photo → F OW T OW"
 
 
-def test_no_ink_is_cut_off_at_the_edges(word: Path, tmp_path: Path) -> None:
+def test_nothing_is_clipped_at_the_edges(word: Path, tmp_path: Path) -> None:
     draw_alignment(word, tmp_path / "word.png")
     image = imread(tmp_path / "word.png")[..., :3]
     edges = [image[:3], image[-3:], image[:, :3], image[:, -3:]]
@@ -116,7 +116,7 @@ def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
     assert axes.get_xlabel() == ""
 
 
-def test_the_cross_stands_behind_the_last_word_and_is_never_cut_off(tmp_path: Path) -> None:
+def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path: Path) -> None:
     """A title of one column too many for a line, and one of too many lines."""
     for source in (["abcdefghij"] * 2, ["abcdefghij"] * 70):
         npz = save(tmp_path / "a.npz", source, ["xyz", "</s>"], reference=np.array(["x"]))
@@ -125,14 +125,14 @@ def test_the_cross_stands_behind_the_last_word_and_is_never_cut_off(tmp_path: Pa
         assert len(last) > len(" ✗")
 
 
-def test_nothing_written_is_an_empty_set_and_numbers_stay_apart(tmp_path: Path) -> None:
+def test_an_empty_output_is_an_empty_set_and_numbers_are_separated(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left") == "1 2 → ∅ ✗"
     assert axes.get_xlabel() == "reference: 2 1"
 
 
-def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -> None:
+def test_the_color_bar_fits_next_to_one_row(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("abc"), ["</s>"])
     figure = draw_means([read_alignment(npz)])
     figure.canvas.draw()
@@ -144,7 +144,7 @@ def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("weight", "top"), [(1.0, 1.0), (0.1, 1.0), (0.087, 0.09), (0.0213, 0.03), (0.03, 0.03), (0.0, 1.0)]
 )
-def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_path: Path) -> None:
+def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path: Path) -> None:
     """Read evenly from seventy steps, all would be white on a scale that ends at 1."""
     weights = np.full((2, 3), weight, dtype=np.float32)
     figure = draw_means([read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB"), weights=weights))])
@@ -168,7 +168,7 @@ def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
     assert all(axes.get_tightbbox().y0 >= box.y1 - 1 for axes in figure.axes)  # below all that it explains
 
 
-def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path) -> None:
+def test_masked_cells_are_hatched(tmp_path: Path) -> None:
     allowed = np.ones((3, 5), dtype=np.bool_)
     allowed[1, 3] = allowed[2, 4] = False
     weights = np.zeros((3, 5), dtype=np.float32)
@@ -198,7 +198,7 @@ def places(axes: Any, column: float, row: float, height: int) -> tuple[int, int]
     return int(height - y), int(x)
 
 
-def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
+def test_decoder_states_are_separated_and_labeled(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", **DECODER_STATES)
     draw_alignment(npz, tmp_path / "a.png")
     axes = draw_means([read_alignment(npz)]).axes[0]
@@ -220,7 +220,7 @@ def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
     assert min(row for _, row in below.values()) > 3
 
 
-def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path: Path) -> None:
+def test_later_decoder_states_are_hatched_if_masks_were_saved(tmp_path: Path) -> None:
     allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], dtype=np.bool_)
     nothing = DECODER_STATES | {"weights": np.zeros((3, 5), dtype=np.float32)}
     save(tmp_path / "plain.npz", **nothing)
@@ -238,7 +238,7 @@ def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path:
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
-def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
+def test_decoder_states_without_source_have_no_source_label(tmp_path: Path) -> None:
     weights = np.array([[0, 0], [1, 0]], dtype=np.float32)
     reference = np.array(["OW", "T"])
     npz = save(
@@ -266,7 +266,7 @@ def heads(path: Path, **fields: Any) -> Path:
     return save(path, ["c", "a", "t"], ["K", "AE"], weights=weights, heads=HEADS, **fields)
 
 
-def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
+def test_each_head_has_a_panel_next_to_the_mean(tmp_path: Path) -> None:
     npz = heads(tmp_path / "a.npz")
     draw_alignment(npz, tmp_path / "a.png")
     figure = draw_heads(read_alignment(npz))
@@ -281,7 +281,7 @@ def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
             assert expected[0] <= brightness <= expected[1], (axes.get_title(loc="left"), row, column)
 
 
-def test_heads_of_several_sites_are_called_by_them(tmp_path: Path) -> None:
+def test_heads_of_several_sites_are_labeled_by_site(tmp_path: Path) -> None:
     npz = heads(tmp_path / "a.npz", sites=np.array(["layer 1", "layer 1", "layer 2"]))
     assert list(read_alignment(npz).views) == ["mean", "layer 1, head 1", "layer 1, head 2", "layer 2"]
     titles = [axes.get_title(loc="left") for axes in draw_heads(read_alignment(npz)).axes[1:-1]]
@@ -322,7 +322,7 @@ def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
     assert np.argmin(darkest) == 1
 
 
-def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
+def test_a_window_outlines_readable_cells(tmp_path: Path) -> None:
     """Four steps over five positions, one position to either side: 0-1, 0-2, 1-3 and 2-4."""
     folder = run_folder(tmp_path / "run", center="monotonic", window=1)
     expected_mask = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
@@ -340,7 +340,7 @@ def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
         assert (red - blue > 0.4).any() == (padded[row + 1, column] != padded[row + 1, column + 1]), (row, column)
 
 
-def test_where_each_head_predicts_its_window_the_mean_has_none(tmp_path: Path) -> None:
+def test_the_mean_of_predictive_windows_has_no_window(tmp_path: Path) -> None:
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
     for monotonic, outlined in ((False, [False, True, True]), (True, [True] * 3)):
@@ -359,7 +359,7 @@ def test_another_scope_has_no_window(tmp_path: Path) -> None:
     assert (image[..., 0] - image[..., 2] < 0.2).all()
 
 
-def test_a_center_is_marked_where_it_lies(tmp_path: Path) -> None:
+def test_a_window_center_is_marked(tmp_path: Path) -> None:
     center = np.array([1.0, 3.0], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), center=center)
     draw_alignment(npz, tmp_path / "a.png")
@@ -389,7 +389,7 @@ def test_any_symbol_can_be_drawn(source: list[str], tmp_path: Path) -> None:
     assert cells(npz, tmp_path / "a.png").min() < 0.3
 
 
-def test_characters_are_shown_as_themselves_or_by_their_code() -> None:
+def test_unprintable_characters_are_shown_by_code() -> None:
     lettering = choose_fonts(f"aʃф \t{NO_FONT_HAS_IT}")
     assert lettering.display("aʃф") == "aʃф"
     assert lettering.display(" ") == "␣"
@@ -464,7 +464,7 @@ def said_in(svg: Path) -> str:
     return "\n".join(re.findall(r"<!-- (.*?) -->", text))
 
 
-def test_svg_holds_the_same_and_repeats(word: Path, tmp_path: Path) -> None:
+def test_svg_output_is_equal_and_reproducible(word: Path, tmp_path: Path) -> None:
     draw_alignment(word, tmp_path / "a.svg")
     draw_alignment(word, tmp_path / "b.svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
@@ -493,7 +493,7 @@ def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., 
         assert (answer.code, message in answer.err) == (2, True), answer.err
 
 
-def test_of_many_alignments_twelve_are_drawn_from_short_to_long(tmp_path: Path) -> None:
+def test_twelve_alignments_are_drawn_from_short_to_long(tmp_path: Path) -> None:
     for number in range(34):
         save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", ["a"] * (number + 1), ["A"])
     written = [path.stem for path in draw_alignments(tmp_path)]
@@ -531,7 +531,7 @@ def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) ->
     assert all((part < 0.6).any() for part in pixels)
 
 
-def test_a_title_of_right_to_left_words_keeps_its_arrow_between_them(tmp_path: Path) -> None:
+def test_a_right_to_left_title_keeps_its_arrow(tmp_path: Path) -> None:
     """Whatever the scripts, what was read stands at the left of the arrow: a mark on either side keeps them apart."""
     npz = save(tmp_path / "a.npz", ["שלום", "עולם"], ["שלום", "רב"])
     title = draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
@@ -541,7 +541,7 @@ def test_a_title_of_right_to_left_words_keeps_its_arrow_between_them(tmp_path: P
     assert mark not in draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
 
 
-def test_what_no_font_has_is_told_in_one_line(
+def test_missing_glyphs_are_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no font but the first one, whatever is installed."""
@@ -567,7 +567,7 @@ def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:
     assert turned == [0, 90]
 
 
-def test_every_alignment_is_drawn_and_six_on_a_page(tmp_path: Path) -> None:
+def test_every_alignment_is_drawn_with_six_per_page(tmp_path: Path) -> None:
     for number in range(7):
         save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", list("abcdefghijk")[: 3 + number], ["A", "B", "C"])
     pictures = draw_alignments(tmp_path)
@@ -601,14 +601,14 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be decoder states"),
     ],
 )
-def test_shapes_that_disagree_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_inconsistent_shapes_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **fields)
     with pytest.raises(UserError, match=message):
         draw_alignment(npz, tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()
 
 
-def test_what_is_no_alignment_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_alignment_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no array")
     with pytest.raises(UserError, match=r"text\.npz: is damaged, or no file of NumPy's arrays"):
         read_alignment(tmp_path / "text.npz")

@@ -99,7 +99,7 @@ def test_an_operator_with_inputs_on_two_devices_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_a_placed_model_computes_the_same_and_keeps_its_weights_names(name: str, built: Callable[..., Any]) -> None:
+def test_a_placed_model_computes_the_same_with_the_same_weight_names(name: str, built: Callable[..., Any]) -> None:
     model = built(**COMPOSITIONS[name]).eval()
     inputs, names = batch(CPU["decoder"]), list(model.state_dict())
     plain = token_loss(model, inputs).mean
@@ -114,7 +114,7 @@ def test_a_placed_model_computes_the_same_and_keeps_its_weights_names(name: str,
     assert torch.equal(token_loss(model, inputs).mean, plain)
 
 
-def test_a_run_says_where_its_parts_were_and_goes_on_one_device(
+def test_a_run_records_its_placement_and_resumes_on_one_device(
     run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     run(folder="plain")
@@ -142,13 +142,13 @@ def _columns(path: Path) -> dict[str, list[str]]:
         ({"decoder": "gpu"}, "placement.decoder=gpu: no such kind of device"),
     ],
 )
-def test_a_device_that_is_not_there(overrides: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_device_is_reported(overrides: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match=message):
         placement_devices(overrides, "auto")
 
 
-def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 2)
     assert placement_devices({}, "auto") == {}
     result = placement_devices({"attention": "cuda:1"}, "auto")
@@ -167,7 +167,7 @@ def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )
-def test_nothing_is_written_before(
+def test_mistakes_are_reported_before_anything_is_written(
     overrides: list[str], message: str, command: Any, words: Path, small: list[str]
 ) -> None:
     answer = command(*small, *overrides, "folder=one")
@@ -177,6 +177,6 @@ def test_nothing_is_written_before(
     assert not Path("one").exists()
 
 
-def test_a_plain_configuration_says_nothing_of_it() -> None:
+def test_a_plain_configuration_has_no_placement() -> None:
     assert "placement" not in compose([])
     assert compose(["placement.encoder=cuda:0"])["placement"] == {"encoder": "cuda:0"}

@@ -106,7 +106,7 @@ COPY = "to use the run's copy, set ATTNX_PLUGINS=one/plugins"
 CODE_CHANGED = f"one: the code of {{0}} has changed since this run was trained; {COPY}"
 
 
-def test_the_run_keeps_the_files_that_it_used() -> None:
+def test_the_run_copies_the_files_it_used() -> None:
     """The part's own and what that imports from the folder, with their SHA-256; no other."""
     files = {"mine.py": SCORER, "_steep.py": HELPER}
     assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == files
@@ -116,7 +116,7 @@ def test_the_run_keeps_the_files_that_it_used() -> None:
     assert list(info()["plugins"]["parts"]) == ["scorer=mine"]
 
 
-def test_what_imports_are_followed(work_folder: Path) -> None:
+def test_imports_are_followed(work_folder: Path) -> None:
     """However they are spelled, and however deep."""
     lines = ["import attnx.plugins._a", "from attnx.plugins._b import ONE", "from . import _c", "from ._d import TWO"]
     edit("\n".join([*lines, "from ._not_there import x", "import torch", SCORER.split("\n", 2)[2]]))
@@ -126,12 +126,12 @@ def test_what_imports_are_followed(work_folder: Path) -> None:
     assert list(source_files([part])) == ["_a.py", "_b.py", "_c.py", "_d.py", "_steep.py", "mine.py"]
 
 
-def test_parts_that_plug_ins_build_by_name_are_theirs() -> None:
+def test_parts_built_by_plug_ins_are_copied() -> None:
     edit('def metrics(registry): return registry.build("scorer", "unused")', "_steep")
     assert [part.name for part in plugin_parts({"scorer": {"name": "mine"}})] == ["mine", "unused"]
 
 
-def test_other_code_is_told_and_the_copy_serves_by_name(
+def test_changed_code_is_reported_and_the_copy_is_usable(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("in.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
@@ -147,7 +147,7 @@ def test_other_code_is_told_and_the_copy_serves_by_name(
     assert "has changed since this run was trained" not in again.err
 
 
-def test_python_is_told_too_and_sees_what_the_file_holds_now(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_warns_of_changed_code_and_uses_the_current_file(capsys: pytest.CaptureFixture[str]) -> None:
     first = open_run("one").predict(WORDS)
     assert capsys.readouterr().err == ""
     write("STEEP = -3.0\n", "_steep")  # the same as to negate the scorer, in what that imports
@@ -161,7 +161,7 @@ def test_python_is_told_too_and_sees_what_the_file_holds_now(capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_that_was_only_renamed_is_the_same_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_renamed_file_is_the_same_code(capsys: pytest.CaptureFixture[str]) -> None:
     Path("plugins/mine.py").rename("plugins/ours.py")
     open_run("one")
     assert capsys.readouterr().err == ""
@@ -175,7 +175,7 @@ def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == f"attnx: {message}\n"
 
 
-def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..., Any]) -> None:
+def test_evaluations_of_changed_code_have_their_own_name(command: Callable[..., Any]) -> None:
     assert command("evaluate", "one").code == 0
     edit(NEGATED)
     answer = command("evaluate", "one")
@@ -190,7 +190,7 @@ def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..
     assert "evaluations/test: exists already" in command("evaluate", "one").out
 
 
-def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> None:
+def test_changed_code_does_not_resume_a_run(command: Callable[..., Any]) -> None:
     Path("one/run.json").write_text(json.dumps({**info(), "status": "interrupted"}), encoding="utf-8")
     edit(NEGATED)
     answer = command("resume", "one")
@@ -200,7 +200,7 @@ def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> No
         resume("one")
 
 
-def test_knobs_that_went_away_are_told_with_the_code(command: Callable[..., Any]) -> None:
+def test_removed_knobs_are_reported_with_the_code(command: Callable[..., Any]) -> None:
     config = Path("one/config.yaml")
     config.write_text(config.read_text().replace("scorer:\n  name: mine\n", "scorer:\n  name: mine\n  cap: 1.0\n"))
     edit(NEGATED)
@@ -208,7 +208,7 @@ def test_knobs_that_went_away_are_told_with_the_code(command: Callable[..., Any]
         open_run("one")
 
 
-def test_a_plug_in_that_is_not_there_is_named(
+def test_a_missing_plug_in_is_reported(
     command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictions_before = open_run("one").predict(WORDS)
@@ -226,7 +226,7 @@ def test_a_plug_in_that_is_not_there_is_named(
     ]
 
 
-def test_a_report_holds_other_code_for_another_setting() -> None:
+def test_changed_code_is_another_setting_in_a_report() -> None:
     shutil.copytree("one", "two")
     same = [run.choices for run in load_runs(["one", "two"])]
     assert varied_keys(same) == []
@@ -236,7 +236,7 @@ def test_a_report_holds_other_code_for_another_setting() -> None:
     assert varied_keys([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
-def test_a_sweep_does_not_go_on_with_other_code() -> None:
+def test_changed_code_does_not_resume_a_sweep() -> None:
     reject_other_code(Path("one"))
     edit(NEGATED)
     with pytest.raises(
@@ -245,7 +245,7 @@ def test_a_sweep_does_not_go_on_with_other_code() -> None:
         reject_other_code(Path("one"))
 
 
-def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(work_folder: Path) -> None:
+def test_a_job_runs_the_code_of_the_start_of_its_sweep(work_folder: Path) -> None:
     (work_folder / "grid").mkdir()
     save_sweep(open_record(work_folder / "grid", "attnx -m scorer=mine,dot", [], None))
     reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
@@ -255,7 +255,7 @@ def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(work_folder: Path)
         reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
 
 
-def test_training_ends_with_the_code_with_which_it_began(
+def test_training_uses_the_code_of_its_start(
     monkeypatch: pytest.MonkeyPatch, small: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An edit while it trains changes neither its copy nor the run that is returned."""

@@ -163,7 +163,7 @@ def test_a_new_scorer_trains_and_is_reopened(plug: Callable[..., Path], run: Cal
     assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
 
 
-def test_its_knobs_are_checked_like_any_other(plug: Callable[..., Path]) -> None:
+def test_knobs_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
     plug("mine", SCORER.format(name="mine"))
     with pytest.raises(UserError, match="no knob 'step'; did you mean steep"):
         compose(["scorer=mine", "+scorer.step=3"])
@@ -171,7 +171,7 @@ def test_its_knobs_are_checked_like_any_other(plug: Callable[..., Path]) -> None
         compose(["scorer=mine", "scorer.steep=-1"])
 
 
-def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
+def test_another_process_finds_a_plug_in_by_the_variable(
     plug: Callable[..., Path], words: Path, small: list[str], work_folder: Path
 ) -> None:
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
@@ -188,7 +188,7 @@ def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
         compose(["scorer=mine"])
 
 
-def test_it_is_swept_by_name(
+def test_a_plug_in_is_swept_by_name(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], undrawn: None
 ) -> None:
     plug("mine", SCORER.format(name="mine"))
@@ -203,7 +203,7 @@ def test_it_is_swept_by_name(
     assert "put that back, or start the sweep anew with fresh=true" in answer.err
 
 
-def test_a_glob_includes_it(
+def test_a_glob_includes_plug_ins(
     plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded: list[str] = []
@@ -218,7 +218,7 @@ def test_a_glob_includes_it(
     assert "mine" in {job[0].partition("=")[2] for job in expand_sweep(["scorer=glob(*)"]).jobs}
 
 
-def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_a_plug_in_is_listed_and_suggested(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
     plug("mine", SCORER.format(name="mine"))
     out = command("list", "scorer=mine").out
     assert "score(q, m) = -steep |W q - m|_1" in out
@@ -226,7 +226,7 @@ def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[.
     assert "mine" in command("--help").out.split("scope")[0].split()
 
 
-def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
+def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:
     plug("mine", SCORER.format(name="mine"))
     plug("squares", NORMALIZER)
     attention = build(scorer=("mine", {"steep": 1}), normalizer="squares", query_size=3, memory_size=2)
@@ -256,7 +256,7 @@ def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undr
     assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
 
 
-def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
+def test_objects_of_a_plug_in_unpickle_in_another_process(
     plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, work_folder: Path
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
@@ -301,7 +301,7 @@ def test_an_installed_package_offers_parts_by_an_entry_point(
     sys.modules.pop("far_parts")
 
 
-def test_a_run_keeps_what_it_used_of_a_package(
+def test_a_run_copies_the_used_files_of_a_package(
     installed: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its file, and the package's that is run before; edited, that is told with how to use the copies."""
@@ -321,7 +321,7 @@ def test_a_run_keeps_what_it_used_of_a_package(
     sys.modules.pop("far_parts")
 
 
-def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, command: Callable[..., Any]) -> None:
+def test_a_broken_entry_point_is_reported_and_others_work(installed: Path, command: Callable[..., Any]) -> None:
     points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
     source_scan._scan.cache_clear()
@@ -346,7 +346,7 @@ def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, c
         (SCORER.format(name="dot"), 11, "'dot' is already registered"),
     ],
 )
-def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
+def test_a_broken_plug_in_is_reported_and_others_work(
     text: str, line: int, message: str, plug: Callable[..., Path], command: Callable[..., Any]
 ) -> None:
     path = plug("broken", text)
@@ -361,7 +361,7 @@ def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
     assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
 
 
-def test_one_that_is_written_later_is_seen(plug: Callable[..., Path]) -> None:
+def test_a_plug_in_written_later_is_found(plug: Callable[..., Path]) -> None:
     plug("first", SCORER.format(name="first"))
     assert compose(["scorer=first"])["scorer"]["steep"] == 2.0
     plug("second", SCORER.format(name="second"))
@@ -370,7 +370,7 @@ def test_one_that_is_written_later_is_seen(plug: Callable[..., Path]) -> None:
     assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
 
 
-def test_two_of_one_name_are_told_apart(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_two_plug_ins_of_one_name_are_reported(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
     first, second = plug("a", SCORER.format(name="twin")), plug("b", SCORER.format(name="twin"))
     answer = command("list", "scorer=twin")
     assert f"{second}:11: the scorer 'twin' is already registered at {first}:11" in answer.err
@@ -378,7 +378,7 @@ def test_two_of_one_name_are_told_apart(plug: Callable[..., Path], command: Call
 
 
 @pytest.mark.parametrize("open_to_all", ["plugins", "plugins/mine.py"])
-def test_what_others_may_write_to_is_left_out_with_a_line(
+def test_a_plug_in_writable_by_others_is_left_out_with_a_warning(
     open_to_all: str, plug: Callable[..., Path], work_folder: Path, command: Callable[..., Any]
 ) -> None:
     plug("mine", SCORER.format(name="mine"))

@@ -66,7 +66,7 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_each_problem(problem: str, make: Callable[..., Any], work_folder: Path) -> None:
+def test_each_problem_trains_and_predicts(problem: str, make: Callable[..., Any], work_folder: Path) -> None:
     """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
@@ -87,7 +87,9 @@ def test_each_problem(problem: str, make: Callable[..., Any], work_folder: Path)
     assert draw_points("one") == Path("one/points.png")
 
 
-def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[..., bool], work_folder: Path) -> None:
+def test_a_run_resumes_with_workers(
+    make: Callable[..., Any], same_weights: Callable[..., bool], work_folder: Path
+) -> None:
     """What is drawn does not depend on who draws it, nor on whether the run was stopped."""
     make(folder="one")
     make("trainer.num_workers=1", folder="two")
@@ -100,7 +102,9 @@ def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[.
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_a_run_is_evaluated_on_larger_problems(
+    search: str, make: Callable[..., Any], command: Callable[..., Any]
+) -> None:
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
     answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
@@ -114,14 +118,14 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
     assert json.loads((folder / "errors.json").read_text(encoding="utf-8")) == {}
 
 
-def test_exported(make: Callable[..., Any], work_folder: Path) -> None:
+def test_a_pointer_run_is_exported(make: Callable[..., Any], work_folder: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
     assert [(row.beam_size, row.equal_outputs) for row in checked] == [(1, 7), (5, 7)]
 
 
-def test_what_cannot_be_asked(make: Callable[..., Any], work_folder: Path) -> None:
+def test_invalid_inputs_are_refused(make: Callable[..., Any], work_folder: Path) -> None:
     run = make(folder="one")
     wrong: dict[str, Any] = {
         "the points 1 and 3 are both": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
@@ -135,14 +139,14 @@ def test_what_cannot_be_asked(make: Callable[..., Any], work_folder: Path) -> No
             run.predict([source])
 
 
-def test_a_knob_that_would_do_nothing_is_refused() -> None:
+def test_an_unused_knob_is_refused() -> None:
     """How long tours may be to be the shortest, where there are none."""
     with pytest.raises(attnx.UserError, match=r"task\.max_exact_points=9 is for task\.problem=tsp, not sorting"):
         build("task", {"name": "pointing", "problem": "sorting", "max_exact_points": 9})
     assert build("task", {"name": "pointing", "problem": "tsp", "max_exact_points": 9}).max_exact_points == 9
 
 
-def test_a_baseline_without_pointing(make: Callable[..., Any], work_folder: Path) -> None:
+def test_a_model_without_pointing_trains(make: Callable[..., Any], work_folder: Path) -> None:
     """The paper's other models write the same positions as symbols."""
     make("model=seq2seq", folder="one", without="recipe")
     assert "test_accuracy" in results("one")

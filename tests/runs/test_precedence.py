@@ -64,7 +64,7 @@ def test_an_experiment_wins_over_the_defaults(user_configs: str) -> None:
 
 
 @pytest.mark.parametrize("line", [["experiment=mine", "recipe=mine"], ["+recipe=mine", "+experiment=mine"]])
-def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line: list[str], user_configs: str) -> None:
+def test_a_recipe_wins_over_an_experiment_in_any_order(line: list[str], user_configs: str) -> None:
     config = compose(line, user_configs)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 3)
     assert list(config["query"]) == ["token"]
@@ -83,7 +83,7 @@ def test_the_command_line_wins_over_both(user_configs: str) -> None:
     assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 
-def test_a_choice_that_is_outdone_takes_its_knobs_along(user_configs: str) -> None:
+def test_a_replaced_choice_loses_its_knobs(user_configs: str) -> None:
     plain = {"name": "global", "sources": ["encoder"], "include_self": False}
     assert compose(["recipe=mine", "scorer=additive"], user_configs)["scorer"] == {
         "name": "additive",
@@ -94,12 +94,12 @@ def test_a_choice_that_is_outdone_takes_its_knobs_along(user_configs: str) -> No
     assert compose(["experiment=mine", "recipe=luong_global"], user_configs)["scope"] == plain
 
 
-def test_a_knob_that_is_named_is_never_dropped(user_configs: str) -> None:
+def test_a_given_knob_is_never_dropped(user_configs: str) -> None:
     with pytest.raises(UserError, match="'additive' has no knob 'depth'"):
         compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], user_configs)
 
 
-def test_a_wrong_knob_in_a_recipe_is_told(user_configs: str) -> None:
+def test_a_wrong_knob_in_a_recipe_is_reported(user_configs: str) -> None:
     Path(user_configs, "recipe", "wrong.yaml").write_text(
         "# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8"
     )
@@ -108,7 +108,7 @@ def test_a_wrong_knob_in_a_recipe_is_told(user_configs: str) -> None:
             compose(line, user_configs)
 
 
-def test_an_experiment_may_build_on_a_recipe(user_configs: str) -> None:
+def test_an_experiment_may_extend_a_recipe(user_configs: str) -> None:
     text = (
         "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
         "scope:\n  window: 2\n"
@@ -119,7 +119,7 @@ def test_an_experiment_may_build_on_a_recipe(user_configs: str) -> None:
     assert config["model"]["feed"] == "next"
 
 
-def test_a_users_file_wins_over_a_shipped_one_of_its_name(user_configs: str) -> None:
+def test_a_user_file_wins_over_a_shipped_one(user_configs: str) -> None:
     assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
     assert compose(["recipe=bahdanau"], user_configs)["scorer"]["name"] == "cosine"
     assert compose(["recipe=luong_global"], user_configs)["scorer"]["name"] == "multiplicative"
@@ -134,7 +134,7 @@ def test_the_flag_works_for_a_run(flag: list[str], user_configs: str, monkeypatc
     assert (recorded[0]["scorer"]["name"], recorded[0]["scope"]["name"]) == ("cosine", "local")
 
 
-def test_the_flag_works_when_the_configuration_is_shown(user_configs: str, command: Callable[..., Any]) -> None:
+def test_the_flag_works_for_a_printed_configuration(user_configs: str, command: Callable[..., Any]) -> None:
     shown = yaml.safe_load(command("--cfg", "job", "recipe=bahdanau", "--config-dir", user_configs).out)
     assert shown["scorer"]["name"] == "cosine"
 

@@ -40,7 +40,7 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 128])
-def test_each_line_is_answered_in_its_place(batch: int, runs: Path, command: Callable[..., Any]) -> None:
+def test_predictions_keep_the_order_of_lines(batch: int, runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     answer = command("predict", "one", "words.txt", "--batch", str(batch))
     assert (answer.code, answer.err) == (0, "")
@@ -48,7 +48,7 @@ def test_each_line_is_answered_in_its_place(batch: int, runs: Path, command: Cal
     assert len(set(answer.out.splitlines())) > 4
 
 
-def test_standard_input_is_read_as_a_file_is(
+def test_standard_input_is_read_like_a_file(
     runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a byte order mark, spaces and line ends of another system behind lines, and nothing behind the last one."""
@@ -59,7 +59,7 @@ def test_standard_input_is_read_as_a_file_is(
     assert command("predict", "one") == (0, "", "")
 
 
-def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., Any]) -> None:
+def test_the_n_best_are_printed_in_order(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     rows = [line.split("\t") for line in command("predict", "one", "words.txt", "--nbest", "3").out.splitlines()]
     assert [row[:2] for row in rows] == [
@@ -83,7 +83,7 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
     assert expected[0][0] > expected[1][0] > expected[2][0]
 
 
-def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_search_and_its_knobs_can_be_set(runs: Path, command: Callable[..., Any]) -> None:
     """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
     short = command("predict", "one", "words.txt", "decoding.max_length_ratio=0.2", "decoding.max_length_extra=1").out
@@ -102,7 +102,7 @@ def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
     return [best, *best.alternatives]
 
 
-def test_a_score_stands_before_the_text(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_score_precedes_the_text(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(["dab", ""]), encoding="utf-8")
     first, blank = command("predict", "one", "words.txt", "--scores").out.splitlines()
     (prediction,) = attnx.open_run("one").predict(["dab"])
@@ -110,7 +110,7 @@ def test_a_score_stands_before_the_text(runs: Path, command: Callable[..., Any])
     assert blank == "\t"
 
 
-def test_alignments_in_two_forms(runs: Path, command: Callable[..., Any]) -> None:
+def test_alignments_have_two_formats(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     for name in ("links.txt", "weights.jsonl"):
         assert command("predict", "one", "words.txt", "--alignments", name).code == 0
@@ -152,7 +152,7 @@ TWO_HEADS = [
 ]
 
 
-def test_what_else_can_be_read_is_aligned_too(
+def test_other_memories_have_alignments(
     runs: Path, run: Callable[..., TrainedRun], command: Callable[..., Any]
 ) -> None:
     """Own states are columns behind the source's and give no links; without a source there are none; heads are kept."""
@@ -196,7 +196,7 @@ def test_without_attention_there_is_nothing_to_align(
     assert command("predict", "one", "none", "words.tsv", "--column", "1", "--batch", "7").code == 0
 
 
-def test_a_column_of_a_table(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_column_of_a_table_is_predicted(runs: Path, command: Callable[..., Any]) -> None:
     Path("table.tsv").write_text("1\tdab\tx\n\n2\tkes\n", encoding="utf-8")
     answer = command("predict", "one", "table.tsv", "--column", "2")
     assert answer.out == text(answers("one", ["dab", "", "kes"]))
@@ -208,7 +208,7 @@ def test_a_column_of_a_table(runs: Path, command: Callable[..., Any]) -> None:
 BROKEN = b"dab\nk\xffs\n\nkes\n"
 
 
-def test_a_bad_line_stops_or_is_left_out_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_bad_line_stops_is_skipped_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
     Path("bad.txt").write_bytes(BROKEN)
     message = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
     dab, kes = answers("one", ["dab", "kes"])
@@ -248,7 +248,7 @@ def test_an_unknown_symbol_is_replaced_refused_or_kept(
         attnx.open_run("one").predict(["ßaQß"], unknown="refuse")
 
 
-def test_runs_answer_together(runs: Path, command: Callable[..., Any]) -> None:
+def test_several_runs_predict_as_an_ensemble(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     alone = command("predict", "one", "words.txt", "--scores").out
     twice = command("predict", "one", "one", "words.txt", "--scores").out
@@ -260,9 +260,7 @@ def test_runs_answer_together(runs: Path, command: Callable[..., Any]) -> None:
     assert both != [line.split("\t")[0] for line in alone.splitlines()]
 
 
-def test_lines_are_read_as_they_are_answered(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_streamed(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, no more are held at once than a few batches of them."""
     read, ahead = 0, []
     batch = 2
@@ -307,9 +305,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callabl
 ARGUMENTS = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
 
 
-def test_an_interrupted_output_is_gone_on_with(
-    runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
-) -> None:
+def test_an_interrupted_output_is_resumed(runs: Path, command: Callable[..., Any], cut: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
     complete = [Path(name).read_bytes() for name in ("out.txt", "links.txt")]
@@ -350,7 +346,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_there_must_be_of_the_same_request(
+def test_a_partial_output_must_match_the_request(
     change: str, runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
 ) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
@@ -367,7 +363,7 @@ def test_what_is_there_must_be_of_the_same_request(
     assert {path: path.read_bytes() for path in Path().glob("*.txt*")} == files_before
 
 
-def test_a_finished_output_is_not_written_over(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_finished_output_is_not_overwritten(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     assert command(*ARGUMENTS).code == 0
     answer = command(*ARGUMENTS)
@@ -377,7 +373,7 @@ def test_a_finished_output_is_not_written_over(runs: Path, command: Callable[...
     assert (answer.code, answer.err) == (2, "attnx: folder: is a folder; name a file to write\n")
 
 
-def test_a_reader_that_has_enough_is_no_mistake(
+def test_a_closed_pipe_is_no_error(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As with ``| head``: nobody reads any more, and the command ends without a word."""
@@ -393,7 +389,7 @@ def test_a_reader_that_has_enough_is_no_mistake(
     assert capfd.readouterr() == ("", "")
 
 
-def test_python_is_told_as_much(runs: Path) -> None:
+def test_python_reports_the_same_mistakes(runs: Path) -> None:
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
     best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], decoding=("beam", {"beam_size": 1}))[0]
@@ -424,7 +420,7 @@ def test_python_is_told_as_much(runs: Path) -> None:
         attnx.compose("scorer=dot")
 
 
-def test_the_best_that_were_kept_are_averaged(
+def test_the_saved_best_checkpoints_are_averaged(
     runs: Path, command: Callable[..., Any], weights: Callable[..., Any]
 ) -> None:
     """Of two checkpoints every weight is half their sum; one alone is opened as it is."""
@@ -461,7 +457,7 @@ def recorded(work_folder: Path) -> list[str]:
     return ["task=sequences", "task.source=features", "trainer.max_steps=20"]
 
 
-def test_files_of_features_and_tags_of_a_column(
+def test_feature_files_and_tag_columns_are_read(
     run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overrides = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]

@@ -34,13 +34,15 @@ def test_every_part_is_measured(
     assert "profile.json" in Path("one/README.md").read_text(encoding="utf-8")
 
 
-def test_a_run_that_is_too_short_says_so(words: Path, small: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_too_short_to_profile_is_reported(
+    words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.run([*small, f"trainer.max_steps={WARMUP_STEPS - 1}", "profile=true", "folder=one"]) == 0
     assert f"{WARMUP_STEPS} are warm-up" in " ".join(capsys.readouterr().out.split())
     assert not Path("one/profile.json").exists()
 
 
-def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> None:
+def test_profiling_does_not_change_the_weights(words: Path, small: list[str]) -> None:
     for folder, profile in (("with", "true"), ("without", "false")):
         assert (
             main.run([*small, f"trainer.max_steps={WARMUP_STEPS + 2}", f"profile={profile}", f"folder={folder}"]) == 0
@@ -52,7 +54,7 @@ def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> No
     }
 
 
-def test_a_profile_is_true_or_false(words: Path, small: list[str], command: Callable[..., Any]) -> None:
+def test_the_profile_option_is_boolean(words: Path, small: list[str], command: Callable[..., Any]) -> None:
     answer = command(*small, "profile=yes", "folder=one")
     assert (answer.code, answer.err) == (2, "attnx: profile=yes: expected true or false\n")
     assert not Path("one").exists()

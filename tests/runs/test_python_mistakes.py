@@ -29,12 +29,12 @@ def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         (None, "attnx.fit(attnx.compose(['scorer=dot']))"),
     ],
 )
-def test_what_is_no_configuration(value: Any, advice: str) -> None:
+def test_an_invalid_configuration_is_refused(value: Any, advice: str) -> None:
     assert refused(attnx.fit, value) == f"fit takes a configuration from compose: {advice}"
     assert not Path("multirun").exists()
 
 
-def test_a_configuration_is_checked_again(words: Path) -> None:
+def test_a_changed_configuration_is_checked(words: Path) -> None:
     """One that was changed after it was composed."""
     config = attnx.compose(["task.train=words.tsv"])
     assert refused(attnx.fit, {**config, "scorer": {"name": "dott"}}) == "unknown scorer 'dott'; did you mean dot?"
@@ -43,14 +43,14 @@ def test_a_configuration_is_checked_again(words: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None])
-def test_what_is_no_list_of_overrides(value: Any) -> None:
+def test_an_invalid_list_of_overrides_is_refused(value: Any) -> None:
     assert (
         refused(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])"
     )
 
 
 @pytest.mark.parametrize("value", [None, 3, ["one"]])
-def test_what_is_no_folder(value: Any) -> None:
+def test_an_invalid_folder_is_refused(value: Any) -> None:
     message = f"{value!r}: name one run folder; several are opened as an ensemble by open_ensemble"
     assert refused(attnx.open_run, value) == message
     assert refused(attnx.open_ensemble, [value]) == message
@@ -58,7 +58,7 @@ def test_what_is_no_folder(value: Any) -> None:
     assert "expected" not in refused(attnx.open_run, "nowhere")
 
 
-def test_what_cannot_be_predicted(runs: Path) -> None:
+def test_an_invalid_source_is_refused(runs: Path) -> None:
     run = attnx.open_run("one")
     for source in (3, None, ["d", "a", "b"], b"dab"):
         message = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
@@ -71,6 +71,6 @@ def test_what_cannot_be_predicted(runs: Path) -> None:
     assert refused(attnx.open_run, "one", 3).startswith("one/checkpoints/3.ckpt: no such checkpoint; choose from best")
 
 
-def test_what_cannot_be_registered() -> None:
+def test_an_invalid_part_is_refused() -> None:
     assert refused(attnx.register, "scorer", 3) == "cannot register 3: the name of a scorer is a word"
     assert refused(attnx.register("scorer", "mine"), 3).startswith("cannot register 3 as the scorer 'mine'")

@@ -79,7 +79,7 @@ def run_folder(made: Path, work_folder: Path) -> Path:
     return work_folder / "one"
 
 
-def test_tasks_are_measured_apart(run_folder: Path) -> None:
+def test_tasks_are_scored_separately(run_folder: Path) -> None:
     results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
     errors = {name: results[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
     assert errors["macro"] == pytest.approx((errors["qa1"] + errors["qa4"]) / 2)
@@ -92,7 +92,7 @@ def test_tasks_are_measured_apart(run_folder: Path) -> None:
     assert rows[0]["source"] == "mary went to the garden . number 0 is test . where is mary ?"
 
 
-def test_a_reopened_run_answers_as_it_did(run_folder: Path) -> None:
+def test_a_reopened_run_answers_equally(run_folder: Path) -> None:
     run = attnx.open_run(run_folder)
     for line in (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
         source, answer, *_ = line.split("\t")
@@ -114,7 +114,7 @@ def test_a_story_is_answered_on_the_command_line(run_folder: Path, command: Call
     assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
 
 
-def test_other_stories_are_measured(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_other_stories_are_evaluated(run_folder: Path, command: Callable[..., Any]) -> None:
     """Those of a file, by a run that knows one task."""
     train("single", *ENTITY)
     answer = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
@@ -123,7 +123,7 @@ def test_other_stories_are_measured(run_folder: Path, command: Callable[..., Any
     assert "errors by symbol" in answer.out
 
 
-def test_what_slots_did_is_kept_and_drawn(run_folder: Path) -> None:
+def test_slot_weights_are_saved_and_drawn(run_folder: Path) -> None:
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
     (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_examples(run_folder))
     story = to_story(best)
@@ -141,7 +141,7 @@ def test_what_slots_did_is_kept_and_drawn(run_folder: Path) -> None:
     assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not(
+def test_a_stopped_run_resumes_with_equal_results(
     made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
 ) -> None:
     from attnx.training.callbacks.progress import ShowProgress
@@ -165,7 +165,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(
     assert same_weights(["whole", "cut"])
 
 
-def test_other_models_read_the_same_task(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_models_train_on_the_same_task(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
@@ -173,7 +173,7 @@ def test_other_models_read_the_same_task(made: Path, work_folder: Path, monkeypa
     assert len(run.predict([STORY])) == 1
 
 
-def test_keys_that_are_words_are_found_again(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_keys_are_restored(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
     knobs = [size for size in ENTITY if "slots" not in size]
@@ -184,7 +184,7 @@ def test_keys_that_are_words_are_found_again(made: Path, work_folder: Path, monk
     assert prediction.weights.shape == (2, 1, 16)
 
 
-def test_what_another_model_does_not_read_is_refused(run_folder: Path) -> None:
+def test_knobs_of_the_entity_model_are_refused_by_other_models(run_folder: Path) -> None:
     """Its keys are those of an entity net; nor has that an encoder that could lie elsewhere."""
     with pytest.raises(UserError, match=r"task\.entities=\[mary,john\] is read by model=entity alone; leave it out"):
         compose(["task=qa", "task.entities=[mary,john]"])
@@ -194,7 +194,7 @@ def test_what_another_model_does_not_read_is_refused(run_folder: Path) -> None:
     assert not Path("placed").exists()
 
 
-def test_runs_that_answer_together_show_slots_where_words_name_them(run_folder: Path) -> None:
+def test_an_ensemble_shows_slots_named_by_words(run_folder: Path) -> None:
     """Keys of two runs' own have no order in common, so that there is no mean of what their slots read."""
     train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
     (prediction,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
@@ -213,7 +213,7 @@ def test_an_export_is_refused(run_folder: Path, command: Callable[..., Any]) -> 
     assert not Path("one/export").exists()
 
 
-def test_a_broken_line_stops_before_anything_is_written(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_a_broken_line_is_reported_before_anything_is_written(run_folder: Path, command: Callable[..., Any]) -> None:
     file = Path("stories/qa1_made_train.txt")
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[7] = lines[7].replace("8 ", "").replace("2 ", "two ")

@@ -93,7 +93,7 @@ def forget() -> None:
     del registry._registered["scorer", "mine"]
 
 
-def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
+def test_a_registered_part_trains_and_its_copy_is_equal(
     cell: Cell, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cell(IMPORTS, HELPERS, SCORER)
@@ -123,7 +123,9 @@ def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
     assert capsys.readouterr().err == ""
 
 
-def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_redefined_part_is_changed_code(
+    cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     cell(IMPORTS, HELPERS, SCORER)
     run("+scorer=mine", folder="one")
     cell("STEEP = -3.0")
@@ -131,7 +133,7 @@ def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys:
     assert "one: the code of scorer_mine.py has changed since this run was trained" in capsys.readouterr().err
 
 
-def test_the_copy_holds_what_the_part_uses_and_no_more(cell: Cell) -> None:
+def test_the_copy_contains_only_what_the_part_uses(cell: Cell) -> None:
     """Imports, constants and functions of other cells; not what only shares the name of a local variable."""
     cell(IMPORTS, HELPERS, SCORER)
     text = part_source("scorer", "mine", registry.find("scorer", "mine"))
@@ -162,7 +164,7 @@ def test_a_script_is_a_source(work_folder: Path, monkeypatch: pytest.MonkeyPatch
     assert registry.describe("scorer", "mine").file == work_folder / "train.py"
 
 
-def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:
+def test_a_part_without_source_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:
     cell(IMPORTS, HELPERS, SCORER, source=False)
     assert build(scorer="mine", query_size=3, memory_size=3).scorer.steep == 2.0
     with pytest.raises(UserError, match=r"^the scorer 'mine', which was registered in Python, has no source to keep"):
@@ -170,19 +172,19 @@ def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, s
     assert not Path("one").exists()
 
 
-def test_what_cannot_be_written_down_is_named(cell: Cell) -> None:
+def test_an_uncopyable_object_is_reported(cell: Cell) -> None:
     cell(IMPORTS + "other = object()\n", HELPERS, SCORER.replace("[self.steep * ", "[hash(other) * "))
     with pytest.raises(UserError, match="uses other, of type object, which cannot be kept with the run"):
         part_source("scorer", "mine", registry.find("scorer", "mine"))
 
 
-def test_one_within_a_function_is_told(cell: Cell) -> None:
+def test_a_part_defined_in_a_function_is_reported(cell: Cell) -> None:
     cell(IMPORTS, "def make():\n" + textwrap.indent(SCORER, "    ") + "\n\nmake()\n")
     with pytest.raises(UserError, match="is defined within a function; define it outside"):
         part_source("scorer", "mine", registry.find("scorer", "mine"))
 
 
-def test_a_sweep_says_that_its_processes_cannot_see_it(
+def test_a_sweep_refuses_a_part_of_a_notebook(
     cell: Cell, command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
     cell(IMPORTS, HELPERS, SCORER)

@@ -69,7 +69,7 @@ def test_a_folder_holds_these_files(run_folder: Path) -> None:
         assert phrase in readme
 
 
-def test_info_and_configuration_speak_in_names(run_folder: Path) -> None:
+def test_info_and_configuration_name_parts(run_folder: Path) -> None:
     info = json.loads((run_folder / "run.json").read_text(encoding="utf-8"))
     assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
     assert info["command"].startswith("attnx +scorer=additive +scope=local")
@@ -109,7 +109,7 @@ def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Pa
         assert float(row["log_probability"]) < 0
 
 
-def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(run_folder: Path) -> None:
+def test_metrics_have_a_row_per_validation(run_folder: Path) -> None:
     rows = table(run_folder / "metrics.csv")
     # Five steps in two validations: after the third, and at the end.
     assert [int(row["step"]) for row in rows] == [3, 5]
@@ -179,7 +179,7 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
     assert prediction.weights is None
 
 
-def test_a_run_without_a_folder_lands_in_multirun(
+def test_a_run_without_a_folder_is_written_to_multirun(
     command: Callable[..., Any], words: Path, small: list[str], undrawn: None
 ) -> None:
     assert command(*small, "trainer.max_steps=1").code == 0
@@ -192,7 +192,7 @@ def test_a_run_without_a_folder_lands_in_multirun(
     assert all((folder / "results.json").is_file() for folder in folders)
 
 
-def test_python_fits_and_reopens_as_often_as_it_likes(words: Path, undrawn: None, small: list[str]) -> None:
+def test_python_fits_and_reopens_repeatedly(words: Path, undrawn: None, small: list[str]) -> None:
     quiet = Console(file=io.StringIO())
     for folder in ("first", "second"):
         run = attnx.fit(attnx.compose([*small, "+scorer=dot", f"folder={folder}"]), console=quiet)
@@ -204,7 +204,7 @@ def test_python_fits_and_reopens_as_often_as_it_likes(words: Path, undrawn: None
     assert last.predict([]) == []
 
 
-def test_what_cannot_be_opened_is_told(run: Callable[..., Any], work_folder: Path) -> None:
+def test_a_folder_that_cannot_be_opened_is_reported(run: Callable[..., Any], work_folder: Path) -> None:
     run(folder="one")
     with pytest.raises(attnx.UserError, match="empty source"):
         attnx.open_run("one").predict([""])
@@ -227,7 +227,7 @@ def test_a_folder_may_be_moved(run: Callable[..., Any], work_folder: Path) -> No
     ] == outputs_before
 
 
-def test_no_run_is_made_in_another_s_folder(run: Callable[..., Any]) -> None:
+def test_no_run_is_written_inside_another(run: Callable[..., Any]) -> None:
     run(folder="one")
     files_before = sorted(Path("one").rglob("*"))
     with pytest.raises(attnx.UserError, match=r"folder=one/two: is inside the folder of another run, .*one; "):
@@ -235,9 +235,7 @@ def test_no_run_is_made_in_another_s_folder(run: Callable[..., Any]) -> None:
     assert sorted(Path("one").rglob("*")) == files_before
 
 
-def test_the_same_command_twice_ends_with_the_same_weights(
-    run: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_the_same_command_gives_the_same_weights(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     knobs = ["model.dropout=0.2", "encoder.layers=2", "encoder.dropout=0.2", "attention.dropout=0.1"]
     run(*knobs, folder="one")
     run(*knobs, folder="two")
@@ -256,9 +254,7 @@ def test_epochs_become_steps(run: Callable[..., Any]) -> None:
     assert trained.folder == Path("one")
 
 
-def test_the_last_weights_are_kept_even_when_they_are_not_the_best(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_weights_are_saved(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
 
     losses = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws

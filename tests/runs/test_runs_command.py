@@ -95,7 +95,7 @@ def everything() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def test_runs_are_listed_newest_first_with_what_they_differ_in(made: Make, command: Command) -> None:
+def test_runs_are_listed_newest_first_with_differences(made: Make, command: Command) -> None:
     made("multirun/runs/one", "additive", 7.0)
     made("multirun/runs/two", "dot", 11.238, seed=3)
     made("multirun/deep/er/2", "dot", 13.0)
@@ -113,7 +113,7 @@ def test_runs_are_listed_newest_first_with_what_they_differ_in(made: Make, comma
     assert "scorer" not in command("runs", "multirun/deep").out
 
 
-def test_what_was_not_tested_shows_its_validation(made: Make, command: Command) -> None:
+def test_an_untested_run_shows_its_validation(made: Make, command: Command) -> None:
     made("multirun/a", per=7.0, valid=31.0)
     made("multirun/b", per=None, valid=29.0, status="interrupted")
     head, second, first = (line.split() for line in command("runs").out.splitlines())
@@ -128,7 +128,7 @@ def test_a_small_measure_is_shown(made: Make, command: Command) -> None:
     assert "0.08861" in command("runs").out.splitlines()[1]
 
 
-def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Command) -> None:
+def test_a_silent_running_run_was_stopped(made: Make, command: Command) -> None:
     names = ["alive", "silent", "job", "silent-job", "fallen", "drawn"]
     folders = {name: made(f"multirun/{name}", per=None, status="running") for name in names}
     for name in ("job", "silent-job"):
@@ -153,7 +153,7 @@ def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Co
     assert sorted(paths(command, "status=stopped")) == ["multirun/silent", "multirun/silent-job"]
 
 
-def test_a_silent_job_runs_while_its_sweep_says_so(sweep: Sweep, command: Command) -> None:
+def test_a_silent_job_runs_while_its_sweep_runs(sweep: Sweep, command: Command) -> None:
     for number in (0, 1):
         folder = sweep.path / str(number)
         (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
@@ -167,7 +167,7 @@ def test_a_silent_job_runs_while_its_sweep_says_so(sweep: Sweep, command: Comman
         assert paths(command, "status=running") == ["multirun/three/0"]
 
 
-def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
+def test_words_filter_sort_and_limit(made: Make, command: Command) -> None:
     for number, (scorer, per, seed) in enumerate(
         [("additive", 7, 1), ("additive", 11, 2), ("dot", 5, 1), ("dot", 13, 3)]
     ):
@@ -194,7 +194,7 @@ def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
     assert listed_names("since=3000w") == listed_names("multirun", "multirun/3", "2", "limit=5") == "43210"
 
 
-def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
+def test_json_output_is_complete(made: Make, command: Command) -> None:
     made("multirun/a", "additive", 7.0, name="mine")
     made("multirun/b", "dot", None, status="interrupted")
     (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
@@ -214,7 +214,7 @@ def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
     assert command("runs", "scorer=additive", "--paths").out == "multirun/a\n"
 
 
-def test_a_terminal_gets_what_there_is_room_for(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_columns_that_fit(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     made("multirun/one", "additive", 7.0)
     made("multirun/two", "dot", 11.0)
     for width, missing in ((120, ""), (36, "duration"), (22, "test_per")):
@@ -230,7 +230,7 @@ def test_a_terminal_gets_what_there_is_room_for(made: Make, command: Command, mo
         assert missing in plain
 
 
-def test_a_configuration_in_parts_is_read_as_it_is_in_whole(work_folder: Path) -> None:
+def test_a_nested_configuration_reads_like_a_flat_one(work_folder: Path) -> None:
     awkward = """\
 # a comment
 ---
@@ -263,7 +263,7 @@ def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None
     assert json.loads(command("runs", "--json").out)[0]["size"] < original
 
 
-def test_what_cannot_be_read_is_left_out_with_its_reason(made: Make, command: Command) -> None:
+def test_an_unreadable_run_is_left_out_with_its_reason(made: Make, command: Command) -> None:
     made("multirun/good")
     made("multirun/new", format=99)
     (made("multirun/torn") / "config.yaml").write_text("seed: [1\nname: x\n", encoding="utf-8")
@@ -309,7 +309,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_are_one_line_and_delete_nothing(made: Make, command: Command) -> None:
+def test_mistakes_give_one_line_and_delete_nothing(made: Make, command: Command) -> None:
     made("multirun/a", "additive")
     made("multirun/b", "dot")
     files_before = everything()
@@ -322,7 +322,7 @@ def test_mistakes_are_one_line_and_delete_nothing(made: Make, command: Command) 
     assert everything() == files_before
 
 
-def test_what_chooses_nothing_says_what_there_is(made: Make, command: Command) -> None:
+def test_an_empty_selection_is_explained(made: Make, command: Command) -> None:
     answer = command("runs")
     assert (answer.code, answer.err) == (
         2,
@@ -335,7 +335,7 @@ def test_what_chooses_nothing_says_what_there_is(made: Make, command: Command) -
     assert answer == (0, "", "attnx: none left: scorer=aditive of 1 run(s); scorer is additive\n")
 
 
-def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Command) -> None:
+def test_two_runs_are_described_by_their_differences(made: Make, command: Command) -> None:
     made("multirun/a", "additive", seed=3)
     made("multirun/b", "dot")
     answer = command("runs", "diff", "a", "multirun/b")
@@ -349,7 +349,7 @@ def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Comm
     assert same == (0, "no difference: the configurations are the same\n", "")
 
 
-def test_compare_is_that_of_attnx_compare(made: Make, command: Command) -> None:
+def test_runs_compare_equals_attnx_compare(made: Make, command: Command) -> None:
     first, two = str(made("multirun/a", "additive", 7.0)), str(made("multirun/b", "dot", 5.0))
     made("multirun/c", "cosine", 3.0)
     selected = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
@@ -358,7 +358,7 @@ def test_compare_is_that_of_attnx_compare(made: Make, command: Command) -> None:
     assert "3.00" not in selected.out
 
 
-def test_prune_shows_what_it_would_delete_and_deletes_with_yes(made: Make, command: Command) -> None:
+def test_prune_deletes_only_with_yes(made: Make, command: Command) -> None:
     done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
     files_before = everything()
     shown = command("runs", "prune")
@@ -377,7 +377,7 @@ def test_prune_shows_what_it_would_delete_and_deletes_with_yes(made: Make, comma
 
 
 @pytest.mark.parametrize(("keep", "stays"), [("last", {"last.ckpt"}), ("none", set())])
-def test_which_checkpoint_stays_can_be_said(made: Make, command: Command, keep: str, stays: set[str]) -> None:
+def test_the_kept_checkpoint_can_be_selected(made: Make, command: Command, keep: str, stays: set[str]) -> None:
     done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
     shown = command("runs", "prune", f"keep={keep}").out
     assert "2 run(s) have no best weights after this" in shown
@@ -386,14 +386,14 @@ def test_which_checkpoint_stays_can_be_said(made: Make, command: Command, keep: 
     assert (files(done), files(cut)) == (stays, stays)
 
 
-def test_without_the_one_that_is_to_stay_the_other_does(made: Make, command: Command) -> None:
+def test_without_the_selected_checkpoint_the_other_is_kept(made: Make, command: Command) -> None:
     run = made("multirun/a")
     (run / "checkpoints" / "best.ckpt").unlink()
     command("runs", "prune", "keep=best", "--yes")
     assert files(run) == {"last.ckpt"}
 
 
-def test_running_runs_are_left_alone(made: Make, command: Command) -> None:
+def test_running_runs_are_unchanged(made: Make, command: Command) -> None:
     alive, stopped = (made(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
     silent_for(stopped, 90000 * 200)
     content_before = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
@@ -406,7 +406,7 @@ def test_running_runs_are_left_alone(made: Make, command: Command) -> None:
     assert {path: (alive / path).read_bytes() for path in content_before} == content_before
 
 
-def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made: Make, command: Command) -> None:
+def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, made: Make, command: Command) -> None:
     made("multirun/single", valid=2.0)
 
     def goes(*words: str) -> list[str]:
@@ -422,7 +422,7 @@ def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made:
     assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
 
 
-def test_a_job_whose_folder_is_gone_is_to_be_done_again(sweep: Sweep, command: Command) -> None:
+def test_a_job_without_a_folder_is_repeated(sweep: Sweep, command: Command) -> None:
     shown = command("runs", "prune", "what=folders", "scorer=dot")
     again = "three: 1 job(s) are trained anew by `attnx resume multirun/three`, or by the command of the sweep"
     assert again in shown.out.splitlines()
@@ -436,13 +436,13 @@ def test_a_job_whose_folder_is_gone_is_to_be_done_again(sweep: Sweep, command: C
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
 
 
-def test_a_search_does_not_do_a_job_again(sweep: Sweep, command: Command) -> None:
+def test_a_search_does_not_repeat_a_deleted_job(sweep: Sweep, command: Command) -> None:
     (sweep.path / "study.db").touch()
     shown = command("runs", "prune", "what=folders").out
     assert "three: a search tries nothing twice, so 3 job(s) stay undone after this" in shown
 
 
-def test_a_sweep_that_runs_is_refused(sweep: Sweep, command: Command) -> None:
+def test_a_running_sweep_is_refused(sweep: Sweep, command: Command) -> None:
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         files_before = everything()
@@ -469,9 +469,7 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]
 
 
-def test_what_is_written_to_meanwhile_is_left_alone(
-    made: Make, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_written_meanwhile_is_unchanged(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made("multirun/one")
     silent_for(run, 66)
     show_plan = run_pruning.show_plan
@@ -486,9 +484,7 @@ def test_what_is_written_to_meanwhile_is_left_alone(
     assert files(run) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
 
 
-def test_a_sweep_that_begins_meanwhile_is_refused(
-    sweep: Sweep, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_started_meanwhile_is_refused(sweep: Sweep, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_pruning, "is_locked", lambda sweep: False)
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -529,7 +525,7 @@ def test_only_run_folders_are_deleted(made: Make, command: Command) -> None:
     ]
 
 
-def test_a_deletion_that_is_cut_off_leaves_no_half_run(
+def test_an_interrupted_deletion_leaves_no_partial_run(
     made: Make, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made("multirun/one")
@@ -553,7 +549,7 @@ def test_a_deletion_that_is_cut_off_leaves_no_half_run(
     assert not half.exists()
 
 
-def test_checkpoints_are_noted_before_they_go(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_checkpoints_are_recorded_first(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made("multirun/one")
     with monkeypatch.context() as patch:
 
@@ -569,7 +565,7 @@ def test_checkpoints_are_noted_before_they_go(made: Make, command: Command, monk
     assert (files(run), read_mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
 
 
-def test_what_cannot_be_deleted_is_told(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undeletable_folder_is_reported(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     made("multirun/one")
     monkeypatch.setattr(run_pruning.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
@@ -578,7 +574,7 @@ def test_what_cannot_be_deleted_is_told(made: Make, command: Command, monkeypatc
     assert "0 B freed" in answer.out
 
 
-def test_neither_torch_nor_hydra_is_waited_for(made: Make) -> None:
+def test_the_command_imports_neither_torch_nor_hydra(made: Make) -> None:
     made("multirun/one", "additive")
     made("multirun/two", "dot")
     check = """
@@ -604,12 +600,12 @@ def documented() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if re.match(r"attnx runs( |$)", line)]
 
 
-def test_there_are_documented_uses() -> None:
+def test_some_uses_are_documented() -> None:
     assert len(documented()) >= 13
 
 
 @pytest.mark.parametrize("words", documented(), ids=shlex.join)
-def test_a_documented_use_does_what_it_says(made: Make, command: Command, words: list[str]) -> None:
+def test_a_documented_use_works(made: Make, command: Command, words: list[str]) -> None:
     for number, scorer in enumerate(("additive", "additive", "dot")):
         folder = made(
             f"multirun/scorers/{number}", scorer, name="g2p-full", status="failed" if number == 2 else "finished"
@@ -624,7 +620,7 @@ def test_a_documented_use_does_what_it_says(made: Make, command: Command, words:
     assert answer.out or "none left" in answer.err
 
 
-def test_who_opens_a_run_without_weights_is_told_where_they_went(run: Callable[..., Any], command: Command) -> None:
+def test_opening_a_pruned_run_names_the_deletion(run: Callable[..., Any], command: Command) -> None:
     run("scorer=dot", folder="multirun/real")
     command("runs", "prune", "keep=last", "--yes")
     message = (

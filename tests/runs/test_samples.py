@@ -47,7 +47,9 @@ def dictionary(work_folder: Path) -> Path:
     return work_folder / "dictionary.tsv"
 
 
-def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_evaluations_of_samples_agree_statistically(
+    dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]
+) -> None:
     """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
     sizes = ["model.embedding_dim=32", "encoder.hidden_size=64", "decoder.hidden_size=64", "trainer.batch_size=128"]
     overrides = [
@@ -74,7 +76,7 @@ def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any],
     assert not any(holds(wrong["null"][:first], rates["null"]) for first in (500, 1000))
 
 
-def test_runs_and_evaluations_are_tested_on_the_same(
+def test_runs_and_evaluations_share_their_test_sample(
     words: Path, run: Callable[..., Any], command: Callable[..., Any]
 ) -> None:
     """Whatever the seed, however letters are cut, and in whatever order the file has them."""
@@ -106,7 +108,7 @@ TAGGED = ["task=sequences", "task.tagged=true", "model.tag_inputs=[decoder]"]
 TAGGED += [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
 
 
-def test_the_validation_has_every_tag(many: Path, run: Callable[..., Any]) -> None:
+def test_the_validation_sample_has_every_tag(many: Path, run: Callable[..., Any]) -> None:
     """Though the table has them one after the other; and all of them are measured."""
     run(*TAGGED, "trainer.valid_examples=3", "trainer.test_examples=4", folder="one")
     for row in table("one/metrics.csv", ","):
@@ -152,7 +154,7 @@ def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Ca
     assert not Path("one").exists()
 
 
-def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
+def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
     """Its measure, a mean over tags, is found though the first tag alone has more examples than are tried."""
     knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -161,7 +163,7 @@ def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
     monitor_is_measured(Candidate("task", "sequences", knobs))
 
 
-def test_the_points_are_those_of_what_was_tested(undrawn: None, work_folder: Path) -> None:
+def test_saved_points_are_those_of_the_test_sample(undrawn: None, work_folder: Path) -> None:
     """An answer is drawn among its own points."""
     overrides = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
     overrides += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]

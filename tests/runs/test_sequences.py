@@ -106,7 +106,7 @@ def block(section: str) -> str:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any], undrawn: None) -> None:
+def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[..., Any], undrawn: None) -> None:
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
@@ -128,7 +128,7 @@ def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any],
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None) -> None:
+def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], undrawn: None) -> None:
     """Scaled by the training part alone; a reopened run is asked with the numbers as they are in the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
@@ -153,7 +153,7 @@ def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None
             reopened.predict([wrong])
 
 
-def test_a_picture_is_labeled_with_the_names_of_the_steps(run: Callable[..., Any], undrawn: None) -> None:
+def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], undrawn: None) -> None:
     """And its title with that of the file, which stands in the table of predictions, too."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
@@ -187,7 +187,7 @@ def test_columns_of_other_names_are_refused(
         assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
 
 
-def test_features_from_workers_and_a_resumed_run(
+def test_a_resumed_run_with_feature_workers_ends_equally(
     run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
@@ -202,7 +202,7 @@ def test_features_from_workers_and_a_resumed_run(
     assert predicted("one") == predicted("two")
 
 
-def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> None:
+def test_tags_are_read_and_scored(run: Callable[..., Any], undrawn: None) -> None:
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
@@ -248,7 +248,7 @@ def test_the_hash_of_a_source_decides_its_part(kind: str, work_folder: Path) -> 
         assert fraction == sorted(fraction)
 
 
-def test_a_given_part_is_taken_as_it_is(work_folder: Path) -> None:
+def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
     """What it shares with the training file is noted, and all else is still held out of that."""
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(97))
     write_table(Path("valid.tsv"), SOURCES["words"][0], "up", range(92, 103))
@@ -260,7 +260,7 @@ def test_a_given_part_is_taken_as_it_is(work_folder: Path) -> None:
     assert task.notes == ["5 of 11 sources of the valid part are also in the training part"]
 
 
-def test_ids_are_in_the_order_of_their_numbers(work_folder: Path) -> None:
+def test_ids_are_sorted_by_number(work_folder: Path) -> None:
     """Not in that of their digits."""
     write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))
     data = loaded(source="ids", target="ids", holdout=0.15)
@@ -278,7 +278,7 @@ def test_ids_are_in_the_order_of_their_numbers(work_folder: Path) -> None:
         ("features", "a.csv", "reads matrices of numbers, not text"),
     ],
 )
-def test_what_cannot_be_asked(source: Any, text: str, message: str) -> None:
+def test_invalid_inputs_are_refused(source: Any, text: str, message: str) -> None:
     with pytest.raises(attnx.UserError, match=message):
         AnySequence(source=source).tokenize(text)
 
@@ -301,7 +301,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistakes_are_one_line_and_leave_nothing(
+def test_mistakes_give_one_line_and_leave_nothing(
     overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
 ) -> None:
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(60))
@@ -321,7 +321,9 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], undrawn: None, work_folder: Path) -> None:
+def test_the_examples_of_the_page_train(
+    example: str, command: Callable[..., Any], undrawn: None, work_folder: Path
+) -> None:
     """Its data are made by its own code, and its command trains on them; the lines that it shows are in the files."""
     section = next(section for section in SECTIONS if f"python make_{example}.py" in section)
     exec(compile(block(section), f"make_{example}.py", "exec"), {})

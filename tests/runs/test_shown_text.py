@@ -32,7 +32,7 @@ def unsafe(text: str) -> list[str]:
 
 
 @given(st.lists(st.text(SIGNS, min_size=1)))
-def test_symbols_come_back(symbols: list[str]) -> None:
+def test_escaped_symbols_read_back(symbols: list[str]) -> None:
     """Whatever they are made of, a field holds nothing that could end it or be obeyed."""
     field = write_symbols(symbols)
     assert read_symbols(field) == tuple(symbols)
@@ -41,20 +41,20 @@ def test_symbols_come_back(symbols: list[str]) -> None:
 
 
 @given(st.text(SIGNS))
-def test_a_name_comes_back(name: str) -> None:
+def test_an_escaped_name_reads_back(name: str) -> None:
     field = write_field(name)
     assert read_field(field) == name
     assert not UNSAFE.search(field)
 
 
 @given(st.text(SIGNS))
-def test_json_stays_the_same_value(text: str) -> None:
+def test_escaped_json_keeps_its_value(text: str) -> None:
     written = printable_json(json.dumps([text, {text: [7]}], ensure_ascii=False, indent=2))
     assert json.loads(written) == [text, {text: [7]}]
     assert not unsafe(written)
 
 
-def test_what_is_safe_stays() -> None:
+def test_safe_text_is_unchanged() -> None:
     """Letters with accents, other scripts, an emoji of several characters that a zero-width joiner holds together."""
     text = "Çé 字 \u05d0 e\u0301 \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \\x1b"
     assert printable(text) == text
@@ -69,7 +69,7 @@ def obeyed(runs: Path) -> Path:
     return path
 
 
-def test_an_evaluation_shows_none(obeyed: Path, command: Command) -> None:
+def test_an_evaluation_prints_no_control_characters(obeyed: Path, command: Command) -> None:
     """Nor do its files hold any; who reads them has the symbols as they were."""
     answer = command("evaluate", "one", f"task.test={obeyed}")
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
@@ -85,7 +85,7 @@ def test_an_evaluation_shows_none(obeyed: Path, command: Command) -> None:
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
 
 
-def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
+def test_a_prediction_is_saved_raw_and_printed_escaped(
     runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copied symbol stands in a file and in a pipe as it is, for other programs; on a terminal in letters."""
@@ -99,7 +99,7 @@ def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
     assert command(*overrides).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
 
 
-def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_escapes_control_characters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter([f"da{RIGHT_TO_LEFT}b", f":unknown {RED}", ":quit"])
     monkeypatch.setattr("attnx.cli.commands.try_._piped_line", lambda: next(lines))
     answer = command("try", "one", "--unknown", "keep")
@@ -108,13 +108,13 @@ def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeyp
     assert r"\x1b[31m" in answer.err
 
 
-def test_a_mistake_quotes_in_letters(work_folder: Path, command: Command) -> None:
+def test_a_message_escapes_control_characters(work_folder: Path, command: Command) -> None:
     Path("words.tsv").write_text(f"dab {RED}{C1}\n", encoding="utf-8")
     answer = command("task.train=words.tsv")
     assert (answer.code, unsafe(answer.err), answer.err.count("\n")) == (2, [], 1)
 
 
-def test_names_of_runs_are_shown_in_letters(work_folder: Path, command: Command) -> None:
+def test_names_of_runs_are_escaped(work_folder: Path, command: Command) -> None:
     """And a mark-up of the library that draws tables is no mark-up."""
     for number, name in enumerate((f"{RED}[/b][bold]", "plain")):
         path = Path(f"multirun/{number}{RED}")

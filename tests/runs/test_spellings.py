@@ -58,7 +58,7 @@ def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedP
     )
 
 
-def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> None:
+def test_without_arguments_the_default_experiment_runs(trained: list[dict[str, Any]]) -> None:
     assert main.run([]) == 0
     (config,) = trained
     assert config["task"]["name"] == "g2p"
@@ -70,7 +70,7 @@ def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> 
 
 
 @pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])
-def test_a_choice_may_have_a_plus_or_two_or_none(spelling: str, trained: list[dict[str, Any]]) -> None:
+def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained: list[dict[str, Any]]) -> None:
     assert main.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
     assert (trained[0]["scorer"]["name"], trained[0]["scope"]["name"]) == ("mlp", "local")
     assert trained[0]["scorer"]["depth"] == 3
@@ -84,12 +84,12 @@ def test_a_choice_may_have_a_plus_or_two_or_none(spelling: str, trained: list[di
         "++scorer=dot,scaled ++scope=local --multirun",
     ],
 )
-def test_a_sweep_takes_every_spelling_and_order(line: str, swept: list[tuple[str, str]]) -> None:
+def test_a_sweep_accepts_every_spelling_and_order(line: str, swept: list[tuple[str, str]]) -> None:
     assert main.run(line.split()) == 0
     assert swept == [("dot", "local"), ("scaled", "local")]
 
 
-def test_a_glob_stands_for_every_part_of_a_kind(swept: list[tuple[str, str]]) -> None:
+def test_a_glob_expands_to_every_part_of_a_kind(swept: list[tuple[str, str]]) -> None:
     assert main.run(["-m", "+scope=glob(*)"]) == 0
     assert [scope for _, scope in swept] == sorted(names("scope"))
 
@@ -97,7 +97,7 @@ def test_a_glob_stands_for_every_part_of_a_kind(swept: list[tuple[str, str]]) ->
 @pytest.mark.parametrize(
     "line", ["--cfg job scorer=dot seed=7", "seed=7 --cfg=job +scorer=dot", "++scorer=dot -c job seed=7"]
 )
-def test_a_configuration_is_shown_and_nothing_is_trained(
+def test_a_configuration_is_printed_and_nothing_is_trained(
     line: str, command: Callable[..., Any], trained: list[dict[str, Any]], work_folder: Path
 ) -> None:
     answer = command(*line.split())
@@ -109,7 +109,7 @@ def test_a_configuration_is_shown_and_nothing_is_trained(
     assert not list(work_folder.iterdir())
 
 
-def test_a_query_is_a_set_in_the_order_given() -> None:
+def test_a_query_is_an_ordered_set() -> None:
     assert list(compose(["+query=[token,last_context]"])["query"]) == ["token", "last_context"]
     assert list(compose(["query=[last_context,token]"])["query"]) == ["last_context", "token"]
     assert list(compose(["+query=token"])["query"]) == ["token"]
@@ -132,7 +132,7 @@ def test_every_recipe_and_experiment_composes(preset: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_a_file_of_knobs_is_a_choice(strategy: str) -> None:
+def test_a_preset_file_is_a_choice(strategy: str) -> None:
     trainer = compose(["trainer=" + strategy, "experiment=g2p_full"])["trainer"]
     assert (trainer["name"], trainer["strategy"], trainer["devices"]) == ("lightning", strategy, None)
     assert trainer["max_epochs"] == compose(["experiment=g2p_full"])["trainer"]["max_epochs"] == 20
@@ -147,7 +147,7 @@ def test_python_composes_what_the_command_does(trained: list[dict[str, Any]]) ->
     assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained[0]
 
 
-def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
+def test_help_does_not_import_torch() -> None:
     loaded = (
         "import sys, attnx.cli.main; attnx.cli.main.run(['--help']); "
         "sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
@@ -158,7 +158,7 @@ def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
         assert word in done.stdout
 
 
-def test_a_mistake_ends_a_process_with_2_and_one_line(work_folder: Path) -> None:
+def test_a_mistake_exits_with_2_and_one_line(work_folder: Path) -> None:
     done = attnx_in_a_process("scop=local")
     assert done.returncode == 2
     assert done.stdout == ""

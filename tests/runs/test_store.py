@@ -134,7 +134,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
-def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
+def test_a_stored_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
     """Symbols, rows and their order, the other parts, tags and notes: when it is written, and when it is found."""
     plain, first, second = task(None, **knobs), task(**knobs), task(**knobs)
     expected = plain.load()
@@ -153,7 +153,7 @@ def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
-def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_store_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its training files are only looked at: their names, sizes and times."""
     first = task(**knobs).load()
     opened: list[str] = []
@@ -185,7 +185,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("knobs", "reason"), CHANGES.values(), ids=CHANGES)
-def test_a_corpus_of_something_else_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+def test_a_store_of_other_settings_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
     task().load()
     files_before = files(work_folder)
     text = message(**knobs)
@@ -195,13 +195,13 @@ def test_a_corpus_of_something_else_is_refused(knobs: dict[str, Any], reason: st
     assert files(work_folder) == files_before
 
 
-def test_files_that_have_changed_are_other_files() -> None:
+def test_changed_files_are_refused() -> None:
     task().load()
     write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
     assert "task.train names other files, or they have changed" in message()
 
 
-def test_what_decides_nothing_may_differ() -> None:
+def test_unused_settings_may_differ() -> None:
     """The share that nothing is held out by, the smoothing, and the place of the files."""
     first = task(**FILES_OF_PARTS).load()
     Path("moved").mkdir()
@@ -211,7 +211,7 @@ def test_what_decides_nothing_may_differ() -> None:
     assert rows(moved) == rows(first)
 
 
-def test_other_parts_to_judge_on_keep_the_corpus() -> None:
+def test_other_test_data_keep_the_store() -> None:
     """But what they share with it is no longer known, and that is told."""
     first = task(**FILES_OF_PARTS)
     fingerprint = first.load().train_dataset().fingerprint()
@@ -253,7 +253,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("knobs", "reason"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_before_anything_is_written(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+def test_a_mistake_is_reported_before_anything_is_written(
+    knobs: dict[str, Any], reason: str, work_folder: Path
+) -> None:
     Path("folder").mkdir()
     write("folder/mine", ["some"])
     write("empty", [])
@@ -265,7 +267,7 @@ def test_a_mistake_is_told_before_anything_is_written(knobs: dict[str, Any], rea
     assert files(work_folder) == files_before
 
 
-def test_a_language_of_which_nothing_is_left(work_folder: Path) -> None:
+def test_an_empty_language_is_reported(work_folder: Path) -> None:
     """As when the training part has none of it."""
     long = [f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97)]
     write("mixed.tsv", [*Path("mixed.tsv").read_text(encoding="utf-8").splitlines(), *long])
@@ -311,7 +313,7 @@ def contents(folder: str) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
-def test_an_interrupted_writing_is_gone_on_with(
+def test_interrupted_writing_is_resumed(
     what: type[BaseException],
     complete_store: list[tuple[str, bytes]],
     work_folder: Path,
@@ -339,7 +341,7 @@ KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behi
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a copy of this process to kill")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.parametrize("moment", KILLED.values(), ids=KILLED)
-def test_a_killed_writing_is_gone_on_with(
+def test_killed_writing_is_resumed(
     moment: int, complete_store: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By SIGKILL, which leaves nobody to clear up; the bytes are those of a store that was written at once."""
@@ -366,7 +368,7 @@ def test_a_killed_writing_is_gone_on_with(
 
 
 @pytest.mark.parametrize("change", ["files", "settings"])
-def test_what_was_begun_of_something_else_is_thrown_away(
+def test_a_partial_store_of_other_settings_is_discarded(
     change: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -379,7 +381,7 @@ def test_what_was_begun_of_something_else_is_thrown_away(
     assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
 
 
-def test_what_was_begun_and_is_damaged_is_thrown_away(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_partial_store_is_discarded(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stop_at(patched, 5, raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -389,7 +391,7 @@ def test_what_was_begun_and_is_damaged_is_thrown_away(work_folder: Path, monkeyp
     assert rows(task().load()) == rows(task(None).load())
 
 
-def test_another_process_is_waited_for(work_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_writing_process_is_awaited(work_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has waited finds the store."""
     result: list[object] = []
 
@@ -409,9 +411,7 @@ def test_another_process_is_waited_for(work_folder: Path, capsys: pytest.Capture
     assert result == [None]
 
 
-def test_how_far_a_reading_is_stands_in_a_log(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A line a minute: how many, how many a second, and the share of all."""
     clock = iter(range(0, 10_000, 50))
     monkeypatch.setattr(reading_progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -425,14 +425,14 @@ def test_how_far_a_reading_is_stands_in_a_log(
     assert capsys.readouterr().err.splitlines()[-1] == "reading: 4,000 sentences, 20/s, 100%"
 
 
-def test_the_size_of_files(work_folder: Path) -> None:
+def test_the_size_of_files_is_summed(work_folder: Path) -> None:
     """Of one that is packed as it will be unpacked."""
     plain, packed = Path("b.en"), Path("a.de.gz")
     unpacked = len(gzip.decompress(packed.read_bytes()))
     assert reading_progress.unpacked_size([packed, plain]) == unpacked + plain.stat().st_size
 
 
-def test_files_that_change_while_they_are_read(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_changed_while_reading_are_reported(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finish = CorpusStore.finish
 
     def slowly(*args: Any) -> None:
@@ -444,7 +444,7 @@ def test_files_that_change_while_they_are_read(work_folder: Path, monkeypatch: p
     assert not [path for path in work_folder.iterdir() if "corpus" in path.name]
 
 
-def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 5,003 lines a sample of 13, what is encoded at once, and one or two on their way."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
     monkeypatch.setattr(build, "MAX_SAMPLE", 13)
@@ -472,14 +472,14 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert most[2] <= judged + 17 + 2
 
 
-def test_too_many_to_hold_out(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_too_many_held_out_sentences_are_reported(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
     monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
     assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
     assert not Path("corpus").exists()
     assert task(None).load().pairs.test
 
 
-def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_a_store_path_may_use_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
     monkeypatch.setenv("ATTNX_STORES", str(work_folder / "stores"))
     data = task("$ATTNX_STORES/de-en").load()
     assert (work_folder / "stores" / "de-en" / "rows" / "corpus.json").is_file()
@@ -495,7 +495,7 @@ RUN = [
 ]
 
 
-def test_a_run_with_a_store_is_the_run_without(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     """Weights, scores and what is told of the data; reopened, it needs the folder no longer."""
     run(*RUN, folder="memory")
     run(*RUN, "task.store=corpus", folder="stored")
@@ -508,7 +508,7 @@ def test_a_run_with_a_store_is_the_run_without(run: Callable[..., Any], same_wei
     assert attnx.open_run("stored").predict(["der Hund läuft."])
 
 
-def test_an_interrupted_run_goes_on_with_its_corpus(
+def test_an_interrupted_run_resumes_with_its_store(
     run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
@@ -536,7 +536,9 @@ def test_an_interrupted_run_goes_on_with_its_corpus(
         resume("never")
 
 
-def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[str], work_folder: Path) -> None:
+def test_the_command_builds_a_store_and_reports_it(
+    command: Callable[..., Any], small: list[str], work_folder: Path
+) -> None:
     """A mistake is one line, and neither a run nor a corpus is left."""
     task().load()
     files_before = files(work_folder)

@@ -104,7 +104,7 @@ CHANGES: dict[str, tuple[float, Rate, float, str]] = {
 
 
 @pytest.mark.parametrize(("measured", "rate", "validation", "schedule"), CHANGES.values(), ids=CHANGES)
-def test_a_run_takes_its_time_and_its_schedule_ends(
+def test_a_run_uses_its_time_and_completes_its_schedule(
     measured: float, rate: Rate, validation: float, schedule: str, run: Callable[..., Any], clock: Clock, rates: Any
 ) -> None:
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
@@ -124,7 +124,7 @@ def test_a_run_takes_its_time_and_its_schedule_ends(
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.usefixtures("forked_ranks")
-def test_the_clock_of_the_first_of_several_processes_decides(run: Callable[..., Any], clock: Clock) -> None:
+def test_the_clock_of_the_first_process_decides(run: Callable[..., Any], clock: Clock) -> None:
     """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
 
     def rate(seconds: float) -> float:
@@ -150,7 +150,7 @@ def test_the_same_clock_gives_the_same_run(
     assert same_weights(["one", "two"])
 
 
-def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
+def test_a_run_is_reproduced_by_its_number_of_steps(
     run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step_time, "VALIDATION_SHARE", 0.0)
@@ -164,7 +164,7 @@ def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
     assert same_weights(["timed", "counted"])
 
 
-def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
+def test_a_killed_run_resumes_and_keeps_its_time(
     run: Callable[..., Any],
     clock: Clock,
     rates: dict[int, float],
@@ -198,7 +198,7 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
     assert float(rows("cut")[-1]["learning_rate"]) == 0
 
 
-def test_validations_come_at_equal_shares_of_the_training() -> None:
+def test_validations_are_evenly_spaced() -> None:
     plan = StepPlan([Revision(0, 7, 3)])
     assert [step for step in range(9) if plan.has_validation_after(step)] == [3, 5, 7]
     # From step 4 on, 4/7 of the way, three steps are six: 4/7 + 3/7 k/6 passes 2/3 with k = 2, and is 1 with k = 6.
@@ -221,6 +221,6 @@ def test_validations_come_at_equal_shares_of_the_training() -> None:
     ],
     ids=repr,
 )
-def test_a_plan_that_is_none_is_told(plan: object) -> None:
+def test_an_invalid_plan_is_reported(plan: object) -> None:
     with pytest.raises(UserError, match=r"one/run\.json: plan: is not a valid step plan"):
         read_plan(Path("one"), {"budget": "steps", "plan": plan}, None)

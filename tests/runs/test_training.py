@@ -47,9 +47,7 @@ def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_we
     assert not same_weights(["taught", "sampled"])
 
 
-def test_scheduled_sampling_begins_with_the_truth_and_rises(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from attnx.training import lightning_module
 
     chances: list[float] = []
@@ -82,7 +80,7 @@ def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun
     assert loss_of(job) == pytest.approx(float(-target_log_probs / real.sum()), rel=1e-4)
 
 
-def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
+def test_label_smoothing_changes_training_but_not_validation(
     run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     run("optimizer.lr=1e-12", folder="plain")
@@ -95,7 +93,7 @@ def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
     assert first[0][valid] == first[1][valid]
 
 
-def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., PreparedRun], work_folder: Path) -> None:
+def test_training_starts_from_pretrained_vectors(prepared: Callable[..., PreparedRun], work_folder: Path) -> None:
     (work_folder / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
     # A symbol may hold spaces, and one of them need not be plain.
     (work_folder / "target.txt").write_text(
@@ -120,7 +118,7 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Pr
         ("bf16-mixed", (torch.float32, torch.bfloat16)),
     ],
 )
-def test_the_time_of_a_step_is_that_of_the_run_s_precision(
+def test_step_time_is_measured_in_the_precision_of_the_run(
     precision: str, observed: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept are the weights as they were, and how the model itself is."""
@@ -152,7 +150,7 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
     assert prepared().module.model.output.weight.shape == (symbols, 11)
 
 
-def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
+def test_zero_patience_stops_at_the_first_worse_validation(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
@@ -188,7 +186,7 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
     ],
     ids=lambda composition: composition[0],
 )
-def test_unlike_compositions_train_and_are_tested(composition: list[str], run: Callable[..., Any]) -> None:
+def test_different_compositions_train_and_test(composition: list[str], run: Callable[..., Any]) -> None:
     trained = run(*composition, "trainer.max_steps=2", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["steps"] == 2
@@ -202,7 +200,7 @@ def lengths_in_batches(job: PreparedRun) -> list[set[int]]:
     return [set(rows.lengths(np.array(batch)).max(1).tolist()) for batch in job.loaders.batches]
 
 
-def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., PreparedRun]) -> None:
+def test_a_pool_batches_rows_of_similar_length(prepared: Callable[..., PreparedRun]) -> None:
     mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.bucket_pool_batches={pool}")) for pool in (1, 50))
     assert len(mixed) == len(sorted_)
     # Sorted, lengths change within a batch once less often than there are lengths, at most.
@@ -231,6 +229,6 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
         (["attention=none"], "none: every read is by the definition"),
     ],
 )
-def test_a_run_says_which_kernels_it_may_use(overrides: list[str], message: str, run: Callable[..., Any]) -> None:
+def test_a_run_reports_its_kernels(overrides: list[str], message: str, run: Callable[..., Any]) -> None:
     run(*overrides, "trainer.max_steps=1", folder="one")
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(message)

@@ -45,7 +45,7 @@ def tiny(words: Path, undrawn: None) -> Callable[..., Any]:
     return make
 
 
-def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
+def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any]) -> None:
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
     run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
     info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     assert [row.equal_outputs for row in checked] == [2, 2]
 
 
-def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., Any]) -> None:
+def test_self_attention_is_saved_and_drawn(tiny: Callable[..., Any]) -> None:
     """Of three examples, a short and a long one among them: maps of each layer and head of encoder and decoder."""
     run = tiny("model.encoder_layers=1", folder="one")
     alignments = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
@@ -138,7 +138,7 @@ def test_alignments_name_layers_and_heads(
     assert list(single.views) == ["mean", *alignment["names"]]
 
 
-def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> None:
+def test_a_decoder_only_model_saves_self_attention(tiny: Callable[..., Any]) -> None:
     tiny("model.form=decoder_only", "scope=history", folder="one")
     alignment = read_alignment("one/alignments/000.npz")
     assert alignment.num_decoder_states == len(alignment.output)
@@ -146,7 +146,7 @@ def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> N
     np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-5)
 
 
-def test_it_goes_on_as_if_it_had_not_stopped(
+def test_a_stopped_run_resumes_with_equal_weights(
     tiny: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from attnx.errors import Interrupted
@@ -172,7 +172,7 @@ def test_it_goes_on_as_if_it_had_not_stopped(
         torch.testing.assert_close(resumed[name], weight, rtol=0, atol=0)
 
 
-def test_the_window_that_is_drawn_is_that_of_the_weights() -> None:
+def test_the_drawn_window_is_that_of_the_shown_weights() -> None:
     """Those of cross-attention, or of the one stream."""
     overrides = ["model=transformer", "scope=local", "scope.window=2"]
     for extra, reach in (

@@ -85,7 +85,7 @@ def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "word", "character"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_run_from_files_to_scores(
+def test_a_run_trains_from_files_and_reports_scores(
     tokenizer: str, shared: bool, translate: Callable[..., Any], texts: list[str]
 ) -> None:
     """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
@@ -113,7 +113,7 @@ def test_a_run_from_files_to_scores(
     assert (reopened.source.symbols == reopened.target.symbols) == shared
 
 
-def test_scores_stand_with_their_signatures(translate: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_scores_are_saved_with_their_signatures(translate: Callable[..., Any], command: Callable[..., Any]) -> None:
     """In the run's results and explanation, in an evaluation's, and in comparisons; unlike ones are told apart."""
     translate("trainer.max_steps=2", folder="one")
     outputs = [row["prediction"] for row in table("one/predictions.tsv")]
@@ -151,7 +151,7 @@ def compared(*folders: str) -> dict[str, list[str]]:
     return {name: values for name, *values in cells}
 
 
-def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
+def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., Any]) -> None:
     translate("trainer.max_steps=80", "trainer.num_validations=8", "optimizer.lr=0.01", folder="one")
     rows = table("one/metrics.csv", ",")
     assert len({row["valid_bleu"] for row in rows}) > 1
@@ -160,7 +160,7 @@ def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
     assert best["global_step"] == int(highest["step"])
 
 
-def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
+def test_one_model_translates_into_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
     """The language is part of the query: from one table each, with scores of each, and of what it is asked for."""
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
@@ -190,7 +190,7 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
 
 
 @pytest.mark.parametrize("tokenizer", registry.names("tokenizer"))
-def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]) -> None:
+def test_only_training_data_build_the_tokenizer(tokenizer: str, texts: list[str]) -> None:
     """Other sentences to test and validate on, other scripts even, change no symbol."""
     knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
     corpus = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
@@ -201,7 +201,7 @@ def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]
     assert other_corpus.pairs.test[0].texts == ("漢字 ñandú",)
 
 
-def test_no_sentence_is_in_two_parts(texts: list[str]) -> None:
+def test_no_source_is_in_two_parts(texts: list[str]) -> None:
     """However many lines and languages it has; in a part that is held out its translations are references."""
     lines = [
         f"{line}\t{translated(line, mark)}\t{tag}" for line in sentences() for mark, tag in (("", "xa"), ("b", "xa"))
@@ -217,7 +217,7 @@ def test_no_sentence_is_in_two_parts(texts: list[str]) -> None:
     assert task.notes == []
 
 
-def test_what_was_left_out_is_told(texts: list[str]) -> None:
+def test_dropped_pairs_are_reported(texts: list[str]) -> None:
     """Blank, too long, too lopsided; and what the test shares with the training."""
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
     write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
@@ -250,7 +250,7 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
         ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
-def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
+def test_case_and_unicode_form_are_normalized(knobs: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
     write("a.tsv", [f"{text}\t{text}"])
     task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **knobs)
@@ -265,7 +265,7 @@ def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, work_folder: 
     assert all(f"nrefs:1|case:{case}|" in signature for signature in task.signatures(metrics).values())
 
 
-def test_an_unknown_symbol_reads_as_one_word(texts: list[str]) -> None:
+def test_an_unknown_symbol_is_one_word(texts: list[str]) -> None:
     task = Translation(train=["a.de.gz", "b.en"], tokenizer="word", holdout=0.1)
     data = task.load()
     assert task.detokenize(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
@@ -300,7 +300,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("overrides", "message"), MISTAKES.items(), ids=MISTAKES)
-def test_a_mistake_is_one_line_and_nothing_is_written(
+def test_a_mistake_gives_one_line_and_writes_nothing(
     overrides: str, message: str, command: Callable[..., Any], texts: list[str], small: list[str], work_folder: Path
 ) -> None:
     write("short.en", ["the dog"])

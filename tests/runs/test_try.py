@@ -33,7 +33,7 @@ def written(word: str, **options: Any) -> str:
     return " ".join(attnx.open_run("one").predict([word], **options)[0].output)
 
 
-def test_a_piped_line_is_answered_with_what_it_read(run_try: Callable[..., Any]) -> None:
+def test_a_piped_line_is_answered_with_its_alignment(run_try: Callable[..., Any]) -> None:
     answer = run_try("dab", "", ":grid off", "kes", ":quit", "be")
     assert (answer.code, answer.err) == (0, "")
     first, head, *rows, last = answer.out.splitlines()
@@ -46,7 +46,7 @@ def test_a_piped_line_is_answered_with_what_it_read(run_try: Callable[..., Any])
         assert shades[0] == "█"
 
 
-def test_what_is_set_at_the_prompt_holds_for_what_follows(run_try: Callable[..., Any]) -> None:
+def test_settings_at_the_prompt_persist(run_try: Callable[..., Any]) -> None:
     answer = run_try(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
@@ -67,7 +67,7 @@ def test_what_is_set_at_the_prompt_holds_for_what_follows(run_try: Callable[...,
     ]
 
 
-def test_a_mistake_is_told_and_the_prompt_goes_on(run_try: Callable[..., Any]) -> None:
+def test_a_mistake_is_reported_and_the_prompt_continues(run_try: Callable[..., Any]) -> None:
     mistakes = {
         ":nbst 3": "unknown command :nbst; did you mean :nbest?",
         ":nbest": ":nbest needs one word after it",
@@ -93,13 +93,13 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(run_try: Callable[..., Any]) -
     assert helped[0].startswith(":nbest N")
 
 
-def test_what_is_not_text_is_told(run_try: Callable[..., Any]) -> None:
+def test_invalid_bytes_are_reported(run_try: Callable[..., Any]) -> None:
     answer = run_try(raw=b":grid off\nd\xffb\ndab\n")
     assert (answer.code, answer.out) == (0, f"{written('dab')}\n")
     assert answer.err == "attnx: the line is not UTF-8 text\n"
 
 
-def test_several_runs_answer_together(run_try: Callable[..., Any]) -> None:
+def test_several_runs_answer_as_an_ensemble(run_try: Callable[..., Any]) -> None:
     answer = run_try("dab", words=("one", "two", "decoding=beam", "--nbest", "2"))
     prediction = attnx.open_ensemble(["one", "two"]).predict(["dab"], decoding=("beam", {"beam_size": 5, "nbest": 2}))[
         0
@@ -110,9 +110,7 @@ def test_several_runs_answer_together(run_try: Callable[..., Any]) -> None:
     ]
 
 
-def test_at_a_terminal_there_is_a_prompt(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_a_prompt(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a pseudo-terminal: Ctrl-C leaves the line, Ctrl-D the prompt."""
     answer_ = trying._respond
 
@@ -137,7 +135,7 @@ def test_at_a_terminal_there_is_a_prompt(
     ]
 
 
-def test_a_grid_is_as_wide_as_it_looks() -> None:
+def test_a_grid_is_aligned_by_display_width() -> None:
     """A Chinese character takes two cells, an accent of its own none, a space is seen, and what is long is cut."""
     weights = np.array([[0.0, 1.0, 0.3, 0.6], [0.9, 0.1, 0.5, 0.8]])
     assert list(heatmap(weights, ["字", "ab"], ["漢", "\u0301", "a" * 20, " "], width=60)) == [
@@ -147,7 +145,7 @@ def test_a_grid_is_as_wide_as_it_looks() -> None:
     ]
 
 
-def test_a_grid_that_is_too_wide_goes_on_below() -> None:
+def test_a_wide_grid_wraps() -> None:
     """Three cells for the labels and a space; then two cells a column, of which four fit into twelve."""
     weights = np.eye(5)
     assert list(heatmap(weights[:1], ["abc"], list("vwxyz"), width=12)) == [
@@ -158,7 +156,7 @@ def test_a_grid_that_is_too_wide_goes_on_below() -> None:
     ]
 
 
-def test_the_decoders_own_states_stand_behind_a_bar() -> None:
+def test_decoder_states_follow_a_bar() -> None:
     assert list(heatmap(np.eye(3)[1:], ["B", "C"], ["a", "b", "B"], width=40, decoder_columns=1)) == [
         "  a b│B",
         "B   █│",

@@ -124,7 +124,7 @@ def left_out(command: Command, message: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "content", "message"), FILES.values(), ids=FILES)
-def test_a_run_that_cannot_be_read_is_left_out(
+def test_an_unreadable_run_is_left_out(
     name: str, content: str | bytes, message: str, three: Path, command: Command
 ) -> None:
     (three / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -132,10 +132,10 @@ def test_a_run_that_cannot_be_read_is_left_out(
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "results.json"])
-def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Command) -> None:
+def test_special_files_are_not_opened(name: str, three: Path, command: Command) -> None:
     """A pipe that nobody writes into, an endless device, a link to itself, a folder."""
     file = three / name
-    for entries, make in {
+    for message, make in {
         "not a plain file": lambda: os.mkfifo(file),
         "not a plain file ": lambda: file.symlink_to("/dev/zero"),
         "cannot be read: Too many levels": lambda: file.symlink_to(name),
@@ -144,7 +144,7 @@ def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Comm
     }.items():
         file.unlink()
         make()
-        left_out(command, f"{name}: {entries.strip()}")
+        left_out(command, f"{name}: {message.strip()}")
         if file.is_dir() and not file.is_symlink():
             file.rmdir()
             file.touch()
@@ -160,7 +160,7 @@ def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Comm
     ],
     ids=["a long step", "a long cell", "no numbers", "empty"],
 )
-def test_odd_curves_end_nothing(content: str, three: Path, command: Command) -> None:
+def test_malformed_curves_are_tolerated(content: str, three: Path, command: Command) -> None:
     """They are left out, or the run is, with a line."""
     (three / "results.json").unlink()
     (three / "metrics.csv").write_text(content, encoding="utf-8")
@@ -170,7 +170,7 @@ def test_odd_curves_end_nothing(content: str, three: Path, command: Command) -> 
         assert all(line.startswith("attnx: left out: multirun/broken/") for line in answer.err.splitlines())
 
 
-def test_results_that_are_not_finite_are_shown(three: Path, command: Command) -> None:
+def test_non_finite_results_are_shown(three: Path, command: Command) -> None:
     (three / "results.json").write_text('{"test_per": NaN, "test_wer": Infinity, "train_seconds": -Infinity}')
     for words in (
         ["runs"],
@@ -182,7 +182,7 @@ def test_results_that_are_not_finite_are_shown(three: Path, command: Command) ->
         assert (answer.code, answer.err) == (0, ""), words
 
 
-def test_a_job_that_cannot_be_read_leaves_its_sweep(work_folder: Path, command: Command) -> None:
+def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder: Path, command: Command) -> None:
     jobs = [write_run(f"multirun/sweep/{number}", 6.0 + number) for number in range(3)]
     job_entries = [{"index": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
     record = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": job_entries}
@@ -203,7 +203,7 @@ def test_a_job_that_cannot_be_read_leaves_its_sweep(work_folder: Path, command: 
         ({"error": {}}, "error of job 0 is not a text"),
     ],
 )
-def test_a_sweep_of_wrong_types_is_left_out(
+def test_a_sweep_with_wrong_types_is_left_out(
     job: dict[str, Any], message: str, work_folder: Path, command: Command
 ) -> None:
     write_run("multirun/good")
@@ -217,7 +217,7 @@ def test_a_sweep_of_wrong_types_is_left_out(
     )
 
 
-def test_where_nothing_can_be_read_a_comparison_ends(three: Path, command: Command) -> None:
+def test_a_comparison_needs_a_readable_run(three: Path, command: Command) -> None:
     """With the first reason; one run has nothing to be compared with."""
     for name in ("broken", "good"):
         Path(f"multirun/{name}/config.yaml").write_text(bomb(9, 9))
@@ -227,7 +227,7 @@ def test_where_nothing_can_be_read_a_comparison_ends(three: Path, command: Comma
         assert answer.err == "attnx: multirun/broken/config.yaml:6: more than 100,000 values\n"
 
 
-def test_what_attnx_itself_may_write_is_read(tmp_path: Path) -> None:
+def test_every_valid_file_is_read(tmp_path: Path) -> None:
     """A list that is in a configuration twice is written as an alias; a date stays a text."""
     widths = [19, 5]
     config = {"scorer": {"name": "mlp", "widths": widths}, "readout": {"widths": widths}, "name": "2031-03-17"}
@@ -239,7 +239,7 @@ def test_what_attnx_itself_may_write_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
-def test_what_is_nested_so_deep_is_read(depth: int) -> None:
+def test_files_are_read_to_a_depth_limit(depth: int) -> None:
     """And no deeper."""
     for parse in (parse_json, parse_yaml):
         if depth == MAX_DEPTH:
@@ -255,7 +255,7 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
     assert read_json(tmp_path / "here.json") == [7]
 
 
-def test_arrays_unpack_to_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told from the file's table of contents; also what claims a size that no memory has."""
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
     assert (tmp_path / "zeros.npz").stat().st_size < 2000

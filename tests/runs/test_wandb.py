@@ -212,7 +212,7 @@ def holds_secret(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_records_everything(words: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded without a key: figures, configuration, pictures, table and page, and how to upload them."""
     monkeypatch.undo()
     monkeypatch.chdir(words.parent)
@@ -289,7 +289,7 @@ def test_a_failed_run_is_recorded_as_failed(ended: Ended, at_step: Callable[...,
     assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_keeps_its_id(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
     """Even where the server is back: what was recorded before must be uploaded before."""
     server.mood = "strict"
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
@@ -308,7 +308,7 @@ def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None
     assert unsynced(folder) == []
 
 
-def test_a_resumed_run_goes_on_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_continues_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
     _, folder = ended(*PLAIN, error=Interrupted)
     output, _ = ended(again=True)
@@ -321,7 +321,7 @@ def test_a_resumed_run_goes_on_at_the_server(ended: Ended, at_step: Callable[...
     assert "sync" not in output
 
 
-def test_a_run_of_somebody_else_is_left_alone(ended: Ended, work_folder: Path) -> None:
+def test_an_open_run_of_the_user_is_unchanged(ended: Ended, work_folder: Path) -> None:
     foreign_run = wandb.init(
         mode="offline", project="theirs", dir=str(work_folder), settings=wandb.Settings(silent=True)
     )
@@ -333,14 +333,14 @@ def test_a_run_of_somebody_else_is_left_alone(ended: Ended, work_folder: Path) -
     foreign_run.finish()
 
 
-def test_without_a_key_it_says_so(ended: Ended) -> None:
+def test_a_missing_key_is_reported(ended: Ended) -> None:
     output, folder = ended(*PLAIN)
     assert output.count("wandb:") == 2
     assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
     assert len(recordings(folder)) == 1
 
 
-def test_a_server_gets_it_all(ended: Ended, server: Server) -> None:
+def test_a_server_receives_everything(ended: Ended, server: Server) -> None:
     output, folder = ended(*PLAIN)
     (place,) = recordings(folder)
     assert place.name.startswith("run-")
@@ -360,7 +360,7 @@ def test_a_server_gets_it_all(ended: Ended, server: Server) -> None:
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb", "dumb to questions", "strict"])
-def test_a_server_that_is_of_no_use_at_the_start(mood: str, ended: Ended, server: Server) -> None:
+def test_an_unusable_server_at_the_start_is_reported(mood: str, ended: Ended, server: Server) -> None:
     """Nothing is uploaded, nothing is lost, and only what is whole is left."""
     server.mood = mood
     if mood == "gone":
@@ -377,7 +377,7 @@ def test_a_server_that_is_of_no_use_at_the_start(mood: str, ended: Ended, server
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
-def test_a_server_that_is_lost_while_training(
+def test_a_server_lost_while_training_is_reported(
     mood: str, ended: Ended, server: Server, at_step: Callable[..., None]
 ) -> None:
     def lose() -> None:
@@ -406,7 +406,7 @@ def test_a_server_that_is_lost_while_training(
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
-def test_a_server_that_is_lost_at_the_end(
+def test_a_server_lost_at_the_end_is_reported(
     mood: str, ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After everything was shown, when only the end is to be told."""
@@ -430,7 +430,7 @@ def test_a_server_that_is_lost_at_the_end(
     assert records.exit_code == 0
 
 
-def test_an_end_that_never_comes(ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_upload_is_stopped(ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """W&B's own timeouts are not always kept: it is then left behind, with all it was told in the run folder."""
     forever = threading.Event()
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
@@ -519,7 +519,7 @@ def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedPro
 PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every_n_steps=1", "folder=one")
 
 
-def test_two_processes_are_one_run_also_when_it_is_resumed(paired: Any, small: list[str]) -> None:
+def test_two_processes_are_one_run_after_resuming(paired: Any, small: list[str]) -> None:
     Path("stop").touch()
     stopped = paired(*small, *PAIR, "+logger=wandb")
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
@@ -560,7 +560,7 @@ def test_a_run_whose_second_process_fails_is_recorded_as_failed(paired: Any, sma
     assert f"wandb sync {place}" in failed.stdout
 
 
-def test_finding_out_takes_no_longer_than_it_may() -> None:
+def test_the_connection_check_has_a_time_limit() -> None:
     """A port that takes a call and never answers, and one that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]

@@ -28,7 +28,7 @@ LAUNCHERS = [
 ]
 
 
-def test_ctrl_c_while_another_launcher_is_at_work_says_how_to_go_on(
+def test_ctrl_c_during_another_launcher_prints_how_to_resume(
     command: Callable[..., Any], words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def press(*_: Any) -> int:
@@ -42,7 +42,7 @@ def test_ctrl_c_while_another_launcher_is_at_work_says_how_to_go_on(
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_another_launcher_runs_the_jobs_and_a_mistake_of_one_is_its_own(
+def test_another_launcher_runs_the_jobs_and_isolates_failures(
     launcher: str, moody: Path, words: Path, small: list[str], undrawing: str, calm: Callable[[], None]
 ) -> None:
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""

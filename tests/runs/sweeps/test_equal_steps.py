@@ -39,7 +39,7 @@ def steps(folder: str) -> set[int]:
     return {read_info(folder)["steps"], results["steps"]}
 
 
-def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_jobs_limited_by_time_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
     """Two side by side, of which one is wider; then one that is added, and one that is trained anew."""
     overrides = [*SECOND, "name=timed", "-j", "2"]
     answer = sweep("encoder.hidden_size=7,101", *overrides)
@@ -62,7 +62,7 @@ def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], comma
     assert steps("multirun/timed/0") == steps("multirun/timed/2") == {4}
 
 
-def test_each_job_has_its_own_time_where_time_is_compared(sweep: Callable[..., Any]) -> None:
+def test_each_job_follows_its_own_clock_if_time_is_the_budget(sweep: Callable[..., Any]) -> None:
     answer = sweep("scorer=dot", *SECOND, "budget=time", "name=timed")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("each job trains for 00:00:01 by its own clock (budget=time), so numbers of steps")
@@ -87,7 +87,7 @@ def folder(work_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("measures", [True, False], ids=["until the other has measured", "or has died"])
-def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun, folder: Path) -> None:
+def test_a_job_waits_for_the_measuring_job(measures: bool, job: PreparedRun, folder: Path) -> None:
     waits, planned = threading.Event(), []
     console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
     with (folder.parent / STEP_TIME_LOCK).open("w") as file:
@@ -104,26 +104,26 @@ def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun,
     assert result == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
 
 
-def test_another_time_is_other_steps_at_the_same_rate(job: PreparedRun, folder: Path) -> None:
+def test_another_time_limit_scales_the_steps(job: PreparedRun, folder: Path) -> None:
     (folder.parent / STEP_TIME).write_text(json.dumps({**MEASURED, "max_time": "00:00:30", "steps": 56}), "utf-8")
     console: Any = SimpleNamespace(print=pytest.fail)
     assert plan_steps.plan_steps(job, folder, console).end == 112
 
 
-def test_a_run_alone_goes_by_its_clock(job: PreparedRun, work_folder: Path) -> None:
+def test_a_single_run_follows_its_clock(job: PreparedRun, work_folder: Path) -> None:
     console: Any = SimpleNamespace(print=pytest.fail)
     plan = plan_steps.plan_steps(job, work_folder / "multirun/runs/1", console)
     assert (plan.end, plan.seconds) == (225, 60)
 
 
 @pytest.mark.parametrize("content", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
-def test_a_file_that_no_job_wrote_is_told(content: object, work_folder: Path) -> None:
+def test_an_invalid_step_time_file_is_reported(content: object, work_folder: Path) -> None:
     (work_folder / STEP_TIME).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(UserError, match=STEP_TIME):
         read_step_time(work_folder)
 
 
-def test_jobs_at_equal_time_have_cores_of_their_own(
+def test_jobs_of_equal_time_have_their_own_cores(
     command: Callable[..., Any], small: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_length, "available_cores", lambda: 2)
@@ -135,7 +135,7 @@ def test_jobs_at_equal_time_have_cores_of_their_own(
     assert not Path("multirun").exists()
 
 
-def test_jobs_at_equal_time_are_not_all_run_at_once() -> None:
+def test_a_launcher_that_runs_all_jobs_at_once_is_refused() -> None:
     configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
     with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
         training_length.check_equal_time(configs, 1, "local")

@@ -28,7 +28,7 @@ def refused(command: Callable[..., Any], work_folder: Path) -> Callable[..., str
 
 
 @pytest.mark.parametrize("name", ["scorers", "a|b", "mit-Ümlaut_2", "-j", "'quoted'", "run 3", "q.1", "x" * 128])
-def test_plain_names_are_taken(name: str) -> None:
+def test_plain_names_are_accepted(name: str) -> None:
     check_name(name)
 
 
@@ -39,16 +39,14 @@ def test_plain_names_are_taken(name: str) -> None:
         *[" x", "x ", "x" * 129, "runs", "RUNS"],
     ],
 )
-def test_names_that_are_no_plain_component_are_refused_in_one_line(name: str) -> None:
+def test_names_with_path_parts_are_refused_in_one_line(name: str) -> None:
     with pytest.raises(UserError, match="expected the name of one folder") as error:
         check_name(name)
     assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
-def test_a_folder_of_something_else_is_left_alone(
-    fresh: list[str], refused: Callable[..., str], work_folder: Path
-) -> None:
+def test_a_folder_of_other_files_is_unchanged(fresh: list[str], refused: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "multirun" / "mine").mkdir(parents=True)
     (work_folder / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
     line = refused("name=mine", *fresh)
@@ -69,6 +67,6 @@ def test_a_link_out_of_multirun_is_not_followed(
     assert f"multirun/mine: is a link to {away}; choose another name=" in refused("name=mine", *fresh)
 
 
-def test_the_folder_is_named_by_what_the_name_says_not_by_how_it_is_quoted() -> None:
+def test_quoting_does_not_change_the_folder_name() -> None:
     folders = {_sweep_folder([word], {(): {"name": "a|b"}}) for word in ('name="a|b"', "name='a|b'", "+name='a|b'")}
     assert folders == {Path("multirun/a|b")}

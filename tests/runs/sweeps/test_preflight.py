@@ -39,7 +39,7 @@ def refused(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
         ("model.source_vectors=nowhere.txt", "nowhere.txt"),
     ],
 )
-def test_what_every_job_would_refuse_is_told_as_by_a_single_run(
+def test_a_mistake_of_every_job_is_reported_as_by_a_single_run(
     overrides: str,
     message: str,
     refused: Callable[..., str],
@@ -53,7 +53,7 @@ def test_what_every_job_would_refuse_is_told_as_by_a_single_run(
     assert command(*[size for size in small if overrides.partition("=")[0] not in size], overrides).err == line
 
 
-def test_what_some_jobs_would_refuse_is_told_with_the_first_of_them(refused: Callable[..., str]) -> None:
+def test_a_mistake_of_some_jobs_is_reported_with_the_first(refused: Callable[..., str]) -> None:
     line = refused("scorer=dot,additive", "task.train=words.tsv,nowhere.tsv", "seed=1,2")
     first = "scorer=dot task.train=nowhere.tsv seed=1"
     assert line.startswith(
@@ -61,7 +61,7 @@ def test_what_some_jobs_would_refuse_is_told_with_the_first_of_them(refused: Cal
     )
 
 
-def test_a_sweep_that_starts_over_is_put_aside_only_if_it_can_run(
+def test_an_old_sweep_is_moved_only_if_the_new_one_can_run(
     sweep: Callable[..., Any], refused: Callable[..., str]
 ) -> None:
     """And what is finished needs its data no more."""
@@ -95,7 +95,7 @@ class InlineServer:
     def close(self) -> None: ...
 
 
-def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds(
+def test_data_and_settings_are_prepared_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Settings alternate between two tasks, of which one has a file that is refused."""
@@ -128,7 +128,7 @@ def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds
     assert len(server.jobs[0].config["settings"]) == 4
 
 
-def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors_are_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its log then has the traceback."""
 
     def load(config: Any) -> None:
@@ -139,7 +139,7 @@ def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> 
     check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, InlineServer())
 
 
-def test_only_what_runs_on_this_machine_is_checked_on_it() -> None:
+def test_only_local_jobs_are_checked_locally() -> None:
     assert is_local("hydra_plugins.attnx.ProcessLauncher", "")
     assert is_local("hydra_plugins.attnx.SlurmLauncher", "local")
     assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")

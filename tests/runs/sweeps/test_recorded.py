@@ -56,7 +56,7 @@ def write_record(work_folder: Path) -> Callable[..., Path]:
         "evil",
     ],
 )
-def test_an_entry_that_could_run_code_is_refused_by_name(
+def test_an_entry_that_could_run_code_is_refused(
     entry: str, write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is composed, since Hydra would then make what the entry names."""
@@ -92,11 +92,11 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
         "+hydra.sweeper.params.decoder.hidden_size='7,11'",
     ],
 )
-def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
+def test_parts_knobs_and_launchers_are_accepted(entry: str) -> None:
     assert is_safe(entry)
 
 
-def test_what_the_jobs_hold_is_looked_at_too(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_overrides_of_jobs_are_checked(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
     file = write_record("scorer=dot") / "sweep.json"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('[{"index": 0, "overrides": [', '[{"index": 0, "overrides": ["~hydra.job", '))
@@ -105,7 +105,7 @@ def test_what_the_jobs_hold_is_looked_at_too(write_record: Callable[..., Path], 
     assert "sweep.json: holds '~hydra.job'" in answer.err
 
 
-def test_a_folder_of_configurations_is_named_by_who_goes_on(
+def test_the_configuration_folder_must_be_given_to_resume(
     write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files could name a launcher of their own."""
@@ -119,7 +119,9 @@ def test_a_folder_of_configurations_is_named_by_who_goes_on(
     assert calls == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
 
 
-def test_a_job_lies_in_the_folder_of_its_number(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_a_job_number_that_leaves_the_folder_is_refused(
+    write_record: Callable[..., Path], command: Callable[..., Any]
+) -> None:
     write_record("scorer=dot", number="../../../evil")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
@@ -159,7 +161,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
         ({"scorer": {"name": "os.system"}}, "unknown scorer 'os.system'"),
     ],
 )
-def test_a_run_is_gone_on_with_by_parts_and_knobs_alone(
+def test_a_run_resumes_with_parts_and_knobs_only(
     entry: dict[str, Any], message: str, runs: Path, command: Callable[..., Any]
 ) -> None:
     config = Path("one/config.yaml")
@@ -171,7 +173,7 @@ def test_a_run_is_gone_on_with_by_parts_and_knobs_alone(
 
 
 @pytest.mark.parametrize("place", ["metrics.csv", "wandb", "wandb/offline-run"])
-def test_a_run_with_a_link_that_leads_out_of_it_is_not_gone_on_with(
+def test_a_run_with_an_outside_link_is_not_resumed(
     place: str, runs: Path, command: Callable[..., Any], work_folder: Path
 ) -> None:
     (work_folder / "mine").touch()

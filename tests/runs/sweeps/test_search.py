@@ -34,7 +34,7 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> None:
+def test_a_search_runs_its_number_of_trials_once(sweep: Callable[..., Any]) -> None:
     answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=2")
     assert answer.code == 0
     jobs = read_sweep(SEARCH_FOLDER).jobs
@@ -53,7 +53,7 @@ def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_search_of_something_else_is_refused(sweep: Callable[..., Any]) -> None:
+def test_a_search_of_another_configuration_is_refused(sweep: Callable[..., Any]) -> None:
     sweep(*OVERRIDES, "hydra.sweeper.n_trials=1")
     answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
     assert answer.code == 2
@@ -61,7 +61,7 @@ def test_a_search_of_something_else_is_refused(sweep: Callable[..., Any]) -> Non
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
+def test_an_interrupted_trial_resumes_as_the_same_trial(
     alone: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
@@ -85,7 +85,7 @@ def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: Callable[..., Any]) -> None:
+def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -> None:
     # `scaled` has no knob `hidden`; which of the two comes first does not matter.
     answer = sweep(
         "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found",
@@ -111,7 +111,7 @@ def curve(folder: Path, values: list[float], maximize: bool) -> None:
 
 @pytest.mark.parametrize("maximize", [False, True])
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximize: bool, work_folder: Path) -> None:
+def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -> None:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
@@ -145,11 +145,11 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
     assert sweeper.study.best_value == 3.0
 
 
-def test_the_example_of_a_search_composes() -> None:
+def test_the_search_example_composes() -> None:
     assert compose(["experiment=g2p_search"])["trainer"]["max_steps"] == 800
 
 
-def test_without_optuna_it_says_so(
+def test_a_missing_optuna_is_reported(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
 ) -> None:
     import sys

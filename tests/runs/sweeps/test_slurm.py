@@ -49,7 +49,7 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_not_been(
+def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     slurm: Path,
     alone: Callable[..., subprocess.Popen[str]],
     run: Callable[..., Any],
@@ -80,7 +80,7 @@ def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_no
 
 
 @pytest.mark.skipif(not sinfo(), reason="no SLURM here: sinfo does not answer")
-def test_a_job_that_slurm_itself_sends_again_is_waited_for(
+def test_a_job_requeued_by_slurm_is_awaited(
     alone: Callable[..., subprocess.Popen[str]],
     moody: Path,
     reached: Callable[..., list[int]],
@@ -105,7 +105,7 @@ def test_a_job_that_slurm_itself_sends_again_is_waited_for(
         assert (job_log.count("attnx: interrupted\n"), job_log.count("testing on")) == (1, 1)
 
 
-def test_a_job_that_a_cluster_still_runs_is_waited_for(work_folder: Path) -> None:
+def test_a_job_still_on_the_cluster_is_awaited(work_folder: Path) -> None:
     """As where a command was stopped, its jobs go on, and it is asked again."""
     folder, order = Path("multirun/one/0"), []
 
@@ -166,7 +166,7 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     return set_up
 
 
-def test_a_job_that_is_sent_again_is_waited_for(
+def test_a_requeued_job_is_awaited(
     sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
 ) -> None:
     """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
@@ -191,7 +191,7 @@ def test_a_job_that_is_sent_again_is_waited_for(
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
-def test_a_job_that_slurm_has_no_more_was_interrupted(
+def test_a_job_missing_from_slurm_was_interrupted(
     status: str, sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
 ) -> None:
     running, waiting = sent
@@ -203,7 +203,7 @@ def test_a_job_that_slurm_has_no_more_was_interrupted(
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
-def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
+def test_without_slurm_commands_job_files_are_read(
     sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
 ) -> None:
     running, waiting = sent
@@ -223,7 +223,7 @@ def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
 
-def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
+def test_the_last_requeue_is_reported_in_one_line(
     sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
     asks: Callable[..., list[int]],
     monkeypatch: pytest.MonkeyPatch,
@@ -246,7 +246,7 @@ def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
     assert (job.status, job.error) == ("failed", submission.NOT_REQUEUED)
 
 
-def test_what_is_sent_lies_where_nobody_has_written_before(work_folder: Path) -> None:
+def test_submissions_use_a_new_folder(work_folder: Path) -> None:
     """A result that was laid ready would be unpickled."""
     folders = [Path(submission._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)]
     assert folders[0] != folders[1]

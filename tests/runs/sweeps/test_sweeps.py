@@ -107,7 +107,7 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}
 
 
-def test_a_sweep_says_what_it_was_and_how_its_jobs_stand(sweep: Callable[..., Any]) -> None:
+def test_a_sweep_records_its_command_and_job_status(sweep: Callable[..., Any]) -> None:
     sweep("+scorer=additive,dot", "seed=3", "name=two")
     record = read_sweep("multirun/two")
     assert (record.name, record.status, record.swept_keys) == ("two", "finished", ["scorer"])
@@ -124,7 +124,7 @@ def test_a_sweep_says_what_it_was_and_how_its_jobs_stand(sweep: Callable[..., An
     assert "| [1](1) | dot | finished |" in text
 
 
-def test_a_job_ends_with_the_weights_that_the_run_alone_has(
+def test_a_job_has_the_weights_of_a_single_run(
     sweep: Callable[..., Any], run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     sweep("scorer=dot", "seed=2,3", "name=two")
@@ -133,7 +133,7 @@ def test_a_job_ends_with_the_weights_that_the_run_alone_has(
     assert not same_weights(["alone", "multirun/two/0"])
 
 
-def test_every_job_has_a_process_and_a_log_of_its_own(
+def test_every_job_has_its_own_process_and_log(
     sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses
 ) -> None:
     answer = sweep("scorer=moody", "seed=1,2", "name=two")
@@ -148,7 +148,7 @@ def test_every_job_has_a_process_and_a_log_of_its_own(
     assert server.threads == 1
 
 
-def test_a_sweep_without_a_name_has_one_folder_whatever_the_order_of_its_words(sweep: Callable[..., Any]) -> None:
+def test_an_unnamed_sweep_has_one_folder_for_any_word_order(sweep: Callable[..., Any]) -> None:
     assert sweep("+scope=local", "scorer=dot,scaled").code == 0
     saved = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("last.ckpt")}
     assert len(saved) == 2
@@ -158,7 +158,7 @@ def test_a_sweep_without_a_name_has_one_folder_whatever_the_order_of_its_words(s
     assert attempts(str(folder)) == [1, 1]
 
 
-def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., Any], moody: Path) -> None:
+def test_a_failing_job_is_reported_and_the_others_train(sweep: Callable[..., Any], moody: Path) -> None:
     Path("fall").touch()
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
@@ -172,7 +172,7 @@ def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., 
     assert "I have fallen over" in Path("multirun/two/README.md").read_text(encoding="utf-8")
 
 
-def test_what_failed_is_tried_again_and_nothing_else(
+def test_only_failed_jobs_are_repeated(
     sweep: Callable[..., Any], command: Callable[..., Any], moody: Path, calm: Calm
 ) -> None:
     Path("fall").touch()
@@ -191,7 +191,7 @@ def test_what_failed_is_tried_again_and_nothing_else(
     assert steps(Path("multirun/two/0")) == [3, 5]
 
 
-def test_a_job_that_is_told_no_is_named_too(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_job_is_reported(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_files", "check_jobs"):  # as if the file had gone since
         monkeypatch.setattr(f"attnx.cli.hydra.{check}", lambda *_: None)
     answer = sweep("task.train=words.tsv,nowhere.tsv", "name=two")
@@ -206,7 +206,7 @@ def test_a_job_that_is_told_no_is_named_too(sweep: Callable[..., Any], monkeypat
     assert stands("multirun/two") == ["finished", "finished"]
 
 
-def test_a_job_that_a_signal_ends_failed_by_its_name(sweep: Callable[..., Any], moody: Path) -> None:
+def test_a_job_ended_by_a_signal_names_the_signal(sweep: Callable[..., Any], moody: Path) -> None:
     Path("die").touch()
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
@@ -214,7 +214,7 @@ def test_a_job_that_a_signal_ends_failed_by_its_name(sweep: Callable[..., Any], 
     assert "scorer=moody: its process was killed by SIGKILL" in answer.err
 
 
-def test_a_killed_job_goes_on_from_its_last_checkpoint(
+def test_a_killed_job_resumes_from_its_last_checkpoint(
     sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool], calm: Calm
 ) -> None:
     Path("die").touch()
@@ -227,7 +227,7 @@ def test_a_killed_job_goes_on_from_its_last_checkpoint(
     assert steps(Path("multirun/cut/0")) == [3, 5]
 
 
-def test_a_job_that_stopped_before_its_first_checkpoint_starts_anew(sweep: Callable[..., Any]) -> None:
+def test_a_job_without_a_checkpoint_starts_anew(sweep: Callable[..., Any]) -> None:
     sweep("seed=2", "name=one")
     job = Path("multirun/one/0")
     info = json.loads((job / "run.json").read_text(encoding="utf-8"))
@@ -240,7 +240,7 @@ def test_a_job_that_stopped_before_its_first_checkpoint_starts_anew(sweep: Calla
     assert (job / "log.txt").read_text(encoding="utf-8").startswith(log)
 
 
-def test_what_was_cut_off_after_its_results_is_explained(sweep: Callable[..., Any]) -> None:
+def test_a_job_interrupted_after_its_results_is_finished(sweep: Callable[..., Any]) -> None:
     sweep("seed=2", "name=one")
     time_before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
     Path("multirun/one/0/README.md").unlink()
@@ -250,9 +250,7 @@ def test_what_was_cut_off_after_its_results_is_explained(sweep: Callable[..., An
 
 
 @pytest.mark.parametrize("folder", ["before", "after"])
-def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
-    sweep: Callable[..., Any], folder: str
-) -> None:
+def test_a_sweep_of_another_configuration_is_refused(sweep: Callable[..., Any], folder: str) -> None:
     sweep("scorer=dot,scaled", "name=two")
     config = Path("multirun/two/1/config.yaml")
     if folder == "before":  # what the folder holds was changed
@@ -271,7 +269,7 @@ def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
     assert {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()} == held_there
 
 
-def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any]) -> None:
+def test_added_values_of_a_sweep_are_trained(sweep: Callable[..., Any]) -> None:
     sweep("scorer=dot,scaled", "seed=1", "name=grid")
     assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
     record = read_sweep("multirun/grid")
@@ -281,7 +279,7 @@ def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any
     assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
 
 
-def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., Any]) -> None:
+def test_fresh_moves_the_old_sweep_aside(sweep: Callable[..., Any]) -> None:
     sweep("scorer=dot", "name=one")
     old_files = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
     answer = sweep("scorer=scaled", "name=one", "fresh=true")
@@ -292,7 +290,7 @@ def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., An
     assert sweep("scorer=scaled", "name=one", "fresh=perhaps").code == 2
 
 
-def test_one_folder_is_swept_by_one_command(sweep: Callable[..., Any]) -> None:
+def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     with lock_folder(Path("multirun/one")):
         answer = sweep("scorer=dot", "name=one")
     assert answer.code == 2
@@ -300,7 +298,7 @@ def test_one_folder_is_swept_by_one_command(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
 
 
-def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: Reached) -> None:
+def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, reached: Reached) -> None:
     Path("wait").touch()
 
     def interrupt() -> None:
@@ -319,7 +317,7 @@ def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: 
 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
-def test_threads_are_divided(
+def test_threads_are_divided_among_jobs(
     cores: int, jobs: int, threads: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "available_cores", lambda: cores)
@@ -331,7 +329,7 @@ def test_threads_are_divided(
 
 
 @pytest.mark.parametrize(("number", "message"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
-def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
+def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     number: signal.Signals,
     message: str,
     alone: Callable[..., subprocess.Popen[str]],
@@ -366,7 +364,7 @@ def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
 
 
-def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
+def test_a_third_ctrl_c_records_the_job_as_interrupted(
     alone: Callable[..., subprocess.Popen[str]], moody: Path, reached: Reached
 ) -> None:
     """It has begun, and hears neither the first Ctrl-C nor the second."""
@@ -385,9 +383,7 @@ def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
     assert status(Path("multirun/cut/0")) == "interrupted"
 
 
-def test_ctrl_c_while_the_end_is_written_does_not_leave_a_sweep_that_says_it_is_running(
-    sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_at_the_end_leaves_no_running_sweep(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(sweep: Sweep) -> None:
         if sweep.ended:
             signal.raise_signal(signal.SIGINT)
@@ -398,7 +394,7 @@ def test_ctrl_c_while_the_end_is_written_does_not_leave_a_sweep_that_says_it_is_
     assert read_sweep("multirun/one").status == "finished"
 
 
-def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
+def test_a_finished_sweep_stays_finished(
     sweep: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep("scorer=dot", "name=one")
@@ -415,7 +411,7 @@ def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
     assert read_sweep("multirun/one").status == "finished"
 
 
-def test_a_sweep_whose_folder_is_deleted_meanwhile_ends_in_one_line(
+def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
     sweep: Callable[..., Any], moody: Path, reached: Reached
 ) -> None:
     Path("wait").touch()
@@ -434,7 +430,7 @@ def test_a_sweep_whose_folder_is_deleted_meanwhile_ends_in_one_line(
     assert not Path("multirun/gone").exists()
 
 
-def test_a_killed_sweep_leaves_no_process_and_goes_on(
+def test_a_killed_sweep_leaves_no_process_and_resumes(
     alone: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
@@ -462,7 +458,7 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(
     assert attempts("multirun/cut") == [2, 1]
 
 
-def test_a_server_that_is_killed_takes_no_later_job_with_it(
+def test_a_killed_server_does_not_affect_later_jobs(
     sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, reached: Reached
 ) -> None:
     Path("wait").touch()
@@ -483,9 +479,7 @@ def test_a_server_that_is_killed_takes_no_later_job_with_it(
     assert stands("multirun/two") == ["failed", "finished"]
 
 
-def test_a_hopeless_job_is_stopped_and_stays_so(
-    sweep: Callable[..., Any], moody: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Pool.__init__
 
     def hopeless(self: Pool, *args: Any) -> None:
@@ -514,7 +508,7 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
         ("resume", "attnx resume FOLDER"),
     ],
 )
-def test_a_mistake_is_told(line: str, message: str, command: Callable[..., Any], work_folder: Path) -> None:
+def test_a_mistake_is_reported(line: str, message: str, command: Callable[..., Any], work_folder: Path) -> None:
     answer = command(*line.split())
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
@@ -550,7 +544,7 @@ def test_the_table_shows_every_job(mixed: Sweep) -> None:
     assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
 
 
-def test_a_sweep_folder_is_read_as_it_was_written(mixed: Sweep) -> None:
+def test_a_sweep_record_reads_back(mixed: Sweep) -> None:
     mixed.path.mkdir()
     save_sweep(mixed)
     assert read_sweep(mixed.path) == mixed
@@ -560,7 +554,7 @@ def test_a_sweep_folder_is_read_as_it_was_written(mixed: Sweep) -> None:
         read_sweep(mixed.path)
 
 
-def test_a_record_believes_the_folders(mixed: Sweep) -> None:
+def test_a_record_is_updated_from_the_folders(mixed: Sweep) -> None:
     """What is gone is to be done; what was running and has no folder never began."""
     mixed.path.mkdir()
     save_sweep(mixed)
