@@ -16,7 +16,12 @@ from torch import Tensor
 
 from attnx.data.dataset import Ids, PairDataset, Row
 from attnx.data.features import Matrix
+from attnx.data.permutation import Integers
+from attnx.data.ragged import Ragged
 from attnx.data.special_tokens import PAD
+
+Flat = tuple[npt.NDArray[Any], Integers]
+"""Sequences end to end, and their lengths."""
 
 
 class Batch(NamedTuple):
@@ -45,8 +50,28 @@ class Batch(NamedTuple):
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     row_index, tag = np.array([(row.row_index, row.tag) for row in rows], dtype=np.int64).T.copy()
-    source, source_mask = _pad([row.source for row in rows])
-    target, target_mask = _pad([row.target for row in rows])
+    return _make_batch(_concat([row.source for row in rows]), _concat([row.target for row in rows]), row_index, tag)
+
+
+def as_batch(rows: PairDataset) -> Batch:
+    """Return all rows of a dataset as one batch, equal to :func:`collate` of its rows."""
+    count = len(rows)
+    sources, targets = (
+        (side.flat, side.lengths(np.arange(count)))
+        if isinstance(side, Ragged)
+        else _concat([side.row(index) for index in range(count)])
+        for side in (rows.sources, rows.targets)
+    )
+    return _make_batch(sources, targets, np.arange(count), rows.tags.astype(np.int64))
+
+
+def _concat(rows: Sequence[Ids | Matrix]) -> Flat:
+    return np.concatenate(rows), np.array(list(map(len, rows)))
+
+
+def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers) -> Batch:
+    source, source_mask = _pad(*sources)
+    target, target_mask = _pad(*targets)
     measured_mask = None
     if target.dtype.kind == "f" and bool(np.isnan(target).any()):
         measured_mask = torch.from_numpy(~np.isnan(target))
@@ -58,14 +83,8 @@ def collate(rows: Sequence[Row]) -> Batch:
     return batch._replace(measured_mask=measured_mask)
 
 
-def as_batch(rows: PairDataset) -> Batch:
-    """Return all rows of a dataset as one batch."""
-    return collate([rows[index] for index in range(len(rows))])
-
-
-def _pad(sequences: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return sequences padded with PAD (features: 0), and the mask of what is real."""
-    flat, lengths = np.concatenate(sequences), np.array(list(map(len, sequences)))
     mask = np.arange(lengths.max()) < lengths[:, None]
     dtype = np.float32 if flat.dtype.kind == "f" else np.int64
     padded = np.full((*mask.shape, *flat.shape[1:]), PAD, dtype=dtype)

@@ -64,10 +64,7 @@ def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
 
     A word is split into characters (code points), a pronunciation at spaces. Lines with the same word become one pair.
     Blank lines, a byte order mark and CRLF line ends are allowed. ``compose`` normalizes words to Unicode NFC, so that
-    differently encoded accents are equal.
-
-    Raises:
-        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file.
+    differently encoded accents are equal. Bad lines are UserErrors, ``file:line: problem``, and so are bad files.
     """
     path = Path(path)
     lines = ((line_number, line) for line_number, line in read_lines(path, "TSV") if line.strip() or "\t" in line)

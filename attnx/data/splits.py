@@ -55,9 +55,7 @@ def split_by_hash(
     The part of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
     share moves none into or out of valid. Sizes meet the shares only on average. Parts keep the order of the items,
     or with ``sort_held_out`` valid and test are ordered by hash. ``key`` maps an item to its source as text.
-
-    Raises:
-        UserError: a share is negative, or the shares leave nothing to train on.
+    Shares that are negative, or leave nothing to train on, are a UserError.
     """
     if not (valid >= 0 and test >= 0 and valid + test < 1):
         shares = f"valid={valid} and test={test}"

@@ -45,11 +45,7 @@ def write_corpus(
     If another process finishes it first, its folder stays.
 
     ``tags`` are all tags in the order of their index; without them those of the entries are ignored. Targets end with
-    ``EOS``.
-
-    Raises:
-        UserError: the folder is not empty or cannot be written, or there are no entries.
-        ValueError: an entry has an empty source, or a tag that is not listed.
+    ``EOS``. A folder that is not empty, and no entries, are UserErrors; an empty source or an unknown tag a ValueError.
     """
     stream = iter(entries)
     with atomic_folder(folder) as unfinished:

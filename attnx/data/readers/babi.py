@@ -75,10 +75,8 @@ def read_babi(path: Path) -> list[StoryQuestion]:
     """Read every question of a file with the statements before it; earlier questions are not part of its story.
 
     A statement is ``3 Mary went home.``, a question ``4 Where is Mary?``, a tab, its answer, a tab, and the numbers of
-    the supporting statements. An answer of several words, ``apple,milk``, is one symbol.
-
-    Raises:
-        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a file without questions.
+    the supporting statements. An answer of several words, ``apple,milk``, is one symbol. Bad lines are UserErrors,
+    ``file:line: problem``, and so is a file without questions.
     """
     stories: list[StoryQuestion] = []
     for block in _read_blocks(path):

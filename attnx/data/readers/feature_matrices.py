@@ -41,15 +41,12 @@ class FeatureTable(NamedTuple):
 
 
 def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
-    r"""Read a matrix of features, a row per step.
+    """Read a matrix of features, a row per step.
 
     A CSV file may start with a header, a line without numbers. An .npz file contains the array ``features``, or a
     single array. The columns of a .parquet file are numbers; pandas' unnamed index is skipped. ``step_names`` is the
-    column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature.
-
-    Raises:
-        UserError: ``file: problem``, with line or row: missing or unreadable file, text or nothing instead of a number,
-            NaN or infinity, rows of different lengths, no rows, or no such column.
+    column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature. Whatever is no
+    finite number, and rows of different lengths, are UserErrors with line or row.
     """
     reader = READERS.get(path.suffix)
     if reader is None:

@@ -27,10 +27,8 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
     r"""Yield every line, blank ones too, with its number from 1, without byte order mark and line end.
 
     A line ends at a line feed (with or without a carriage return) and not at other Unicode line separators, so that
-    parallel files stay aligned. ``kind`` is the expected kind of file, for the message about a folder.
-
-    Raises:
-        UserError: ``file:line: problem`` for a line that is not UTF-8, ``file: problem`` for a bad file.
+    parallel files stay aligned. ``kind`` is the expected kind of file, for the message about a folder. A line that is
+    not UTF-8 is a UserError, ``file:line: problem``, and so is a bad file.
     """
     for line_number, raw in raw_lines(path, kind):
         # Decoded line by line: a text stream decodes in blocks and cannot tell the line of a bad byte.

@@ -31,10 +31,7 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_bl
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two files
     are aligned by line. With several languages there is a TSV for each, or a source file and an aligned file for each,
     or one TSV with the language in its third column. Sentences of the languages alternate. A line of each file is in
-    memory at a time. Sentences with a blank side are errors, unless ``allow_blank``.
-
-    Raises:
-        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file.
+    memory at a time. Bad lines, and sentences with a blank side unless ``allow_blank``, are UserErrors.
     """
     names = list(languages) or [""]
     if len(paths) == len(names) + 1:

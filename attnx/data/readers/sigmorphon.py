@@ -28,10 +28,8 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
     ``fre`` of ``fre_gold.tsv`` in ``*_gold.tsv``.
 
     A word of two languages is a pair in each. Pairs of the languages alternate. ``path`` is a folder of ``.tsv`` or
-    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all.
-
-    Raises:
-        UserError: there are no files, two of one language, none of a language in ``languages``, or a malformed one.
+    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all. No files, two of one
+    language, none of a language in ``languages``, and malformed ones are UserErrors.
     """
     files = _files_by_language(path)
     for language in languages or ():

@@ -106,9 +106,6 @@ def triangulation(points: Points) -> list[int]:
     A triangle's indices ascend; triangles are sorted by their incenters, x first. Vinyals et al. 2015, section
     2.2, https://arxiv.org/abs/1506.03134. Indices count from 0.
 
-    Raises:
-        UserError: as :func:`convex_hull`.
-
     >>> triangulation(np.array([[0.0, 0.0], [3.0, 0.0], [1.0, 1.0], [0.0, 4.0]]))
     [0, 2, 3, 0, 1, 2, 1, 2, 3]
     """

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 
 from attnx.data.examples import Symbols
@@ -106,11 +106,12 @@ def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
     A mark is any character that is neither space nor part of a word; ``\w`` does not match combining marks.
     """
-    word = rf"\w{_combining_marks()}"
+    word = rf"\w{_combining_ranges()}"
     return re.compile(rf"(?<=\S)([^\s{word}])"), re.compile(rf"([^\s{word}])(?=[{word}])")
 
 
-def _combining_marks() -> str:
-    """Return Unicode's combining characters (M*), and the joiners inside words of some scripts."""
-    characters = map(chr, range(sys.maxunicode + 1))
-    return "".join(c for c in characters if unicodedata.category(c).startswith("M")) + "\u200c\u200d"
+def _combining_ranges() -> str:
+    """Return ranges of Unicode's combining characters (M*), and the joiners inside words of some scripts."""
+    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"

@@ -24,10 +24,7 @@ def read_cmudict(stress: bool = False) -> list[Pair]:
 
     Of its 135 166 entries, 1 193 are dropped: their words have characters other than the letters a-z and the
     apostrophe (mostly a hyphen). That leaves 124 926 words with 133 667 distinct references (133 971 with
-    ``stress``, which keeps the stress digits of vowels, ``AH0``).
-
-    Raises:
-        UserError: the file is missing, or has changed.
+    ``stress``, which keeps the stress digits of vowels, ``AH0``). A changed file is a UserError.
     """
     packed = read_bytes(FILE)
     if (sha256 := hashlib.sha256(packed).hexdigest()) != SHA256:
