@@ -1,4 +1,4 @@
-"""What the documentation says is so: its commands compose, its examples are parts, its tables and links are right."""
+"""The documentation is right: commands compose, examples are parts, tables and links are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the house that a command can check: words, files, and who may import whom."""
+"""House rules that a command can check: words, files, and imports."""
 
 from __future__ import annotations
 

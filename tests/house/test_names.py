@@ -1,4 +1,4 @@
-"""The rules of names and shapes that a command can check: words, lengths of bodies, parameters, types."""
+"""House rules of names and shapes: words, lengths of bodies, parameters, types."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "attnx"
 FILES = sorted(PACKAGE.rglob("*.py"))
+NAMED_FILES = [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
 MAX_BODY_LINES = 29
 MAX_PARAMETERS = 7
 ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "version.py"}
@@ -23,6 +24,7 @@ FORBIDDEN_WORDS = {
 }  # fmt: skip
 
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+every_named_file = pytest.mark.parametrize("file", NAMED_FILES, ids=lambda file: str(file.relative_to(ROOT)))
 
 
 def parse(file: Path) -> ast.Module:
@@ -69,7 +71,7 @@ def defined_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.attr
 
 
-@every_file
+@every_named_file
 def test_a_name_is_a_word_of_the_field(file: Path) -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
@@ -79,7 +81,7 @@ def test_a_name_is_a_word_of_the_field(file: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@every_file
+@every_named_file
 def test_a_gradient_is_grad_and_not_of(file: Path) -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
