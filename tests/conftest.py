@@ -1,4 +1,4 @@
-"""What test files share: one thread, every part with each value of its choices, and compositions built from names."""
+"""Fixtures of all tests: one thread, the variants of every part, and configurations and models by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operations make, for tests of how much is computed, which no clock can fail; and a Triton that interprets."""
+"""Counters of what operations allocate, and Triton in its interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Triton kernels of additive attention: on a GPU, or where there is none, in Triton's interpreter on the CPU."""
+"""The Triton kernels of additive attention, on a GPU or in Triton's interpreter on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Additive attention in C: numbers worked by hand, up to the ends of float32; its memory; what it does uncompiled."""
+"""Additive attention in C: numbers by hand, up to the limits of float32; memory; the fallback without a compiler."""
 
 from __future__ import annotations
 
@@ -179,8 +179,7 @@ def both() -> tuple[Any, Any]:
 
 
 def read(attention: Any, queries: Tensor, states: Tensor) -> Tensor:
-    context: Tensor = attention(queries, attention.make_memory(states)).context
-    return context
+    return attention(queries, attention.make_memory(states)).context
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,4 +1,4 @@
-"""Statistics of alignments, each number counted on paper."""
+"""Statistics of alignments, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freed memory is kept, where glibc is there to keep it."""
+"""glibc keeps freed memory for reuse."""
 
 from __future__ import annotations
 

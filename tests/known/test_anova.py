@@ -1,4 +1,4 @@
-"""Analysis of variance: sums of squares worked out on paper, and what SciPy has of one factor."""
+"""Analysis of variance: sums of squares by hand, and SciPy's values for one factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A target of one answer: its loss, what a search reads, and what it picks, by hand; and the schedule ``halving``."""
+"""The target of one answer, by hand: loss, probabilities and choice; and the schedule ``halving``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of wrong shapes and types: attention says in one line which, and what it expected."""
+"""Attention reports tensors of wrong shapes and types in one line with the expected shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several checkpoints as one, and the best of them that stay, by hand."""
+"""Averages of checkpoints, and the selection of the best ones, by hand."""
 
 from __future__ import annotations
 

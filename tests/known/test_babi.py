@@ -1,4 +1,4 @@
-"""bAbI files: stories, their questions, and every way in which a line can be broken."""
+"""bAbI files: stories, questions, and every kind of broken line."""
 
 from __future__ import annotations
 

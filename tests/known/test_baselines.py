@@ -1,4 +1,4 @@
-"""Forecasts that cost nothing, by hand."""
+"""Baseline forecasts, by hand."""
 
 from __future__ import annotations
 

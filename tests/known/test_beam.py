@@ -1,4 +1,4 @@
-"""Searches by hand: what a beam keeps, scores and stops at, what an ensemble says, what is drawn, what is refused."""
+"""Searches by hand: beams, scores, stopping, ensembles, sampling, and refused options."""
 
 from __future__ import annotations
 

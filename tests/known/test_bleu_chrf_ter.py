@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER: numbers counted by hand, equal to sacreBLEU's of the corpus, and sums that merge."""
+"""BLEU, chrF and TER: by hand, equal to sacreBLEU, with sums that merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridges, worked by hand."""
+"""Bridges, by hand."""
 
 from __future__ import annotations
 

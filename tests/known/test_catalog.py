@@ -1,4 +1,4 @@
-"""The catalog: what it reads from source is what Python would say, and a broken plug-in breaks itself alone."""
+"""The catalog reads from source what Python would say, and isolates broken plug-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped dictionary: its words as the file has them, its cleaning on entries made by hand."""
+"""The shipped dictionary has the words of its file; cleaning is tested on small entries."""
 
 from __future__ import annotations
 

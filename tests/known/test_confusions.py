@@ -1,4 +1,4 @@
-"""Errors by symbol, confusions and errors of numbers, of predictions written by hand."""
+"""Errors by symbol, confusions and number errors, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See et al. 2017, equations 8 and 9: what is generated and what is copied, worked by hand; and what is refused."""
+"""See et al. 2017, equations 8 and 9, by hand: generation, copying, and refused configurations."""
 
 from __future__ import annotations
 
@@ -91,8 +91,7 @@ def test_gradients_are_the_derivative() -> None:
     symbols = torch.tensor([[5, 0, 5, 6], [4, 3, 0, 0]])
 
     def log_probs(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
-        result: Tensor = output(vectors, OutputInputs(states, contexts, tokens, scores.softmax(-1), symbols))
-        return result
+        return output(vectors, OutputInputs(states, contexts, tokens, scores.softmax(-1), symbols))
 
     inputs = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]
     assert torch.autograd.gradcheck(log_probs, inputs)

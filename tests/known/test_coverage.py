@@ -1,4 +1,4 @@
-"""See et al. 2017, equations 10 to 13: what was read so far, the score that knows it, and the loss that minds it."""
+"""See et al. 2017, equations 10 to 13: coverage, its score, and its loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run goes by what makes it differ: from the other jobs of its sweep, or from the default composition."""
+"""A run is named by its differences from the other jobs of its sweep or from the default composition."""
 
 from __future__ import annotations
 

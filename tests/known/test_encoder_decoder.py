@@ -1,4 +1,4 @@
-"""The decoder's own states in the memory: which may be read, what they weigh, and how they fit beside the encoder's."""
+"""Decoder states in the memory: masks, weights, and widths next to encoder states."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> 
 
 def weights(model: Any) -> Tensor:
     """(steps, positions), the source's five first; a growing memory may lack a column for the last state."""
-    result: Tensor = model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
-    return result
+    return model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Henaff et al. 2017, equations 1 to 7, worked by hand under ``recipe=entnet``; and what the model refuses."""
+"""Henaff et al. 2017, equations 1 to 7, by hand under ``recipe=entnet``; and refused configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left out of the training pairs, and what is said of it, by hand."""
+"""Length filters of training pairs and their counts, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over series: the borders of the ETT papers, scaling by the training part, and what training is cut from."""
+"""Windows over series: the borders of the ETT papers, scaling by the training part, and training windows."""
 
 from __future__ import annotations
 

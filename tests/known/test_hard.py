@@ -1,4 +1,4 @@
-"""The normalizer ``hard``: one position forwards, a softmax backwards."""
+"""The normalizer ``hard``: one position forward, a softmax backward."""
 
 from __future__ import annotations
 

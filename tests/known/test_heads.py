@@ -1,4 +1,4 @@
-"""Several heads: Vaswani et al. 2017, section 3.2.2, by hand, and what is one head's own."""
+"""Several heads: Vaswani et al. 2017, section 3.2.2, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scope ``history``: a loop written out by hand, one worked by hand, and what there is without a source."""
+"""The scope ``history`` equals an explicit loop, with and without a source."""
 
 from __future__ import annotations
 

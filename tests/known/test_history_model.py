@@ -1,4 +1,4 @@
-"""The model ``history`` beside its loop written out by hand, and what it is made of."""
+"""The model ``history`` equals an explicit loop; its derived configuration."""
 
 from __future__ import annotations
 

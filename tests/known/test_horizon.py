@@ -1,4 +1,4 @@
-"""Targets of so many rows: losses by hand, what is fed back, and how many steps a search writes."""
+"""Forecast targets: losses by hand, feedback, and the number of decoded steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""95 % intervals of a test's measures: exact where examples are right or wrong, never without a width."""
+"""95 % intervals of test measures: exact for right and wrong examples, never without width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of knobs: which values each accepts, and the words for it."""
+"""The types of knobs: accepted values and their phrases."""
 
 from __future__ import annotations
 

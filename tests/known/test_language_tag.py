@@ -1,4 +1,4 @@
-"""The row's tag: as a query, alone or beside others, and as what encoder and decoder are told at every step."""
+"""The tag of a row: as a query, alone or with others, and as an input of encoder and decoder."""
 
 from __future__ import annotations
 

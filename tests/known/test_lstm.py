@@ -1,4 +1,4 @@
-"""The LSTM whose cell is in C: the numbers and the gradients of ``torch.nn.LSTM``, whatever rows there are."""
+"""The LSTM whose cell is in C has the numbers and gradients of ``torch.nn.LSTM``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories that are joined, that grow and that know how they were read, entry by entry."""
+"""Memories that are joined, that grow, and that have a history of weights, entry by entry."""
 
 from __future__ import annotations
 

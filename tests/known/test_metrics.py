@@ -1,4 +1,4 @@
-"""Error rates: numbers counted by hand, and sums that survive being taken in parts."""
+"""Error rates by hand, and sums that can be merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several means is best: Dunnett's tables, other implementations, and numbers worked out on paper."""
+"""Comparisons with the best of several means: Dunnett's tables, other implementations, and numbers by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of numbers, by hand: in their own units, scaled, of lengths; and sums that survive being taken in parts."""
+"""Errors of numbers by hand: in original units, scaled, of lengths; and sums that can be merged."""
 
 from __future__ import annotations
 

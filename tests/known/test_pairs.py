@@ -1,4 +1,4 @@
-"""Reading word lists: what a good file means, and the line that a bad one is refused at."""
+"""Word lists: what a valid file means, and the line that an invalid one is refused at."""
 
 from __future__ import annotations
 

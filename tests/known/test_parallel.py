@@ -1,4 +1,4 @@
-"""Sentences and translations: what good files mean, the line a bad one is refused at, and what is held out."""
+"""Sentences and translations: valid files, the line of an invalid one, and held-out parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures by tag: numbers counted by hand, and what happens to them in several processes."""
+"""Measures per tag, by hand and over several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pointer by hand: the paper's equation with numbers, what may follow what, and what is refused beside it."""
+"""A pointer by hand: the equation of the paper, constraints, and refused configurations."""
 
 from __future__ import annotations
 

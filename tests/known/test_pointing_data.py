@@ -1,4 +1,4 @@
-"""Hulls, triangulations and tours by hand and by their definitions; and examples that a seed alone decides."""
+"""Hulls, triangulations and tours by hand and by definition; the seed alone decides the examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures of answers that are positions, by hand: polygons, triangles, tours and orders; all together and by size."""
+"""Measures of pointing by hand: polygons, triangles, tours and orders, in total and by size."""
 
 from __future__ import annotations
 

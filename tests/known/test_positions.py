@@ -1,4 +1,4 @@
-"""Positions as keys: the vectors by hand, and a memory that is asked where and not what."""
+"""Position keys: the vectors by hand, and a memory that is read by position only."""
 
 from __future__ import annotations
 

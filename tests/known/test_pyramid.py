@@ -1,4 +1,4 @@
-"""Chan et al. 2016, the pyramid: worked by hand, padding, how its weights are shown, and what is refused."""
+"""Chan et al. 2016, the pyramid encoder: by hand, padding, displayed weights, and refused configurations."""
 
 from __future__ import annotations
 
@@ -160,7 +160,6 @@ def test_gradients_are_the_derivative() -> None:
     present = torch.arange(5) < torch.tensor([[5], [3]])
 
     def top(inputs: Tensor) -> Tensor:
-        result: Tensor = encoder(inputs, present).layers[-1]
-        return result
+        return encoder(inputs, present).layers[-1]
 
     assert torch.autograd.gradcheck(top, torch.randn(2, 5, 2, requires_grad=True))

@@ -1,4 +1,4 @@
-"""The readout ``joint``, worked by hand: Luong et al. 2015, equation 5, and what a knob changes of it."""
+"""The readout ``joint`` by hand: Luong et al. 2015, equation 5, and its knobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes: those that are shipped are well formed and true of the files they name; malformed ones are refused."""
+"""Shipped data recipes are well formed and match their files; malformed ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recurrence: one unit worked by hand, and steps that are the fused pass."""
+"""The recurrence: one unit by hand, and steps that equal the fused pass."""
 
 from __future__ import annotations
 

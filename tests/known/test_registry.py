@@ -1,4 +1,4 @@
-"""The registry: what is refused and in which words, what is built, and parts registered by hand as in a notebook."""
+"""The registry: error messages, built parts, and parts registered in a notebook."""
 
 from __future__ import annotations
 

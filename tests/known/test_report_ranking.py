@@ -1,4 +1,4 @@
-"""The report of runs that were written by hand: what varies, who won and how surely, and what each choice does."""
+"""The report of written run folders: varying choices, winners with their certainty, and effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports on run folders written by hand, so that every number below can be counted on paper."""
+"""Reports on written run folders, every number by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other draws of a test: each is what its metrics say of the examples drawn, and neighbors are drawn together."""
+"""Bootstrap draws equal the metrics of the drawn examples, and neighbors are drawn together."""
 
 from __future__ import annotations
 

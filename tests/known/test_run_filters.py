@@ -1,4 +1,4 @@
-"""Words that choose runs: what each admits, by hand."""
+"""Filter words of ``attnx runs``, by hand."""
 
 from __future__ import annotations
 

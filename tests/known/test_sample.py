@@ -1,4 +1,4 @@
-"""Samples of examples: nested, stratified by tag, and drawn by what the examples are, not by where they stand."""
+"""Samples of examples: nested, stratified by tag, and drawn by content instead of position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sequence-to-sequence model: three tiny ones worked by hand, what may influence what, and refused compositions."""
+"""The sequence-to-sequence model: three tiny ones by hand, causality, and refused compositions."""
 
 from __future__ import annotations
 

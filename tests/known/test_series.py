@@ -1,4 +1,4 @@
-"""Tables of time series: what is read, what is filled in and said of it, and each mistake with its line."""
+"""Tables of time series: values, filled gaps, notes, and each mistake with its line."""
 
 from __future__ import annotations
 

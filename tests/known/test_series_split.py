@@ -1,4 +1,4 @@
-"""How a series is cut in time: the protocols of papers, ratios and rows; each mistake in a line."""
+"""Splits of a series in time: protocols of papers, ratios, rows, and mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that were tested on other examples are compared on those they share; examples match by what they are."""
+"""Runs with different test data are compared on shared examples, matched by content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many languages: folders of word lists, the task that reads them, and the real ones where they are at hand."""
+"""Multilingual word lists: folders, the task that reads them, and the real data if available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as text: as many digits as their intervals support, and never a zero in the place of what is not zero."""
+"""Numbers as text have the digits that their intervals support, and no false zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits: the number of a word by hand, and that nothing but the word moves it."""
+"""Splits: the hash of a word by hand; only the word decides its part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and files of features: what a good file means, and what is said of a bad one."""
+"""Tables and feature files: valid files, and the message for an invalid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target is made of: losses, what is picked and what is fed back, by hand; and a search by its steps."""
+"""Targets by hand: losses, chosen outputs, feedback; and a search step by step."""
 
 from __future__ import annotations
 

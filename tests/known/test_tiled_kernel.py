@@ -1,4 +1,4 @@
-"""The kernel ``tiled``: what it reads, worked by hand and beside the definition, and how little it holds at a time."""
+"""The kernel ``tiled`` equals the definition and materializes one tile at a time."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def random_operands() -> tuple[Tensor, ...]:
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    memory: Memory = attention.make_memory(states, PRESENT, values)
-    return memory
+    return attention.make_memory(states, PRESENT, values)
 
 
 def the_same(fast: Any, plain: Any, remember: Any = padded, **options: Any) -> None:
@@ -126,8 +125,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
 
     def context(queries: Tensor, states: Tensor, values: Tensor, *_: Tensor) -> Tensor:
-        result: Tensor = attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
-        return result
+        return attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
 
     assert torch.autograd.gradcheck(context, given_to_it, fast_mode=True)
     assert fitting < M or torch.autograd.gradgradcheck(context, given_to_it, fast_mode=True)

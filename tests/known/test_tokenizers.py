@@ -1,4 +1,4 @@
-"""Tokenizers: every one gives back what it cut, and what each learns, by hand."""
+"""Tokenizers: every one is invertible; what each learns, by hand."""
 
 from __future__ import annotations
 

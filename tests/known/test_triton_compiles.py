@@ -1,4 +1,4 @@
-"""Every Triton kernel compiles for GPUs, without one: with the types that it is launched with."""
+"""Every Triton kernel compiles without a GPU, with the types of its launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a verdict names a winner, by simulation: seldom where there is none, and oftener than it did before."""
+"""How often a verdict names a winner, by simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vocabularies: ids by hand, round trips, and every way a saved one can be wrong."""
+"""Vocabularies: ids by hand, round trips, and every invalid saved file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel ``window``: what it reads, worked by hand and beside the definition, and how little it looks at."""
+"""The kernel ``window`` equals the definition and computes only the window."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positio
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    memory: Memory = attention.make_memory(states, PRESENT, values)
-    return memory
+    return attention.make_memory(states, PRESENT, values)
 
 
 def test_by_hand() -> None:

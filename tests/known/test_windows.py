@@ -1,4 +1,4 @@
-"""Windows of scope=local as pictures outline them: from the configuration, else from the weights that they left."""
+"""Windows of scope=local in pictures, from the configuration or from the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the start table says where C is not compiled: why, what that costs and what to do; and nothing where it is."""
+"""The start table reports missing C code: the reason, the cost and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world model: what its stories tell leads to their answers, by rules that are followed here anew."""
+"""The world model: answers follow from stories, by an independent simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of batching: every row once an epoch, batches that depend on seed and epoch alone, nothing lost."""
+"""Laws of batching: every row once an epoch, batches depend on seed and epoch only, nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of compiled steps: they give the numbers of those that are not, and leave nothing behind."""
+"""Laws of compiled steps: equal numbers, and no change of the model."""
 
 from __future__ import annotations
 

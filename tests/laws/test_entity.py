@@ -1,4 +1,4 @@
-"""Laws of the model ``entity``: padding and company change nothing, no gate looks ahead, and gradients are right."""
+"""Laws of the model ``entity``: padding and other rows change nothing, gates are causal, gradients are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model as files gives what the model gives: for every part, any number of rows, any length, step after step."""
+"""Exported files equal the model: every part, any number of rows, any length, step by step."""
 
 from __future__ import annotations
 

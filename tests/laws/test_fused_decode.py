@@ -1,4 +1,4 @@
-"""Laws of the fused decoder: a search finds and reads what it finds with the model; what it cannot decode is left."""
+"""Laws of the fused decoder: it equals the model in every search and leaves unsupported models unchanged."""
 
 from __future__ import annotations
 
@@ -123,8 +123,7 @@ def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
     )
 
     def once(*shape: int, model: Any = wide) -> bool:
-        is_projected: bool = state_of(model, *shape).weights.is_projected
-        return is_projected
+        return state_of(model, *shape).weights.is_projected
 
     assert once(MAX_ROWS_TO_PROJECT, 3, 1)
     assert not once(MAX_ROWS_TO_PROJECT + 1, 3, 1)

@@ -1,4 +1,4 @@
-"""Laws of the model ``history``: company changes nothing, it looks at nothing ahead, a loop is all steps at once."""
+"""Laws of the model ``history``: other rows change nothing, it is causal, and steps equal the parallel pass."""
 
 from __future__ import annotations
 

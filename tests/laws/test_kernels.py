@@ -1,4 +1,4 @@
-"""Laws of every kernel: a read it supports is the read that the parts define, its outcome and every gradient."""
+"""Laws of every kernel: a supported read has the outcome and the gradients of the definition."""
 
 from __future__ import annotations
 
@@ -99,8 +99,7 @@ class Counted:
 
     def __call__(self, attention: Attention, args: AttentionInputs) -> AttentionOutput:
         self.reads += 1
-        read: AttentionOutput = self.kernel(attention, args)
-        return read
+        return self.kernel(attention, args)
 
 
 class ReadInputs(NamedTuple):
@@ -161,8 +160,7 @@ def read(attention: Any, choices: dict[str, Any], what: ReadInputs) -> Attention
         memory = attention.make_memory(states, present, values)
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
-    result: AttentionOutput = attention(queries, memory, **options)
-    return result
+    return attention(queries, memory, **options)
 
 
 def outcome(attention: Any, choices: dict[str, Any], what: ReadInputs) -> dict[str, Tensor | None]:

@@ -1,4 +1,4 @@
-"""The laws of every kind whose parts are tried one by one, of every registered part: each variant, each law."""
+"""The laws of every kind, for every registered part and variant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of pointing, for every scorer: each schedule and each step the same, nothing of other rows, padding or later."""
+"""Laws of pointing, for every scorer: schedules and steps agree; other rows, padding and later inputs do not matter."""
 
 from __future__ import annotations
 

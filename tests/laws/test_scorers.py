@@ -1,4 +1,4 @@
-"""Laws of every scorer: what any of them must do, whatever it computes."""
+"""Laws of every scorer."""
 
 from __future__ import annotations
 

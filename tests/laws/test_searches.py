@@ -1,4 +1,4 @@
-"""Laws of searches: what is written depends on the row alone and is what the model says of it."""
+"""Laws of searches: outputs depend on the row only, and scores are those of the model."""
 
 from __future__ import annotations
 

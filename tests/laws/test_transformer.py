@@ -1,4 +1,4 @@
-"""Laws of transformers: rows and padding alone, no look-ahead, steps as all at once, and what is refused."""
+"""Laws of transformers: rows and padding, causality, steps equal to the parallel pass, and refused configurations."""
 
 from __future__ import annotations
 

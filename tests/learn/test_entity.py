@@ -1,8 +1,9 @@
-"""A small model learns who is where, and its gates come to tell the sentences of one name from another's."""
+"""A small model learns locations, and its gates distinguish the sentences of different names."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,6 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.contract import token_loss
 
 NAMES, PLACES = range(5, 8), range(8, 13)
 SENTENCES, STEPS = 3, 300
@@ -38,7 +38,7 @@ def draw(rows: int, chance: random.Random) -> Batch:
     return Batch(source, source != PAD, target, target != PAD, number, torch.zeros_like(number))
 
 
-def trained() -> Any:
+def trained(train: Callable[..., Any]) -> Any:
     config = {
         "scorer": node("scorer", "dot"),
         "scope": node("scope", "global"),
@@ -49,18 +49,12 @@ def trained() -> Any:
     torch.manual_seed(1)
     symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}
     model = registry.build("model", config["model"], config=config, tags=0, **symbols)
-    optimizer, chance = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(2)
-    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, STEPS)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        token_loss(model, draw(64, chance)).mean.backward()
-        optimizer.step()
-        falling.step()
-    return model.eval()
+    chance = random.Random(2)
+    return train(model, lambda: draw(64, chance), STEPS)
 
 
-def test_the_model_learns_locations() -> None:
-    model, batch = trained(), draw(300, random.Random(3))
+def test_the_model_learns_locations(train: Callable[..., Any]) -> None:
+    model, batch = trained(train), draw(300, random.Random(3))
     decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
     right = decoded.written[:, 0, 0] == batch.target[:, 0]
     assert right.float().mean() > 0.9

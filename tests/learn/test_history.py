@@ -1,8 +1,9 @@
-"""A small net learns from its own past: to go on with a sine of any phase, and with a text that repeats itself."""
+"""A small network learns from its past: it continues a sine of any phase and a repeating text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,30 +54,22 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
     return Batch(wave[:, :PAST], present[:, :PAST], wave[:, PAST:], present[:, PAST:], index, torch.zeros_like(index))
 
 
-def trained(config: dict[str, Any], sizes: dict[str, int], batch: Any, steps: int) -> Any:
+def built(config: dict[str, Any], sizes: dict[str, int]) -> Any:
     torch.manual_seed(7)
-    model: Any = registry.build("model", config["model"], config=config, tags=0, **sizes)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        token_loss(model, batch()).mean.backward()
-        optimizer.step()
-        falling.step()
-    return model.eval()
+    return registry.build("model", config["model"], config=config, tags=0, **sizes)
 
 
-def test_the_model_continues_a_sine() -> None:
+def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
     """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
-    model = trained(SINE, sizes, lambda: sines(32, chance), steps=150)
+    model = train(built(SINE, sizes), lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
     decoded = Greedy()(model, batch.source, batch.source_mask)
     assert (decoded.written[:, 0] - batch.target).square().mean() < 0.05
 
 
-def test_the_model_continues_a_repeating_text() -> None:
+def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None:
     """Symbols 4 to 6 over and over, begun anywhere: the first is one of three, and nothing else is uncertain."""
     chance = torch.Generator().manual_seed(11)
 
@@ -88,7 +81,7 @@ def test_the_model_continues_a_repeating_text() -> None:
         return Batch(nothing, nothing.bool(), target, target > BOS, index, torch.zeros_like(index))
 
     sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    model = trained(TEXT, sizes, texts, steps=100)
+    model = train(built(TEXT, sizes), texts, steps=100)
     batch = texts(30)
     with torch.no_grad():
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1

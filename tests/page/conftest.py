@@ -1,4 +1,4 @@
-"""A real browser, Chromium without a window, driven over the WebDriver protocol; and run folders written by hand."""
+"""Chromium without a window, driven over the WebDriver protocol; and written run folders."""
 
 from __future__ import annotations
 
@@ -75,15 +75,13 @@ class Browser:
         self.send("POST", "/url", {"url": page.as_uri() + fragment})
 
     def log(self, kind: str) -> list[dict[str, Any]]:
-        value: list[dict[str, Any]] = self.send("POST", "/se/log", {"type": kind})
-        return value
+        return self.send("POST", "/se/log", {"type": kind})
 
     def run(self, script: str, *words: Any) -> Any:
         return self.send("POST", "/execute/sync", {"script": script, "args": list(words)})
 
     def find(self, selector: str) -> str:
-        value: str = self.send("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
-        return value
+        return self.send("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
 
     def click(self, selector: str) -> None:
         self.send("POST", f"/element/{self.find(selector)}/click", {})
@@ -115,36 +113,31 @@ class Browser:
 
     def text(self, selector: str) -> str:
         """What can be read in an element: its visible text."""
-        value: str = self.send("GET", f"/element/{self.find(selector)}/text")
-        return value
+        return self.send("GET", f"/element/{self.find(selector)}/text")
 
     def texts(self, selector: str) -> list[str]:
         """What can be read in each element, all on one line."""
         script = (
             "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText.replace(/\\s+/g, ' ').trim())"
         )
-        value: list[str] = self.run(script, selector)
-        return value
+        return self.run(script, selector)
 
     def box(self, selector: str) -> dict[str, float]:
-        value: dict[str, float] = self.run(
+        return self.run(
             "const b = document.querySelector(arguments[0]).getBoundingClientRect();"
             "return {left: b.left, top: b.top, right: b.right, bottom: b.bottom}", selector)  # fmt: skip
-        return value
 
     def boxes(self, selector: str) -> list[list[float]]:
-        value: list[list[float]] = self.run(
+        return self.run(
             "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
             ".map(b => [b.left, b.top, b.right, b.bottom])", selector)  # fmt: skip
-        return value
 
     def picture(self, path: Path | None = None) -> NDArray[np.float64]:
         """What the window shows, (height, width, 3), from 0 to 1; also saved if a path is given."""
         content = base64.b64decode(self.send("GET", "/screenshot"))
         if path is not None:
             path.write_bytes(content)
-        image: NDArray[np.float64] = imread(BytesIO(content), format="png")[..., :3]
-        return image
+        return imread(BytesIO(content), format="png")[..., :3]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The page of a run as a person sees it, in a real browser: what is shown, what a pointer and keys do, and colors."""
+"""The page of a run in a real browser: content, pointer, keys, and colors."""
 
 from __future__ import annotations
 

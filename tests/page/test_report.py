@@ -1,4 +1,4 @@
-"""The report of 300 runs as a person sees it, in a real browser: at a desk, on a phone, in the dark, by keys."""
+"""The report of 300 runs in a real browser: on a desktop, on a phone, in dark mode, by keys."""
 
 from __future__ import annotations
 
@@ -56,12 +56,11 @@ def look(browser: Any, page: Path) -> Iterator[Look]:
 
 
 def column(browser: Any, name: str) -> list[str]:
-    result: list[str] = browser.run(
+    return browser.run(
         "const heads = [...document.querySelectorAll('#table thead th')];"
         "const at = heads.findIndex(e => e.dataset.column === arguments[0]);"
         "return [...document.querySelectorAll('#table tr.row')].map(e => e.cells[at].textContent.trim())",
         name)  # fmt: skip
-    return result
 
 
 def isolated(browser: Any) -> tuple[int, int, int]:

@@ -1,15 +1,19 @@
-"""What whole-run tests share: a tiny language of invented words, small sizes, the command, and a clean registry."""
+"""Fixtures of complete runs: an invented language, small sizes, the command, and a clean registry."""
 
 from __future__ import annotations
 
 import importlib
 import io
+import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -33,6 +37,29 @@ SMALL = [
     "trainer.max_steps=5",
     "trainer.num_validations=2",
 ]
+
+# Runs command lines in one process, which must not have imported torch at the end of any line.
+LINES_PROGRAM = """\
+import contextlib, io, json, os, shlex, sys
+from attnx.cli import main
+
+for line in json.load(sys.stdin):
+    before, err, out = sorted(os.walk(".")), io.StringIO(), io.StringIO()
+    try:
+        sys.argv = ["attnx", *shlex.split(line)]
+    except ValueError:
+        sys.argv = ["attnx", line]
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
+        try:
+            main.main()
+        except SystemExit as ended:
+            code = ended.code
+        except BaseException as escaped:
+            code = repr(escaped)
+    loaded = sorted({"torch", "lightning"} & set(sys.modules))
+    wrote = sorted(os.walk(".")) != before
+    print(json.dumps({"code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": wrote, "loaded": loaded}))
+"""
 
 # Lets no run of a process draw: for runs this small it takes longer than all the rest.
 UNDRAWN = """\
@@ -171,6 +198,72 @@ def run(words: Path, undrawn: None) -> Callable[..., TrainedRun]:
         return fit({**composed(tuple(arguments)), "folder": folder}, arguments, console=Console(file=io.StringIO()))
 
     return make
+
+
+@pytest.fixture
+def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
+    """Do something once, after an optimizer step."""
+    from attnx.training.callbacks.progress import ShowProgress
+
+    show = ShowProgress.on_train_batch_end
+
+    def set_up(step: int, act: Callable[[], object]) -> None:
+        actions = [act]
+
+        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
+            show(self, trainer, *args)
+            if trainer.global_step == step and actions:
+                actions.pop()()
+
+        monkeypatch.setattr(ShowProgress, "on_train_batch_end", acting)
+
+    return set_up
+
+
+@pytest.fixture
+def interrupt_at(at_step: Callable[..., None]) -> Callable[..., None]:
+    """Press Ctrl-C after an optimizer step, once or ``times`` times in a row."""
+
+    def press(step: int, times: int = 1) -> None:
+        at_step(step, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(times)])
+
+    return press
+
+
+@pytest.fixture(scope="session")
+def run_lines() -> Callable[[Iterable[str], Path], dict[str, Any]]:
+    """Run command lines in one process: the code, output, written files and imports of each."""
+
+    def run(lines: Iterable[str], folder: Path) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-c", LINES_PROGRAM],
+            input=json.dumps(list(lines)),
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+            env={name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"},
+        )
+        return dict(zip(lines, map(json.loads, done.stdout.splitlines()), strict=True))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def assert_one_line() -> Callable[[dict[str, Any], Iterable[str]], None]:
+    """Assert that a mistake gave one line with these phrases and code 2, wrote nothing and imported no torch."""
+
+    def check(answer: dict[str, Any], phrases: Iterable[str]) -> None:
+        assert (answer["code"], answer["out"]) == (2, "")
+        assert answer["err"].startswith("attnx: ")
+        assert answer["err"].count("\n") == 1
+        assert answer["err"].endswith("\n")
+        for phrase in phrases:
+            assert phrase in answer["err"]
+        assert not answer["wrote"]
+        assert answer["loaded"] == []
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A plug-in part that breaks its contract is told by name, file and line, before training and by ``attnx check``."""
+"""A plug-in part that breaks its contract is reported with name, file and line, also by ``attnx check``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command's pages, its flags, its completion in a shell, and what it says when nothing is chosen."""
+"""The pages, flags and shell completion of the command, and its output without arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose steps are compiled is the run it would have been, and says what was compiled."""
+"""Compiled steps do not change a run, and the run reports what was compiled."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Whole runs that copy from their source: reopened, resumed, asked for alignments, exported; and what is refused."""
+"""Complete runs with copying: reopened, resumed, aligned, exported, and refused."""
 
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 import attnx
 from attnx.errors import Interrupted
-from attnx.training.callbacks.progress import ShowProgress
 
 COPYING = ["task=sequences", "task.train=calls.tsv", "output=copy", "trainer.max_steps=9"]
 
@@ -56,22 +54,14 @@ def test_a_resumed_run_ends_with_equal_weights(
     calls: None,
     run: Callable[..., Any],
     command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    interrupt_at: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
-    show = ShowProgress.on_train_batch_end
-
-    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
-        show(self, trainer, *args)
-        if trainer.global_step == 4:
-            signal.raise_signal(signal.SIGINT)
-
     knobs = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
     run(*knobs, folder="whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
-        with pytest.raises(Interrupted, match="cut"):
-            run(*knobs, folder="cut")
+    interrupt_at(4)
+    with pytest.raises(Interrupted, match="cut"):
+        run(*knobs, folder="cut")
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()

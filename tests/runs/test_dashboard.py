@@ -1,4 +1,4 @@
-"""A dashboard is built from what the runs say of themselves; without W&B it is written to a file."""
+"""A dashboard is built from logged runs; without W&B it is written to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attnx data`` against real servers: resumed, checked, placed whole or not at all, and every mistake one line."""
+"""``attnx data`` with real servers: resumed, verified and complete downloads, and one line per mistake."""
 
 from __future__ import annotations
 

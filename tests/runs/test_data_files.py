@@ -1,4 +1,4 @@
-"""Files of data that are missing, or are not what they should be: told at once, with the near miss and the line."""
+"""Missing and invalid data files are reported at once, with the near miss and the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that make batches: shared memory that is full is told in one line, and none is left behind."""
+"""Data workers: full shared memory gives one line, and no worker is left running."""
 
 from __future__ import annotations
 

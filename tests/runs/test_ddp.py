@@ -1,4 +1,4 @@
-"""Several processes that train one model: what one alone learns, each word judged once, one folder, and no orphan."""
+"""Several processes train one model: equal results, each test word counted once, one folder, no orphans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of parts: what they show is what the parts do, and the page in docs/ is the one that the command writes."""
+"""Pictures of parts match the parts, and the page in docs/ is the one that the command writes."""
 
 from __future__ import annotations
 
@@ -255,8 +255,7 @@ def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDAr
     figure.savefig(tmp_path / "a.png", dpi=DPI)
     image = imread(tmp_path / "a.png")[..., :3]
     across, up = figure.axes[axes].transData.transform((x, y))
-    result: NDArray[np.float64] = image[int(len(image) - up), int(across)]
-    return result
+    return image[int(len(image) - up), int(across)]
 
 
 def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``attnx evaluate``: scores as the test's, on any data, beside the run, never over what is there; and comparisons."""
+"""``attnx evaluate``: scores of any data next to the run, never overwritten; and comparisons."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def table(file: str | Path) -> list[dict[str, str]]:
 
 
 def results(folder: str | Path) -> dict[str, float]:
-    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def scores(folder: str | Path) -> dict[str, float]:

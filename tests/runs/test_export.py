@@ -1,4 +1,4 @@
-"""``attnx export``: the files run where attnx is not, and what cannot be exported is refused with nothing written."""
+"""``attnx export``: the files run without attnx, and unsupported models are refused with nothing written."""
 
 from __future__ import annotations
 

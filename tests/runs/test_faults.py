@@ -1,4 +1,4 @@
-"""What goes wrong with a run is said in one line, loses nothing that was learned before, and can be gone on from."""
+"""Faults of a run give one line, lose nothing learned before, and can be resumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import torch
 
 from attnx.data.dataset import PairDataset
 from attnx.training import failure_report
-from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.distributed.slurm import requeue
 from attnx.training.failure_report import failure_line
 from attnx.training.lightning_module import TrainingModule
@@ -31,24 +30,6 @@ def spoil() -> Iterator[pytest.MonkeyPatch]:
     """What is patched with it can be mended while all else stays."""
     with pytest.MonkeyPatch.context() as patch:
         yield patch
-
-
-@pytest.fixture
-def at_step(spoil: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Do something while a given step is being taken, once."""
-    show = ShowProgress.on_train_batch_end
-
-    def set_up(step: int, act: Callable[[], Any]) -> None:
-        actions = [act]
-
-        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
-            show(self, trainer, *args)
-            if trainer.global_step == step and actions:
-                actions.pop()()
-
-        spoil.setattr(ShowProgress, "on_train_batch_end", acting)
-
-    return set_up
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Runs that forecast time series: trained, reopened, predicted from, measured, drawn; and each mistake in the data."""
+"""Complete forecasting runs: trained, reopened, predicted, evaluated, drawn; and each mistake in the data."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ def write(name: str = "series.csv", steps: range = range(STEPS), **kwargs: Any) 
 
 
 def results(folder: str) -> dict[str, float]:
-    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:

@@ -1,4 +1,4 @@
-"""A run that is stopped goes on as if it had never been: same weights, same rows, same predictions."""
+"""A stopped run resumes with the same weights, rows and predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import torch
 
 import attnx
 from attnx.errors import Interrupted
-from attnx.training.callbacks.progress import ShowProgress
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
@@ -34,23 +33,6 @@ CASES = {
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
-@pytest.fixture
-def press(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Press Ctrl-C while a given optimizer step is being taken, once or twice."""
-    show = ShowProgress.on_train_batch_end
-
-    def press_at(step: int | None, times: int = 1) -> None:
-        def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
-            show(self, trainer, *args)
-            if trainer.global_step == step:
-                for _ in range(times):
-                    signal.raise_signal(signal.SIGINT)
-
-        monkeypatch.setattr(ShowProgress, "on_train_batch_end", pressed)
-
-    return press_at
-
-
 def rows(folder: str) -> list[list[str]]:
     """The steps, learning rates and validation figures of a run; not its speed, nor what the loss was since a stop."""
     with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
@@ -65,16 +47,15 @@ def rows(folder: str) -> list[list[str]]:
 def test_a_resumed_run_ends_with_equal_weights(
     case: str,
     run: Callable[..., Any],
-    press: Callable[..., None],
+    interrupt_at: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
     knobs, step = CASES[case]
     run(*knobs, folder="whole")
-    press(step)
+    interrupt_at(step)
     with pytest.raises(Interrupted, match="cut"):
         run(*knobs, folder="cut")
-    press(None)
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
     answer = command("resume", "cut")
@@ -85,13 +66,12 @@ def test_a_resumed_run_ends_with_equal_weights(
 
 
 def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(
-    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     handler_before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in a shell's background
-    press(3, times=2)
+    interrupt_at(3, times=2)
     with pytest.raises(Interrupted):
         run(folder="one")
-    press(None)
     assert signal.getsignal(signal.SIGINT) is handler_before
     assert command("resume", "one").code == 0
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
@@ -119,9 +99,9 @@ def test_a_run_stopped_while_testing_can_be_resumed(
 
 
 def test_the_command_prints_how_to_resume(
-    command: Callable[..., Any], press: Callable[..., None], words: Path, small: list[str], undrawn: None
+    command: Callable[..., Any], interrupt_at: Callable[..., None], words: Path, small: list[str], undrawn: None
 ) -> None:
-    press(2)
+    interrupt_at(2)
     answer = command(*small, "folder=one")
     assert answer.code == 130
     assert answer.err == "attnx: interrupted; resume with: attnx resume one\n"
@@ -134,13 +114,15 @@ def test_the_command_prints_how_to_resume(
 
 
 def test_a_moved_folder_can_be_resumed(
-    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
+    run: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
 ) -> None:
     run("trainer.num_validations=5", folder="whole")
-    press(3)
+    interrupt_at(3)
     with pytest.raises(Interrupted):
         run("trainer.num_validations=5", folder="cut")
-    press(None)
     Path("cut").rename("moved")
     answer = command("resume", "moved")
     assert (answer.code, answer.err) == (0, "")
@@ -148,8 +130,8 @@ def test_a_moved_folder_can_be_resumed(
     assert not Path("cut").exists()
 
 
-def test_an_interrupted_run_can_be_used(run: Callable[..., Any], press: Callable[..., None]) -> None:
-    press(4)
+def test_an_interrupted_run_can_be_used(run: Callable[..., Any], interrupt_at: Callable[..., None]) -> None:
+    interrupt_at(4)
     with pytest.raises(Interrupted):
         run(folder="one")
     # It validated after the third of five steps; what came after is in the last checkpoint only.
@@ -161,12 +143,11 @@ def test_an_interrupted_run_can_be_used(run: Callable[..., Any], press: Callable
 
 
 def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(
-    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
 ) -> None:
-    press(2)
+    interrupt_at(2)
     with pytest.raises(Interrupted):
         run(folder="one")
-    press(None)
     files_before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
     config = Path("one/config.yaml")
     # The decoder is 11 wide; an LSTM has four gates, so its weights have 44 rows.
@@ -183,12 +164,11 @@ def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(
 
 
 def test_a_missing_last_checkpoint_is_reported(
-    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
 ) -> None:
-    press(4)  # it validated, and so saved its best, after the third step
+    interrupt_at(4)  # it validated, and so saved its best, after the third step
     with pytest.raises(Interrupted):
         run(folder="one")
-    press(None)
     last = Path("one/checkpoints/last.ckpt")
     content = last.read_bytes()
     last.unlink()
@@ -202,13 +182,12 @@ def test_a_missing_last_checkpoint_is_reported(
 
 
 def test_a_resumed_run_restores_missing_files(
-    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """A vocabulary that was cut off is written anew; a configuration that was is told before torch is loaded."""
-    press(3)
+    interrupt_at(3)
     with pytest.raises(Interrupted):
         run(folder="one")
-    press(None)
     vocabulary, config = Path("one/vocabulary/source.json"), Path("one/config.yaml")
     original, text = vocabulary.read_text(encoding="utf-8"), config.read_text(encoding="utf-8")
     vocabulary.write_text(original[:5], encoding="utf-8")
@@ -230,15 +209,14 @@ def test_a_resumed_run_restores_missing_files(
 
 def test_a_run_without_a_checkpoint_starts_from_the_beginning(
     run: Callable[..., Any],
-    press: Callable[..., None],
+    interrupt_at: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
     run(folder="whole")
-    press(2, times=2)
+    interrupt_at(2, times=2)
     with pytest.raises(Interrupted):
         run(folder="cut")
-    press(None)
     assert not [*Path("cut/checkpoints").iterdir()]
     answer = command("resume", "cut")
     assert answer.code == 0

@@ -1,4 +1,4 @@
-"""A run whose kernels cannot be built ends well all the same, and its start table says what was left out."""
+"""A run whose kernels cannot be built succeeds, and its start table reports the missing kernels."""
 
 from __future__ import annotations
 

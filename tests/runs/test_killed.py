@@ -1,4 +1,4 @@
-"""A run that is killed at any moment, by a signal that nobody can catch, ends as if it had been left alone."""
+"""A run killed at any moment resumes with the results of an uninterrupted run."""
 
 from __future__ import annotations
 

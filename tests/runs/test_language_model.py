@@ -1,4 +1,4 @@
-"""Runs over texts: judged by perplexity alone, gone on with from their beginnings, and what a model cannot be."""
+"""Language models: perplexity, continuations, and refused configurations."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def text() -> None:
 
 
 def results(folder: str) -> dict[str, float]:
-    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

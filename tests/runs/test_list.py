@@ -1,4 +1,4 @@
-"""What can be chosen is listed a line each, a kind with its knobs, and one choice in full, whatever the width."""
+"""``attnx list``: one line per choice, a kind with its knobs, one choice in full, at any width."""
 
 from __future__ import annotations
 

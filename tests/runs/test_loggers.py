@@ -1,4 +1,4 @@
-"""Figures and pictures go to whatever loggers were chosen, a plug-in's too, and none of them can stop a run."""
+"""Metrics and pictures go to all selected loggers, plug-ins too, and no logger can stop a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import csv
 import json
 import math
 import re
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -130,19 +129,11 @@ def test_a_resumed_run_restores_logger_state(
     run: Callable[..., Any],
     journal: Callable[[str], Lines],
     command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    interrupt_at: Callable[..., None],
 ) -> None:
-    show = ShowProgress.on_train_batch_end
-
-    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
-        show(self, trainer, *args)
-        if trainer.global_step == 4:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
-        with pytest.raises(Interrupted):
-            run("attention=none", "+logger=journal", "trainer.log_every_n_steps=1", folder="cut")
+    interrupt_at(4)
+    with pytest.raises(Interrupted):
+        run("attention=none", "+logger=journal", "trainer.log_every_n_steps=1", folder="cut")
     assert journal("cut")[-1]["end"] == "interrupted"
     assert command("resume", "cut").code == 0
     lines = journal("cut")

@@ -1,11 +1,8 @@
-"""Every mistake is one line that names it, exit code 2, nothing written; configurations are judged without torch."""
+"""Every mistake gives one line and exit code 2 and writes nothing; configurations are checked without torch."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,59 +175,17 @@ CONFIGURATIONS = {
     "compare one two": ["one: not a folder"],
 }
 
-# Asks everything in one process, which must not have loaded torch by the end of any answer.
-ASKING = """
-import contextlib, io, json, os, shlex, sys
-from attnx.cli import main
-
-for line in json.load(sys.stdin):
-    before, err, out = sorted(os.listdir()), io.StringIO(), io.StringIO()
-    try:
-        sys.argv = ["attnx", *shlex.split(line)]
-    except ValueError:
-        sys.argv = ["attnx", line]
-    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
-        try:
-            main.main()
-        except SystemExit as ended:
-            code = ended.code
-        except BaseException as escaped:
-            code = repr(escaped)
-    print(json.dumps({
-        "code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": sorted(os.listdir()) != before,
-        "loaded": sorted({"torch", "lightning"} & set(sys.modules)),
-    }))
-"""
-
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("asked")
-    environment = {name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"}
-    done = subprocess.run(
-        [sys.executable, "-c", ASKING],
-        input=json.dumps(list(CONFIGURATIONS)),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-        env=environment,
-    )
-    return dict(zip(CONFIGURATIONS, map(json.loads, done.stdout.splitlines()), strict=True))
+def answers(tmp_path_factory: pytest.TempPathFactory, run_lines: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return run_lines(CONFIGURATIONS, tmp_path_factory.mktemp("asked"))
 
 
 @pytest.mark.parametrize("line", CONFIGURATIONS)
-def test_a_mistaken_configuration_is_refused_in_one_line(line: str, answers: dict[str, Any]) -> None:
-    answer = answers[line]
-    assert answer["code"] == 2
-    assert answer["out"] == ""
-    assert answer["err"].startswith("attnx: ")
-    assert answer["err"].count("\n") == 1
-    assert answer["err"].endswith("\n")
-    for message in CONFIGURATIONS[line]:
-        assert message in answer["err"]
-    assert not answer["wrote"]
-    assert answer["loaded"] == []
+def test_a_mistaken_configuration_is_refused_in_one_line(
+    line: str, answers: dict[str, Any], assert_one_line: Callable[..., None]
+) -> None:
+    assert_one_line(answers[line], CONFIGURATIONS[line])
 
 
 @pytest.fixture

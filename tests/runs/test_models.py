@@ -1,4 +1,4 @@
-"""Laws of whole runs, for each model: two processes learn what one learns, and a kill is as if it had not been."""
+"""Laws of complete runs, for each model: two processes equal one, and a killed run resumes equally."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Whole runs over several languages that write with the same letters, each with sounds of its own."""
+"""Complete runs over several languages that share letters but not sounds."""
 
 from __future__ import annotations
 
 import csv
 import json
 import shlex
-import signal
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -16,7 +15,6 @@ import torch
 
 import attnx
 from attnx.errors import Interrupted
-from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.fit import resume
 
 LANGUAGES = ("fre", "ita", "por_latn_bz")
@@ -185,20 +183,12 @@ def test_the_commands_of_the_data_page_work(many: Path, command: Callable[..., A
 
 
 def test_an_interrupted_run_ends_with_equal_results(
-    many: Path, run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+    many: Path, run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
 ) -> None:
-    show = ShowProgress.on_train_batch_end
-
-    def press(self: ShowProgress, trainer: Any, *args: Any) -> None:
-        show(self, trainer, *args)
-        if trainer.global_step == 4:
-            signal.raise_signal(signal.SIGINT)
-
     run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="whole")
-    with monkeypatch.context() as patched:
-        patched.setattr(ShowProgress, "on_train_batch_end", press)
-        with pytest.raises(Interrupted):
-            run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="stopped")
+    interrupt_at(4)
+    with pytest.raises(Interrupted):
+        run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="stopped")
     resume("stopped")
     assert same_weights(["whole", "stopped"])
     assert Path("whole/predictions.tsv").read_bytes() == Path("stopped/predictions.tsv").read_bytes()

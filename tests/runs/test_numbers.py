@@ -1,4 +1,4 @@
-"""Whole runs that write matrices: trained, reopened, resumed, measured, drawn; and each kind of mistake in the data."""
+"""Complete runs that predict matrices: trained, reopened, resumed, evaluated, drawn; and each mistake in the data."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def table(folder: str) -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, float]:
-    scores: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

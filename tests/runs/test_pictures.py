@@ -1,4 +1,4 @@
-"""Pictures of runs are looked at pixel by pixel: what was heavy is dark, what was absent is light."""
+"""Pictures of runs, pixel by pixel: large weights are dark, small ones light."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ def cells(npz: Path, png: Path) -> NDArray[np.float64]:
     steps, symbols = np.load(npz)["weights"].shape
     rows, columns = np.mgrid[:steps, :symbols] + 0.3
     x, y = figure.axes[0].transData.transform(np.stack([columns.ravel(), rows.ravel()], axis=-1)).T
-    picked: NDArray[np.float64] = image[(image.shape[0] - y).astype(int), x.astype(int)].reshape(steps, symbols)
-    return picked
+    return image[(image.shape[0] - y).astype(int), x.astype(int)].reshape(steps, symbols)
 
 
 @pytest.fixture

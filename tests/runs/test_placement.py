@@ -1,4 +1,4 @@
-"""Encoder, attention and decoder on devices of their own: every operator finds its inputs on one device."""
+"""Encoder, attention and decoder on separate devices: every operator finds its inputs on one device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plug-in's code is part of the run: it is kept, and other code is never taken for it without a word."""
+"""The code of a plug-in is copied into the run, and changed code is always reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plug-in is one file: it trains, sweeps, loads in other processes, and cannot break what it has no part in."""
+"""A plug-in is one file: it trains, sweeps, loads in other processes, and breaks nothing else."""
 
 from __future__ import annotations
 

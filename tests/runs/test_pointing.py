@@ -1,4 +1,4 @@
-"""Runs that point: each problem, resumed, reopened, evaluated beyond what was trained on, exported and drawn."""
+"""Pointing runs: each problem, resumed, reopened, evaluated on larger problems, exported and drawn."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def predicted(folder: str) -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, Any]:
-    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

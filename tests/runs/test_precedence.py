@@ -1,4 +1,4 @@
-"""Who wins: the command line over a recipe, a recipe over an experiment, an experiment over the defaults."""
+"""Precedence: command line, recipe, experiment, defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attnx predict``: lines in, lines out, in order whatever the batches are; and what it is asked to say with them."""
+"""``attnx predict``: lines in, lines out, in order for any batches; and its options."""
 
 from __future__ import annotations
 

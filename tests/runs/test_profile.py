@@ -1,4 +1,4 @@
-"""`profile=true` says where a training step's time goes."""
+"""``profile=true`` shows the time of each part of a training step."""
 
 from __future__ import annotations
 

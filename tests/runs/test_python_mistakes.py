@@ -1,4 +1,4 @@
-"""Mistakes in Python: each is told in one line, as those of the command line are."""
+"""Mistakes in Python are reported in one line, like those of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs over stories: trained, reopened, resumed, asked, measured on other files, drawn; and mistakes."""
+"""Complete runs over stories: trained, reopened, resumed, predicted, evaluated, drawn; and mistakes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import io
 import json
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,25 +141,20 @@ def test_slot_weights_are_saved_and_drawn(run_folder: Path) -> None:
 
 
 def test_a_stopped_run_resumes_with_equal_results(
-    made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
+    made: Path,
+    work_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupt_at: Callable[..., None],
+    same_weights: Callable[..., bool],
 ) -> None:
-    from attnx.training.callbacks.progress import ShowProgress
 
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
     knobs = [*ENTITY, "model.dropout=0.3"]
     train("whole", *knobs)
-    show = ShowProgress.on_train_batch_end
-
-    def pressed(self: ShowProgress, trainer: Any, *args: Any) -> None:
-        show(self, trainer, *args)
-        if trainer.global_step == 4:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
-        with pytest.raises(Interrupted):
-            train("cut", *knobs)
+    interrupt_at(4)
+    with pytest.raises(Interrupted):
+        train("cut", *knobs)
     resume("cut", console=Console(file=io.StringIO()))
     assert same_weights(["whole", "cut"])
 

@@ -1,4 +1,4 @@
-"""A part that is registered in a script or a notebook trains like one of a file, and its source goes with the run."""
+"""A part registered in a script or notebook trains like one of a file, and its source is saved with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run leaves a folder from which it can be understood, reopened and repeated."""
+"""A run folder suffices to understand, reopen and repeat the run."""
 
 from __future__ import annotations
 

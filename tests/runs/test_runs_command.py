@@ -1,4 +1,4 @@
-"""``attnx runs``: what it lists of run folders, how words choose them, and that it deletes what it says."""
+"""``attnx runs``: lists, filters, and deletions."""
 
 from __future__ import annotations
 

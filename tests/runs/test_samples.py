@@ -1,4 +1,4 @@
-"""What runs are validated and tested on: a sample that is the same for all of them, and holds every tag."""
+"""Validation and test samples: equal for all runs, with every tag."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
 
 
 def results(folder: str) -> dict[str, Any]:
-    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Whole runs on sequences of every kind: text, whole numbers, matrices of features; and the page that explains them."""
+"""Complete runs on every kind of sequence: text, whole numbers, feature matrices; and the documented examples."""
 
 from __future__ import annotations
 

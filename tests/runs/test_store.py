@@ -1,4 +1,4 @@
-"""Translation with its training corpus in a folder: the rows that memory would hold, written once, whole or not."""
+"""Translation with a stored training corpus: the rows of memory, written once, complete or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from attnx.errors import Interrupted, UserError
 from attnx.tasks import translation
 from attnx.tasks.contract import SequenceData
 from attnx.tasks.translation import Translation
-from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.fit import resume
 
 WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
@@ -509,23 +508,15 @@ def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_we
 
 
 def test_an_interrupted_run_resumes_with_its_store(
-    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
 ) -> None:
     """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
     overrides = [*RUN, "task.store=corpus", "trainer.max_steps=7"]
     run(*overrides, folder="whole")
-    show = ShowProgress.on_train_batch_end
-
-    def press(self: ShowProgress, trainer: Any, *args: Any) -> None:
-        show(self, trainer, *args)
-        if trainer.global_step == 3:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ShowProgress, "on_train_batch_end", press)
-        for folder in ("cut", "later", "never"):
-            with pytest.raises(Interrupted, match=folder):
-                run(*overrides, folder=folder)
+    for folder in ("cut", "later", "never"):
+        interrupt_at(3)
+        with pytest.raises(Interrupted, match=folder):
+            run(*overrides, folder=folder)
     resume("cut")
     shutil.rmtree("corpus")
     resume("later")

@@ -1,4 +1,4 @@
-"""A run that a time ends goes by its clock, whatever the rate of its steps; here the clock is one that losses move."""
+"""A run with a time limit follows its clock at any speed; here the losses move the clock."""
 
 from __future__ import annotations
 
@@ -79,13 +79,11 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
 
 
 def info(folder: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-    return result
+    return json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
 
 
 def results(folder: str) -> dict[str, Any]:
-    scores: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return scores
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def rows(folder: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What a knob of training says is what training does."""
+"""Knobs of training do what they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a transformer: trained, resumed, reopened, shown and exported like any other."""
+"""Runs of a transformer: trained, resumed, reopened, drawn and exported."""
 
 from __future__ import annotations
 

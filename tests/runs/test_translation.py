@@ -1,4 +1,4 @@
-"""Whole runs of translation between two invented languages, and what is refused before one starts."""
+"""Complete translation runs between two invented languages, and refused data."""
 
 from __future__ import annotations
 

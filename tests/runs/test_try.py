@@ -1,4 +1,4 @@
-"""``attnx try``: what is typed is answered, with the best N and what was read; the grid is as wide as it looks."""
+"""``attnx try``: answers with the N best and their weights; the grid is aligned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of other people: a run that is broken, or made to break its reader, is left out with one line."""
+"""Broken or hostile run folders are left out with one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What W&B is told of a run, read back from its own files; and that no server, whatever it does, can hold a run up."""
+"""What a run logs to W&B, read back from its files; and no server can delay a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from attnx.loggers.wandb_files import unsynced
 from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
-from attnx.training.callbacks.progress import ShowProgress
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
@@ -115,24 +114,6 @@ def ended(words: Path, undrawn: None) -> Ended:
         return stream.getvalue(), Path(folder)
 
     return make
-
-
-@pytest.fixture
-def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Do something when an optimizer step was taken; once."""
-    show = ShowProgress.on_train_batch_end
-
-    def arrange(step: int, act: Callable[[], None]) -> None:
-        waiting = [act]
-
-        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
-            show(self, trainer, *args)
-            if trainer.global_step == step and waiting:
-                waiting.pop()()
-
-        monkeypatch.setattr(ShowProgress, "on_train_batch_end", acting)
-
-    return arrange
 
 
 class Server:

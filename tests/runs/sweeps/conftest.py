@@ -1,4 +1,4 @@
-"""What tests of sweeps share: a server for all of them, no pictures, and a scorer that does as it is told."""
+"""Fixtures of sweeps: one server for all, no pictures, and a scorer that fails on command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time becomes steps once in a sweep, for all its jobs; or each has its time, if time is what is compared."""
+"""A time limit becomes one number of steps for all jobs of a sweep, or each job has its own time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ MEASURED = {"seconds_per_step": 0.5, "job": 0, "max_time": "00:01:00", "steps": 
 
 
 def read_info(folder: str) -> dict[str, Any]:
-    info: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-    return info
+    return json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
 
 
 def steps(folder: str) -> set[int]:

@@ -1,4 +1,4 @@
-"""What jobs of a sweep would refuse is refused once, as by a single run: in one line, before anything is written."""
+"""Mistakes in jobs of a sweep are reported once in one line, before anything is written."""
 
 from __future__ import annotations
 

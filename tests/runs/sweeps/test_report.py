@@ -1,4 +1,4 @@
-"""A sweep ends with a report, whatever became of its jobs, and whatever becomes of the report."""
+"""A sweep ends with a report, whatever its jobs do, even if the report fails."""
 
 from __future__ import annotations
 

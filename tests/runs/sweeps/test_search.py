@@ -1,4 +1,4 @@
-"""A search chooses its jobs by what it found, goes on where it stopped, and gives up what is hopeless."""
+"""A search chooses jobs by earlier results, resumes, and prunes hopeless trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLURM, as a stand-in on this machine plays it, takes a job's machine away and sends the job again, and it goes on."""
+"""A simulated SLURM preempts jobs and requeues them, and they resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every combination is trained in a process of its own; whatever ends one, the others go on, and nothing is lost."""
+"""Every combination trains in its own process; failures stay isolated, and nothing is lost."""
 
 from __future__ import annotations
 

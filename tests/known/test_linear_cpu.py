@@ -1,4 +1,4 @@
-"""Products of many rows without gradients: torch's numbers, wherever they are computed."""
+"""Products of many rows equal torch, wherever they are computed."""
 
 from __future__ import annotations
 

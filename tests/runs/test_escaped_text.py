@@ -1,4 +1,4 @@
-"""Escape codes in data: no terminal is sent them, a table holds them in letters, and its reader has them back."""
+"""Escape codes in data: output to terminals and tables is escaped, and tables read back."""
 
 from __future__ import annotations
 

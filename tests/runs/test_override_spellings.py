@@ -1,4 +1,4 @@
-"""One composition can be asked for in many ways, and shown without being trained."""
+"""One composition has many spellings on the command line and in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that cannot be built ends nothing: the next in line reads, and one line says so."""
+"""A kernel that cannot be built is replaced by the next one, with one warning."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ class Raises(Plain):
 
 def of(module: str, text: str) -> Exception:
     """An error of a compiler that is not installed everywhere."""
-    result: Exception = type("CompilationError", (RuntimeError,), {"__module__": module})(text)
-    return result
+    return type("CompilationError", (RuntimeError,), {"__module__": module})(text)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What a reading of a corpus keeps of it, and folders that are there whole or not at all."""
+"""Scans of a corpus keep a sample; corpus folders are complete or absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting words: Unicode's own examples, and jamo by the arithmetic of its chapter on Hangul."""
+"""Grapheme splitting: Unicode's examples, and jamo by the arithmetic of its chapter on Hangul."""
 
 from __future__ import annotations
 

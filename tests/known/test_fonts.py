@@ -1,4 +1,4 @@
-"""Letters of any script: how display_width, where lines break, which way they run, and which font has them."""
+"""Text in figures: display width, line breaks, direction, and the font of every script."""
 
 from __future__ import annotations
 
@@ -15,34 +15,27 @@ def test_text_width_is_counted_in_columns(text: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "lines", "broken"),
+    ("text", "width", "lines", "ending", "broken"),
     [
-        ("one two three", 7, 3, "one two\nthree"),
-        ("one two three", 7, 1, "one tw…"),
-        ("abcdefghij", 4, 3, "abcd\nefgh\nij"),
-        ("a bcdefg", 4, 3, "a\nbcde\nfg"),
-        ("日本語の文", 4, 3, "日本\n語の\n文"),
-        ("日", 1, 1, "日"),
-        ("", 5, 1, ""),
+        ("one two three", 7, 3, "", "one two\nthree"),
+        ("one two three", 7, 1, "", "one tw…"),
+        ("abcdefghij", 4, 3, "", "abcd\nefgh\nij"),
+        ("a bcdefg", 4, 3, "", "a\nbcde\nfg"),
+        ("日本語の文", 4, 3, "", "日本\n語の\n文"),
+        ("日", 1, 1, "", "日"),
+        ("", 5, 1, "", ""),
+        ("one two", 9, 2, " !", "one two !"),
+        ("one two", 8, 2, " !", "one\ntwo !"),
+        ("one two", 8, 1, " !", "one t… !"),
+        ("abcdefgh", 8, 2, " !", "abcdef\ngh !"),
+        ("one two three four", 9, 2, " !", "one two\nthree … !"),
+        ("", 5, 1, " !", " !"),
     ],
 )
-def test_lines_break_at_spaces_if_possible(text: str, width: int, lines: int, broken: str) -> None:
-    assert wrap(text, width, lines) == broken
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "lines", "broken"),
-    [
-        ("one two", 9, 2, "one two !"),
-        ("one two", 8, 2, "one\ntwo !"),
-        ("one two", 8, 1, "one t… !"),
-        ("abcdefgh", 8, 2, "abcdef\ngh !"),
-        ("one two three four", 9, 2, "one two\nthree … !"),
-        ("", 5, 1, " !"),
-    ],
-)
-def test_an_ending_stays_with_the_last_word(text: str, width: int, lines: int, broken: str) -> None:
-    assert wrap(text, width, lines, " !") == broken
+def test_lines_break_at_spaces_and_keep_their_ending(
+    text: str, width: int, lines: int, ending: str, broken: str
+) -> None:
+    assert wrap(text, width, lines, ending) == broken
 
 
 def test_a_long_text_ends_in_an_ellipsis() -> None:

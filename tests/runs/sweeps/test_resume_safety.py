@@ -1,4 +1,4 @@
-"""Going on with a folder runs no code that the folder brings, and writes nothing outside it."""
+"""Resuming a folder runs no code from that folder and writes nothing outside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that are computed: each number once, in no order that can be told from chance, with next to no memory."""
+"""Computed permutations: each number once, random order, little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corpora in files: what was written is what is read, in as many bytes as it takes, whole or not at all."""
+"""Memory-mapped corpora: they read back as written, in the smallest integer type, complete or not at all."""
 
 from __future__ import annotations
 

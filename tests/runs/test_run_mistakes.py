@@ -1,4 +1,4 @@
-"""Mistakes in what a trained run is asked for: one line, exit code 2, nothing written, and no stranger's code run."""
+"""Mistakes in commands on a trained run: one line, exit code 2, nothing written, no foreign code run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -85,56 +83,24 @@ MESSAGES = {
     "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
 }
 
-# Asks everything in one process, which must not have loaded torch by the end of any answer.
-ASKING = """
-import contextlib, io, json, os, shlex, sys
-from attnx.cli import main
-
-for line in json.load(sys.stdin):
-    before, err, out = sorted(os.walk(".")), io.StringIO(), io.StringIO()
-    sys.argv = ["attnx", *shlex.split(line)]
-    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
-        try:
-            main.main()
-        except SystemExit as ended:
-            code = ended.code
-        except BaseException as escaped:
-            code = repr(escaped)
-    loaded = sorted({"torch", "lightning"} & set(sys.modules))
-    wrote = sorted(os.walk(".")) != before
-    print(json.dumps({"code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": wrote, "loaded": loaded}))
-"""
-
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory, trained: Path) -> dict[str, Any]:
+def answers(
+    tmp_path_factory: pytest.TempPathFactory, trained: Path, run_lines: Callable[..., dict[str, Any]]
+) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("asked")
     shutil.copytree(trained, folder, dirs_exist_ok=True)
     shutil.copytree(folder / "two", folder / "other")
     symbols = json.loads((folder / "other/vocabulary/source.json").read_text(encoding="utf-8"))
     (folder / "other/vocabulary/source.json").write_text(json.dumps([*symbols, "z"]), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", ASKING],
-        input=json.dumps(list(MESSAGES)),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder,
-        env={name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"},
-    )
-    return dict(zip(MESSAGES, map(json.loads, done.stdout.splitlines()), strict=True))
+    return run_lines(MESSAGES, folder)
 
 
 @pytest.mark.parametrize("line", MESSAGES)
-def test_a_mistake_is_one_line_before_torch(line: str, answers: dict[str, Any]) -> None:
-    answer = answers[line]
-    assert (answer["code"], answer["out"]) == (2, "")
-    assert answer["err"].startswith("attnx: ")
-    assert answer["err"].count("\n") == 1
-    for message in MESSAGES[line]:
-        assert message in answer["err"]
-    assert not answer["wrote"]
-    assert answer["loaded"] == []
+def test_a_mistake_is_one_line_before_torch(
+    line: str, answers: dict[str, Any], assert_one_line: Callable[..., None]
+) -> None:
+    assert_one_line(answers[line], MESSAGES[line])
 
 
 def set_in(file: str, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""Other launchers of Hydra's run the same jobs in the same folders."""
+"""Other Hydra launchers run the same jobs in the same folders."""
 
 from __future__ import annotations
 

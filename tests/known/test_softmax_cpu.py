@@ -1,4 +1,4 @@
-"""Weights and contexts in C: torch's numbers, whatever is allowed and wherever it lies."""
+"""Softmax and weighted sums in C equal torch, for any mask and memory layout."""
 
 from __future__ import annotations
 

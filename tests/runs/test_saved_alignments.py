@@ -1,4 +1,4 @@
-"""What runs keep of how they read, and what is made of it: every hypothesis' own weights, heads, windows, the page."""
+"""Saved alignments and what uses them: weights of every hypothesis, heads, windows, pages."""
 
 from __future__ import annotations
 

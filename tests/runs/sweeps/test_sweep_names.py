@@ -1,4 +1,4 @@
-"""A sweep's name is one folder in ``multirun/``; nothing else is written to, and nothing else is put aside."""
+"""A sweep's name is one folder in ``multirun/``, and nothing else is written or moved."""
 
 from __future__ import annotations
 
