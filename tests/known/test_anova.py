@@ -68,7 +68,7 @@ def test_one_factor_matches_scipy() -> None:
 
 
 def test_a_failed_cell_removes_only_its_interaction() -> None:
-    """Three cells of four: nobody knows whether rows and columns depend on each other; each alone is a contrast."""
+    """Three cells of four: the interaction is unknown; rows and columns are contrasts."""
     result = grid({(0, 0): [9.0, 11.0], (0, 1): [12.0, 14.0], (1, 0): [19.0, 21.0]}, 2, 2)
     assert result.interactions == {}
     rows, columns = result.main

@@ -117,7 +117,7 @@ def test_a_missing_task_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_last_sentences_are_read(tmp_path: Path) -> None:
-    """70 of them, 130 in task 3, or as many as are asked for."""
+    """70 of them, 130 in task 3, or the requested number."""
     lines = [f"{number} Number {number}." for number in range(1, 200)]
     for task in (1, 3):
         written(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")

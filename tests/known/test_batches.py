@@ -189,7 +189,7 @@ def test_resuming_inside_an_epoch() -> None:
 
 
 class Watched(PairDataset):
-    """Rows alike that note how many lengths they were asked for at once."""
+    """Equal rows that record the number of lengths per call."""
 
     def __init__(self, count: int) -> None:
         ones = Ragged(np.full(count, 4), np.arange(count + 1))
@@ -234,7 +234,7 @@ def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
 
 
 def test_set_epoch_leaves_a_running_epoch_unchanged() -> None:
-    """The loader asks for batches ahead of time; an epoch stays what it was when it began."""
+    """The loader prefetches batches; a running epoch keeps its order."""
     batches = BucketBatches(alike(101), size=1)
     expected = list(batches)
     running = iter(batches)

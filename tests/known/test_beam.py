@@ -27,7 +27,7 @@ Shares = dict[tuple[int, ...], tuple[float, float, float]]  # what was written -
 
 
 class Tree(nn.Module):
-    """A model whose chances depend on all that was written; it notes how many rows it was asked for."""
+    """A model whose probabilities depend on the complete output; it records the number of rows per call."""
 
     sources, is_distribution = ("encoder",), True
 
@@ -103,7 +103,7 @@ def test_a_score_by_hand() -> None:
     best = max(by_hand, key=lambda item: by_hand[item])
     assert [x for x in decoded.written[0, 0].tolist() if x] == list(best)
     assert decoded.score.item() == pytest.approx(by_hand[best])
-    assert decoded.weights is None  # nobody asked
+    assert decoded.weights is None  # need_weights=False
 
 
 LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, A): (1, 0, 0)}
@@ -114,11 +114,11 @@ LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, 
     [
         ("none", [EOS], 1),  # 0.55 against 0.45: nothing can outdo it
         ("average", [A, A, A, EOS], 4),  # ln 0.55 = -0.60 against ln 0.45 / 4 = -0.20
-        ("gnmt", [EOS], 4),  # at best ln 0.45 / (13 / 6)^0.6 = -0.50, so it goes on; at its end / (9 / 6)^0.6: -0.63
+        ("gnmt", [EOS], 4),  # at best ln 0.45 / (13 / 6)^0.6 = -0.50, so it continues; at its end / (9 / 6)^0.6: -0.63
     ],
 )
 def test_a_row_stops_when_no_hypothesis_can_improve(length: Any, best: list[int], steps: int) -> None:
-    """The limit is 8 steps. It never goes on for nothing, and never stops too early."""
+    """The limit is 8 steps. The search stops neither too late nor too early."""
     model = Tree(LONG)
     decoded = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
     assert [x for x in decoded.written[0, 0].tolist() if x] == best
@@ -126,7 +126,7 @@ def test_a_row_stops_when_no_hypothesis_can_improve(length: Any, best: list[int]
 
 
 class Noting(Tree):
-    """Notes what was written where it was asked."""
+    """Records the outputs at each call."""
 
     def decode_step(
         self, inputs: Tensor, state: Tensor, need_weights: bool = False

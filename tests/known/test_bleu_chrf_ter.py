@@ -35,7 +35,7 @@ REFERENCES = [
 ]
 # The same with a third column of nothing, as sacreBLEU takes unlike numbers of references.
 STREAMS = [[listed[place] if place < len(listed) else None for listed in REFERENCES] for place in range(3)]
-# What it calls them itself; our TER heeds case unless told otherwise, as BLEU and chrF do.
+# sacreBLEU's own metrics; our TER is case-sensitive by default, as BLEU and chrF are.
 SACREBLEU = {
     ("bleu", False): sacrebleu.BLEU(),
     ("bleu", True): sacrebleu.BLEU(lowercase=True),

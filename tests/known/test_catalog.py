@@ -260,7 +260,7 @@ def test_other_functions_called_register_are_ignored(write: Write) -> None:
 
 # Fails: the second file's parts are listed but cannot be built, since `find` imports the first file.
 def test_two_files_of_one_name_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both would be the module ``attnx.plugins.twin``: the second one cannot be imported, which is told."""
+    """Both would be the module ``attnx.plugins.twin``: the second one cannot be imported, which is reported."""
     for number in (1, 2):
         folder = tmp_path / f"folder{number}"
         folder.mkdir()
@@ -361,7 +361,7 @@ def test_imports_of_a_plug_in_obey_the_same_rule(write: Write) -> None:
 
 
 def test_cached_bytecode_of_a_plug_in_is_not_run(write: Write) -> None:
-    """It may be older than the source, or somebody else's: here it says that it fits, and holds other code."""
+    """It may be outdated or foreign: here it claims to fit and has other code."""
     file, second_file = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
     compiled = Path(py_compile.compile(str(second_file), importlib.util.cache_from_source(str(file))))
     data, status = bytearray(compiled.read_bytes()), file.stat()

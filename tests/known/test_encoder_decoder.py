@@ -25,7 +25,7 @@ BOTH = ["encoder", "decoder"]
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> None:
-    """Source 0 and ln 3; every token asks with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
+    """Source 0 and ln 3; every token queries with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4). Step 1: (0, ln 3, 3/5), so 1 : 3 : e^(3/5).
     """
@@ -62,7 +62,7 @@ def weights(model: Any) -> Tensor:
     [
         (["current_state"], False, [0, 1, 2, 3]),
         (["current_state"], True, [1, 2, 3, 4]),
-        (["previous_state"], False, [0, 0, 1, 2]),  # h_{t-1} is asked with: those before it are read
+        (["previous_state"], False, [0, 0, 1, 2]),  # h_{t-1} is the query: earlier states are read
         (["previous_state"], True, [0, 1, 2, 3]),
         (["previous_state", "current_state"], False, [0, 0, 1, 2]),
         (["previous_state", "current_state"], True, [1, 2, 3, 4]),
@@ -144,7 +144,7 @@ def test_every_scope_reads_every_source(built: Built, name: str) -> None:
 
 @pytest.mark.parametrize("feed", ["now", "none"])
 def test_decoding_returns_the_weights_of_its_output(built: Built, feed: str) -> None:
-    """A search gives those of a pass over what it wrote; asked before its cell ran, a state is not there yet."""
+    """A search returns the weights of a pass over its output; a query before the cell runs cannot read that state."""
     model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     decoded = Greedy()(model, SOURCE, PRESENT, need_weights=True)
     steps = decoded.written.shape[2]

@@ -56,7 +56,7 @@ def test_weights_satisfy_the_defining_equation(alpha: float) -> None:
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_weights_maximize_the_objective(alpha: float, spread: float) -> None:
-    """Nothing is to be gained from any other weights, for an alpha that is told and for one that is a tensor."""
+    """No other weights have a larger objective, for alpha as a number and as a tensor."""
     scores = spread * randn(11, 7)
     for inputs in (alpha, torch.tensor(alpha, dtype=torch.float64)):
         weights = entmax(scores, torch.tensor(True), inputs)
@@ -142,7 +142,7 @@ def test_the_gradient_of_alpha_by_hand() -> None:
 
 
 def test_learned() -> None:
-    """It begins where it is told to, can be moved, and stays where entmax is defined however far it is."""
+    """It starts at the given value, can be trained, and stays where entmax is defined."""
     normalizer = Entmax(alpha=1.3, learned=True)
     ((_, parameter),) = normalizer.named_parameters()
     torch.testing.assert_close(normalizer(SCORES, ALL), entmax(SCORES, ALL, 1.3))

@@ -37,7 +37,7 @@ def test_each_reason_counts_once() -> None:
 
 @pytest.mark.parametrize(("longest", "ratio", "count"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
 def test_limits_are_inclusive(longest: int | None, ratio: float | None, count: int) -> None:
-    """A side may have as many symbols as the limit; only what is asked for is looked at."""
+    """A side may have as many symbols as the limit; only given limits apply."""
     assert len(filter_pairs([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio)[0]) == count
 
 

@@ -28,7 +28,7 @@ def test_scaling_uses_only_the_training_part() -> None:
 
 
 def test_a_window_does_not_read_its_targets() -> None:
-    """Known columns go on; in place of the targets there is nothing."""
+    """Known columns continue; the targets are absent."""
     series = counted(23)
     (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
     assert pair.features is not None

@@ -20,7 +20,7 @@ INPUTS = torch.tensor([[1, 5, 3, 8, 13], [1, 7, 2, 2, 11]])
 
 
 def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """The logits of the loop, and the weights (b, t, t): at step t, states h_0 .. h_{t-2} are asked with h_{t-1}."""
+    """The logits of the loop, and the weights (b, t, t): at step t, h_{t-1} queries the states h_0 .. h_{t-2}."""
     (layer,) = model.decoder.layers
     rows, steps = inputs.shape
     state, states = torch.zeros(rows, 13), []
@@ -79,7 +79,7 @@ def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 @pytest.mark.parametrize("include_self", [False, True])
 def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) -> None:
-    """States 3/5, 4/5, 3/5 of one unit, asked with the last; symbol k scores k times the context.
+    """States 3/5, 4/5, 3/5 of one unit, queried with the last; symbol k scores k times the context.
 
     Scores at step 1 are 12/25 and, with itself, 16/25; at step 2 9/25, 12/25 and, with itself, 9/25.
     """

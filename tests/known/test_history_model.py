@@ -42,7 +42,7 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
     state, states = torch.zeros(7), []
     outputs, weights = [], torch.zeros(len(rows), len(rows))
     for t, row in enumerate(rows):
-        memory = states[: max(t - 1, 0)]  # the state before it asks
+        memory = states[: max(t - 1, 0)]  # the state before the query
         scores = [(state * remembered).mean().exp() for remembered in memory]
         context = torch.zeros(7)
         for j, remembered in enumerate(memory):

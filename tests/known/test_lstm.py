@@ -108,7 +108,7 @@ def test_table_rows_match_explicit_inputs(units: int, other_widths: tuple[int, .
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
     recurrent = fast("lstm", 7 + sum(other_widths), units, 1, way == "both directions")
     _, start = drawn(recurrent)
-    ids = torch.randint(0, 4, (5, 8))  # of the last row nothing is asked
+    ids = torch.randint(0, 4, (5, 8))  # the last row is unused
     table = torch.randn(5, 7, requires_grad=True)
     other_inputs = tuple(torch.randn(5, 8, width, requires_grad=True) for width in other_widths)
     length_list = LENGTHS[lengths]

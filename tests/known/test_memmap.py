@@ -131,7 +131,7 @@ def test_a_mapped_corpus_pickles_as_its_path(tmp_path: Path, monkeypatch: pytest
 
 
 def test_entries_are_written_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three at a time: when the seventh is asked for, six are in the files or on their way."""
+    """Three at a time: when the seventh is read, six are written or being written."""
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 3)
     encoded: list[int] = []
     gathered = memmap._append
@@ -175,7 +175,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_an_existing_folder_is_left_unchanged(corpus: Path) -> None:
-    """It may be somebody's."""
+    """It may belong to another program."""
     original = (corpus / "corpus.json").read_bytes()
     with pytest.raises(UserError, match="exists already; delete the folder and write it anew"):
         write_corpus(corpus, ENTRIES[:1], LETTERS, PHONES)
@@ -263,7 +263,7 @@ def test_a_broken_header_is_reported(corpus: Path, text: str) -> None:
 
 @pytest.mark.parametrize("missing", ["source", "tags", "files", "target.ids"])
 def test_an_incomplete_header_is_reported(corpus: Path, missing: str) -> None:
-    """It is told before the file is used."""
+    """It is reported before the file is used."""
     path = corpus / "corpus.json"
     header = json.loads(path.read_text())
     (header["files"] if "." in missing else header).pop(missing)

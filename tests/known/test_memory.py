@@ -82,7 +82,7 @@ def test_padded_positions_become_zeros() -> None:
 
 
 def test_an_unpadded_memory_is_not_copied() -> None:
-    """And where something is it becomes zero, in what was given by nobody's doing."""
+    """Absent positions become zero in a copy; the input is unchanged."""
     states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
     result, _, values = zero_padding(states, present, None)
     assert result is states

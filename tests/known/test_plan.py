@@ -27,7 +27,7 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(TAG, "now"), (ATTEND, STEP)),
         (PlannerInputs(TOKEN | TAG, "now"), (ATTEND, STEP)),
         (PlannerInputs({}, "now"), (ATTEND, STEP)),
-        # Both, where nothing is fed and nothing but the token is asked.
+        # Both, if nothing is fed and the query is the token only.
         (PlannerInputs(TOKEN, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs({}, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs(TAG, "none"), (RUN, ATTEND, STEP)),
@@ -148,7 +148,7 @@ def test_a_requested_schedule_is_its_own_reason() -> None:
             RUN,
             "the scorer reads the weights of earlier steps; use step_by_step",
         ),
-        # The token alone is asked and nothing is fed; what forbids attending first is the memory that is yet to grow.
+        # The query is the token and nothing is fed; the growing memory forbids attending first.
         (
             PlannerInputs(TOKEN, "none", growing=True),
             ATTEND,

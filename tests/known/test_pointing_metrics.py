@@ -93,7 +93,7 @@ def test_two_processes_give_the_same_score(
 
 
 def test_scores_are_reported_by_size() -> None:
-    """Of five points half is right, of three a third; of all two fifths. Sizes that were not met are not told."""
+    """Of five points half is right, of three a third; of all two fifths. Absent sizes are not reported."""
     metric = build("metric", "answer_accuracy")
     five = PointingReference(POINTS, [0, 1, 2, 3, 4])
     metric.update([[0, 1, 2, 3, 4], [4], [2, 0, 1], [], [1]], [five, five, SORTED, SORTED, SORTED])

@@ -160,7 +160,7 @@ def test_check_fills_in_the_defaults() -> None:
 
 
 def test_a_mutable_default_is_not_shared() -> None:
-    """A list that is a default is nobody's to change."""
+    """Changing a default list changes no other part."""
     registry.check("scorer", "mlp", {})["hidden_sizes"].append(7)
     assert registry.check("scorer", "mlp", {})["hidden_sizes"] == [128]
 
@@ -317,7 +317,7 @@ def test_an_unsupported_knob_type_is_refused(cell: Cell) -> None:
 
 
 def test_a_part_needs_no_constructor(cell: Cell) -> None:
-    """It has no knobs and asks for nothing, as in a file."""
+    """It has no knobs and needs no arguments, as in a file."""
     start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
     info = registry.describe("scorer", "shifted")

@@ -225,7 +225,7 @@ def test_a_setting_with_one_seed_uses_the_pooled_spread(write: Write) -> None:
 
 
 def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path: Path) -> None:
-    """More steps, less error: so it is said how far steps alone order the runs."""
+    """More steps, less error: the report states how far the steps alone order the runs."""
     values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
     folders = [
         write(f"{name}{seed}", value, seed, scorer=name, results={"steps": 300 - 20 * place - seed})

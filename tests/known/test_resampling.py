@@ -137,7 +137,7 @@ def test_corpus_scores_are_resampled() -> None:
 
 
 def test_scores_by_size_are_resampled() -> None:
-    """A size that some draw lacks is not told; what all have is."""
+    """A size that some draw lacks is not reported; a size in all draws is."""
     judged = Shown(
         {"accuracy": lambda: RatioBySize(lambda prediction, answer: (float(prediction == answer.order), 1.0), 100)},
         "texts",

@@ -58,7 +58,7 @@ def assert_output(model: Any, weights: list[list[float]], read_out: list[float])
 
 
 def test_feed_now_by_hand(built: Built) -> None:
-    """The token asks and the context enters the cell at once.
+    """The token is the query, and the context enters the cell at once.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4), context 3/4 ln 3, h = tanh(4/3 * 3/4 ln 3) = 4/5.
     Step 1: scores (0, 0), weights (1/2, 1/2), context 1/2 ln 3, h = tanh(2/3 ln 3 + (ln 2 - 2/3 ln 3)) = 3/5.
@@ -78,7 +78,7 @@ def test_feed_next_by_hand(built: Built) -> None:
 
 
 def test_feed_none_by_hand(built: Built) -> None:
-    """The state asks, and the context is read out alone.
+    """The state is the query, and only the context is read out.
 
     Step 0: h = tanh(ln 2) = 3/5, scores (0, 3/5 ln 3), so weights 1 : 3^(3/5).
     Step 1: h = tanh(0 + 0) = 0, weights (1/2, 1/2), context 1/2 ln 3.
@@ -158,7 +158,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
 def test_the_state_remembers_what_the_plan_needs(built: Built, place: str) -> None:
-    """Keys and values come from where they are said to come from; what is absent is zeros."""
+    """Keys and values come from their configured source; absent positions are zeros."""
     model = built(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     present = source > 0

@@ -72,7 +72,7 @@ def test_each_group_is_a_series(tmp_path: Path) -> None:
     ],
 )
 def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> None:
-    """Taken for names it would be lost in silence; told what it is, the table is read whole, by name or by number."""
+    """As names it would be lost silently; with task.header the complete table is read, by name or by number."""
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     with pytest.raises(UserError) as error:

@@ -195,7 +195,7 @@ def test_one_file_has_no_tags(folders: Path) -> None:
 
 
 def test_the_tasks_metrics_by_hand(folders: Path) -> None:
-    """A right French word and an Italian one with a wrong phone of two; nothing was said in Bosnian."""
+    """A right French word, an Italian word with one wrong phone of two, and an empty Bosnian output."""
     import torch
 
     single = task(folders)

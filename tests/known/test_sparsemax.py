@@ -37,7 +37,7 @@ def test_weights_exceed_the_threshold() -> None:
 
 
 def test_zeros_are_exact() -> None:
-    """One T behind the best, and all is said."""
+    """A score more than T below the best gets no weight."""
     assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]
     assert Sparsemax()(torch.tensor([7.0, 6.5, 5.9]), ALL).tolist() == [0.75, 0.25, 0.0]
     assert Sparsemax()(torch.tensor([1e4, 1e4, -1e4]), ALL).tolist() == [0.5, 0.5, 0.0]

@@ -31,7 +31,7 @@ def test_the_parts_by_hand() -> None:
 
 
 def test_every_pair_is_in_one_part_in_data_order() -> None:
-    """References stay with their word, and the parts are as large as asked (within five deviations)."""
+    """References stay with their word, and the parts have the requested size (within five deviations)."""
     splits = split(PAIRS, valid=0.1, test=0.2)
     assert sorted(pair for part in splits for pair in part) == sorted(PAIRS)
     for part, share in zip(splits, (0.7, 0.1, 0.2), strict=True):

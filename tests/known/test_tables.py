@@ -34,7 +34,7 @@ def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
 
 
 def refused(path: Path, step_names: str | None = None) -> str:
-    """What is said of a file of features, behind its path."""
+    """The message about a feature file, after its path."""
     with pytest.raises(UserError) as caught:
         read_matrix(path, step_names)
     message = str(caught.value)
@@ -129,7 +129,7 @@ def test_targets_may_be_feature_files(tmp_path: Path) -> None:
 
 
 def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
-    """Even if it is the same twice: which of two is right for a row of numbers nobody could say."""
+    """Even if both are equal: numbers have only one reference."""
     write(tmp_path / "out.csv", CSV)
     path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
     with pytest.raises(UserError) as caught:

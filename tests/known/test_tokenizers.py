@@ -62,7 +62,7 @@ def tokenizers() -> dict[str, Any]:
 
 @every_tokenizer
 def test_the_symbols_are_those_of_tokenization(name: str, tokenizers: dict[str, Any]) -> None:
-    """Sorted, each once, no more than asked for; everything in the training text is one of them."""
+    """Sorted, unique, at most as many as requested; they cover the training text."""
     symbols = tokenizers[name].symbols
     assert list(symbols) == sorted(set(symbols))
     assert 0 < len(symbols) <= 503

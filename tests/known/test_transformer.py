@@ -62,7 +62,7 @@ def placed(model: Any, embedding: nn.Embedding, symbol: int, start: int, expecte
 
 
 def test_the_recipe_by_hand() -> None:
-    """The encoder passes m = (1, -1, 1, -1) and n = (1, -1, -1, 1) on; the decoder asks with m.
+    """The encoder passes m = (1, -1, 1, -1) and n = (1, -1, -1, 1) on; the decoder queries with m.
 
     Of two units each, the first head scores both 2 / sqrt(2); the second scores m 2 / sqrt(2) and n -2 / sqrt(2).
     """

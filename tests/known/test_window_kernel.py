@@ -75,7 +75,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
-    """With padding and an empty row, for all queries at once and for one that is told its step."""
+    """With padding and an empty row, for all queries at once and for one query with its step."""
     fast, plain = both(scorer, knobs={"center": center})
     the_same(fast, plain, padded)
     the_same(fast, plain, padded, step_count=1, steps=STEPS_OF_QUERIES)

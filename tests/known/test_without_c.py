@@ -34,7 +34,7 @@ def test_a_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("printed", ["lstm.c:7:10: fatal error: stdlib.h: No such file or directory", ""])
 def test_a_failing_compiler_is_reported(printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it printed is said, or that it failed."""
+    """The message has the compiler's output, or says that it failed."""
     script = tmp_path / "gcc"
     failing = f'#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "In a file:\n{printed}\n" >&2\nexit 1\n'
     script.write_text(failing, encoding="utf-8")

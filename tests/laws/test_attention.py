@@ -147,7 +147,7 @@ def test_a_part_is_given_by_name_with_knobs_or_as_an_instance() -> None:
 
 
 def test_no_attention_is_a_constant() -> None:
-    """The baseline gives its one position at every step, whatever is asked."""
+    """The baseline gives its one position at every step, for any query."""
     constant = registry.build("attention", "none")
     last = torch.randn(B, 1, VALUES)
     memory = constant.make_memory(last, torch.ones(B, 1, dtype=torch.bool), last)

@@ -110,7 +110,7 @@ def admitted(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) 
     ):
         return ("step_by_step",)
     result = ["run_then_attend"] if feed == "none" else []
-    # With feed=none too a query of known inputs alone may attend first: no state is asked, none is fed.
+    # With feed=none too a query of known inputs alone may attend first: no state is queried, and none is fed.
     result += ["attend_then_run"] if has_known_queries and not grows else []
     return (*result, "step_by_step")
 
@@ -348,7 +348,7 @@ def test_a_refused_schedule_would_change_outputs(built: Built, schedule: str) ->
 @pytest.mark.parametrize("features", [0, 5])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
 def test_sampling_runs_step_by_step(built: Built, scope: str, features: int) -> None:
-    """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
+    """Scheduled sampling runs step by step; chance 0 is teacher forcing, and chance 1 gives only the first token."""
     model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
     arguments = ROWS if features else INPUTS
@@ -363,7 +363,7 @@ def test_sampling_runs_step_by_step(built: Built, scope: str, features: int) -> 
 
 
 PLUGIN = '''
-"""A scorer of somebody else's."""
+"""A scorer of another author."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) ->
     decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
-    assert decoded.weights is None  # nobody asked
+    assert decoded.weights is None  # need_weights=False
     for row in decoded.written.tolist():
         assert len(set(map(tuple, row))) == 5
 
@@ -416,7 +416,7 @@ def test_no_ngram_repeats(decided: Built, search: Any, size: int) -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_without_choices_a_search_ends(decided: Built, search: Any) -> None:
-    """Whatever else was asked for."""
+    """In every search."""
 
     def none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)

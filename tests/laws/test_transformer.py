@@ -243,7 +243,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_rotary_positions_are_relative(heads: int) -> None:
-    """Where all that is told of positions are turns, a stream that starts later gives the same."""
+    """With rotary positions only, a stream that starts later gives the same."""
     model = built(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], PRESENT[:1])

@@ -45,7 +45,7 @@ def model_of(output: str) -> Any:
 
 
 def draw(rows: int, allowed_names: range, chance: torch.Generator) -> Batch:
-    """Names, among them a mark; the target is the name behind it, one of those that are asked for."""
+    """Names, among them a mark; the target is the name after the mark, one of the allowed names."""
     source = torch.randint(TAUGHT.start, UNTAUGHT.stop, (rows, POSITIONS), generator=chance)
     place = torch.randint(POSITIONS - 1, (rows, 1), generator=chance)
     name = torch.randint(allowed_names.start, allowed_names.stop, (rows, 1), generator=chance)

@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
     keep(second, "000", "cat", ["K", "AE", "T", END], [[0.5, 0.5, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
     long = write_run(home / "long")
     keep(long, "000", ["international"] * 97, ["zwischenstaatlich"] * 41, np.eye(41, 97))
-    # A word of 43 letters, its phones; rows of numbers that read faintly; a text that was gone on with.
+    # A word of 43 letters, its phones; rows of numbers with faint weights; a continued text.
     word = write_run(home / "word")
     results = {
         "test_per": 6.75,
@@ -377,7 +377,7 @@ def test_a_screen_reader_gets_every_value(see: Any) -> None:
 
 
 def test_the_page_loads_nothing(see: Any, home: Path) -> None:
-    """The policy is there and works, and the browser asked for the file itself and for nothing else."""
+    """The policy works, and the browser requests only the file itself."""
     browser = see()
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     assert browser.run("return document.querySelector('meta[http-equiv]').content").startswith(policy)

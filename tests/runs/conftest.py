@@ -99,7 +99,7 @@ def invented(count: int = 60) -> list[str]:
 
 
 class Answer(NamedTuple):
-    """What the command said."""
+    """The output of a command."""
 
     code: int
     out: str

@@ -78,7 +78,7 @@ def test_without_arguments_the_default_experiment_is_announced(
     assert command("seed=2").out == "training\n"
 
 
-# Hydra asks for completions as bash does: the line so far comes in the environment.
+# Hydra gets completions as in bash: the line so far is in the environment.
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

@@ -19,7 +19,7 @@ COPYING = ["task=sequences", "task.train=calls.tsv", "output=copy", "trainer.max
 
 @pytest.fixture
 def calls(work_folder: Path) -> None:
-    """Who is to be called, of seven; nobody else is ever written, and the last one nowhere but in sources."""
+    """Whom to call, of seven names; the last one is in sources only."""
     names = ["Ann", "Ben", "Cai", "Dee", "Eve", "Flo", "Gus"]
     lines = [f"call {first} not {second}\t{first}\n" for first, second in permutations(names, 2) if first != "Gus"]
     Path("calls.tsv").write_text("".join(lines), encoding="utf-8")

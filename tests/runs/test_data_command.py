@@ -294,7 +294,7 @@ def test_a_download_resumes(data_command: Callable[..., Any], site: Site) -> Non
 @pytest.mark.parametrize(
     ("remaining", "requested"),
     [
-        (b"x" * 101, ["bytes=101-", None]),  # of another file: told by its SHA-256
+        (b"x" * 101, ["bytes=101-", None]),  # of another file: recognized by its SHA-256
         (b"x" * len(CONTENT), [None]),
         (b"x" * (len(CONTENT) + 7), [None]),
     ],
@@ -312,7 +312,7 @@ def test_a_wrong_partial_file_is_discarded(
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("chunked", [False, True])
 def test_cut_connections_are_resumed(chunked: bool, data_command: Callable[..., Any], site: Site) -> None:
-    """Also where the cut is an error, since how much would come was not said."""
+    """Also if the cut raises an error, since the size is unknown."""
     site.cut, site.chunked = 70_001, chunked
     assert data_command("get", "small").code == 0
     assert site.requests == [

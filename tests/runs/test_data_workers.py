@@ -68,7 +68,7 @@ time.sleep(600)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker looks once a second")
 def test_a_worker_ends_with_its_parent() -> None:
-    """However that ended: it is killed here, and can tell nobody."""
+    """However the parent ended: here it is killed."""
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
@@ -80,7 +80,7 @@ def test_a_worker_ends_with_its_parent() -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether it is there, and not only waits for somebody to ask how it ended."""
+    """Whether the process runs and is no zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -70,7 +70,7 @@ def ranks_of(process: subprocess.Popen[str]) -> list[int]:
 
 
 def have_ended(processes: list[int]) -> bool:
-    """Whether they end within some seconds; those that nobody waits for count as ended."""
+    """Whether they end within some seconds; zombies count as ended."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         if not [process for process in processes if alive(process)]:
@@ -288,7 +288,7 @@ def test_a_search_runs_jobs_of_two_processes(
 def test_two_machines_train_together(
     sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
 ) -> None:
-    """One process each, told apart by SLURM's variables; they train as two on one machine do."""
+    """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
     knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*knobs, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}

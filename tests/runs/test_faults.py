@@ -48,7 +48,7 @@ def failed(
     same_weights: Callable[..., bool],
     spoil: pytest.MonkeyPatch,
 ) -> Callable[..., str]:
-    """The line that a run says as it fails; it is then gone on from, and ends as if nothing had been."""
+    """The message of a failing run, which then resumes and ends with equal results."""
 
     def line(*args: str, mend: Callable[[], Any] = lambda: None) -> str:
         answer = command(*overrides, *args, "folder=cut")
@@ -234,7 +234,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(
     at_step: Callable[..., None],
     spoil: pytest.MonkeyPatch,
 ) -> None:
-    """It comes while the end is being noted, as from somebody who does not wait."""
+    """It comes while the end is being recorded."""
     update_info = failure_report.update_info
 
     def slow(folder: Path, **facts: Any) -> None:
@@ -251,7 +251,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(
 
 @pytest.fixture
 def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """A job of SLURM's whose scontrol notes what it is asked, and shows what a file holds."""
+    """A SLURM job whose scontrol records its arguments and prints a file."""
     script = work_folder / "bin" / "scontrol"
     script.parent.mkdir()
     script.write_text(

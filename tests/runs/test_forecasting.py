@@ -80,7 +80,7 @@ def quantiles(undrawn: None) -> TrainedRun:
 
 
 def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
-    """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
+    """Errors are of the median, scaled and in original units; a reopened run predicts the same and continues files."""
     windows = 19 - HORIZON + 1
     scores = results("one")
     assert scores["test_examples"] == windows
@@ -118,7 +118,7 @@ def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[...,
 
 
 def _beats_its_baselines(folder: str) -> None:
-    """Or not: said of each measure, with the interval of the differences in the same draws of the same windows."""
+    """For each measure, with the interval of the differences in the same draws of the same windows."""
     run = read_run(folder)
     assert run.baselines.keys() == {"naive", "seasonal", "linear"}
     rows = {row.measure: row.remark for row in result_rows(run)}
@@ -149,7 +149,7 @@ def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
 
 
 def _goes_on(command: Callable[..., Any]) -> None:
-    """The steps behind a file's last; the known column is told of them, too."""
+    """The steps after a file's last; the known column is given for them."""
     blank = {f"at_{step}": f"2024-01-04 {step % 24:02d}:00,,,,{step % 24}" for step in range(89, 92)}
     write("now.csv", range(82, 92), **blank)
     answer = command("predict", "one", "now.csv")
@@ -240,7 +240,7 @@ def test_last_value_normalization_follows_the_level(
         assert answer.code == 0, answer.err
         forecasts.append(np.array(json.loads(answer.out)))
     np.testing.assert_allclose(forecasts[1], forecasts[0] + 1000, rtol=1e-4)
-    if run.config["task"]["forecast"] == "direct":  # the loss is the error: told, written and judged from one value
+    if run.config["task"]["forecast"] == "direct":  # the loss is the error: one value is read, predicted and scored
         with Path("one/metrics.csv").open(encoding="utf-8") as file:
             (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
         assert float(row["valid_loss"]) == pytest.approx(float(row["valid_mse"]), rel=1e-3)
@@ -305,7 +305,7 @@ def test_forecasts_are_drawn() -> None:
         np.testing.assert_allclose(np.concatenate([result.past, result.truth]), expected)
         assert result.attention is not None
         np.testing.assert_allclose(result.attention.sum(-1), 1, rtol=1e-5)
-        # The state of the step before it asks the others.
+        # The state of the previous step queries the others.
         assert [bool(result.attention[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [
             False
         ] * HORIZON
@@ -340,7 +340,7 @@ def test_each_series_of_a_group_is_split(undrawn: None, model: list[str]) -> Non
 
 
 def test_a_table_without_names_is_read(undrawn: None, command: Callable[..., Any]) -> None:
-    """Columns go by their numbers, in training, in the run's files, and when a file is gone on with."""
+    """Columns are named by number, in training, in the run's files, and in predictions."""
     write()
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
     Path("bare.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

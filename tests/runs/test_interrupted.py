@@ -184,7 +184,7 @@ def test_a_missing_last_checkpoint_is_reported(
 def test_a_resumed_run_restores_missing_files(
     run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
 ) -> None:
-    """A vocabulary that was cut off is written anew; a configuration that was is told before torch is loaded."""
+    """A truncated vocabulary is rewritten; a truncated configuration is reported before torch is loaded."""
     interrupt_at(3)
     with pytest.raises(Interrupted):
         run(folder="one")

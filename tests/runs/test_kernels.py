@@ -66,7 +66,7 @@ def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_a_run_trains_without_compilers(
     run: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor can a plug-in's kernel be built, nor another be imported: each is said once, and the run finishes."""
+    """A plug-in kernel fails to build and another fails to import: each is reported once, and the run finishes."""
     (tmp_path / "plugins").mkdir()
     for name, imports in (("unbuilt", ""), ("unimported", "import no_such_library")):
         text = KERNEL.format(name=name, imports=imports)

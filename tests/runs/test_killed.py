@@ -189,7 +189,7 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(
 
 
 def test_partial_files_of_a_killed_run_do_not_matter(run: Callable[..., Any], work_folder: Path) -> None:
-    """It was killed as it made its folder: nothing can be gone on with, so the same command begins."""
+    """It was killed while making its folder: nothing can be resumed, so the same command starts anew."""
     Path("one/checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "run.json.partial"):
         Path("one", name).write_text("half", encoding="utf-8")

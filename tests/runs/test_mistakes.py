@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-# What is asked, and what the answer must hold.
+# Command lines, and phrases of their messages.
 CONFIGURATIONS = {
     "scorer=aditive": ["unknown scorer 'aditive'", "did you mean additive?"],
     "task=poetry": ["unknown task 'poetry'", "g2p"],

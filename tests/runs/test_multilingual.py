@@ -119,7 +119,7 @@ TELLS = {
 
 @pytest.mark.parametrize("tag_query", TELLS.values(), ids=TELLS)
 def test_a_reopened_run_predicts_in_a_language(many: Path, run: Callable[..., Any], tag_query: list[str]) -> None:
-    """It answers as it did in the test, and the language makes a difference, however it is told."""
+    """It predicts as in the test, and the language matters, however it is given."""
     run(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
     answers: dict[str, dict[str, float]] = {tag: {} for tag in LANGUAGES}
@@ -145,7 +145,7 @@ def test_a_language_symbol_distinguishes_languages(many: Path, run: Callable[...
 
 
 def test_user_input_is_normalized_like_the_data(many: Path, run: Callable[..., Any]) -> None:
-    """A letter with its accent, asked for in one character or in two."""
+    """A letter with its accent, as one character or as two."""
     for part in ("train", "dev", "test"):
         path = many / part / f"fre_{part}.tsv"
         path.write_text(path.read_text(encoding="utf-8").replace("k", "\u00e9"), encoding="utf-8")

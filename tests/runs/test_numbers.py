@@ -129,7 +129,7 @@ def test_results_follow_from_predictions(trained_run: Any) -> None:
 
 
 def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], undrawn: None) -> None:
-    """The source may be symbols, the model's own rows are fed back, and the reopened run is asked with a text."""
+    """The source may be symbols, predicted rows are fed back, and the reopened run reads a text."""
     overrides = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
     run(NUMBERS[0], NUMBERS[2], *overrides, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
     (prediction,) = attnx.open_run("one").predict(["x36"], need_weights=True)
@@ -222,7 +222,7 @@ def test_the_run_folder_describes_itself(trained_run: Any) -> None:
     assert "test_scaled_error" in text
 
 
-# What is asked, beside a table of sixty pairs, and what is said.
+# Overrides for a table of sixty pairs, and the message.
 MISTAKES = {
     "task.train=twice.tsv": (
         "twice.tsv:3: a second target of 'in1.csv'; a source has only one if targets are features"

@@ -122,7 +122,7 @@ def test_every_recipe_and_experiment_composes(preset: str) -> None:
     config = compose([preset, *NEEDED_WITH.get(preset, [])])
     for line in written.get("defaults", []):
         for group, choice in line.items():
-            if group.startswith("override /hydra/"):  # said to Hydra's sweeper or launcher
+            if group.startswith("override /hydra/"):  # of Hydra's sweeper or launcher
                 continue
             part_node = config[group.removeprefix("override /")]
             assert part_node["name"] == choice if isinstance(choice, str) else list(part_node) == choice

@@ -184,7 +184,7 @@ def test_another_process_finds_a_plug_in_by_the_variable(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("one/alignments.png").is_file()
-    with pytest.raises(UserError, match="unknown scorer 'mine'"):  # which this process was not told of
+    with pytest.raises(UserError, match="unknown scorer 'mine'"):  # which this process does not know
         compose(["scorer=mine"])
 
 
@@ -304,7 +304,7 @@ def test_an_installed_package_offers_parts_by_an_entry_point(
 def test_a_run_copies_the_used_files_of_a_package(
     installed: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its file, and the package's that is run before; edited, that is told with how to use the copies."""
+    """Its file, and the package's __init__; after an edit the message says how to use the copies."""
     run("+scorer=far", folder="one")
     files = [str(path.relative_to("one/plugins")) for path in sorted(Path("one/plugins").rglob("*.py"))]
     assert files == ["far_parts/__init__.py", "far_parts/scorers.py"]

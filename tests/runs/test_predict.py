@@ -29,7 +29,7 @@ def text(words: list[str], end: str = "\n") -> str:
 
 
 def answers(folder: str | Path, words: list[str], checkpoint: str = "best") -> list[str]:
-    """What the run writes for each word, asked one by one from Python; nothing for a blank one."""
+    """The prediction for each word, one by one from Python; empty for a blank line."""
     run = attnx.open_run(folder, checkpoint)
     return [" ".join(run.predict([word])[0].output) if word.strip() else "" for word in words]
 
@@ -376,7 +376,7 @@ def test_a_finished_output_is_not_overwritten(runs: Path, command: Callable[...,
 def test_a_closed_pipe_is_no_error(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As with ``| head``: nobody reads any more, and the command ends without a word."""
+    """As with ``| head``: the reader is gone, and the command ends silently."""
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     reading, writing = os.pipe()
     os.close(reading)

@@ -34,7 +34,7 @@ STORY = "Mary went to the garden. John went to the hall. Where is Mary?"
 
 
 def write(folder: Path) -> None:
-    """Two tasks of sixty stories: one agent moves, or both do; who is asked for varies."""
+    """Two tasks of sixty stories: one agent moves, or both do; the question varies."""
     folder.mkdir()
     for task, part in [(1, "train"), (1, "test"), (4, "train"), (4, "test")]:
         lines: list[str] = []

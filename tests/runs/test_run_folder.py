@@ -99,7 +99,7 @@ def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Pa
     entries = dict(line.split("\t") for line in lines)
     rows = table(run_folder / "predictions.tsv", "\t")
     result = ["".join(row["source"].split()) for row in rows]
-    # Twice 15 % of the words, by their own numbers; this run was asked for five of them.
+    # Twice 15 % of the words, by their hashes; this run tests five of them.
     tested = [word for word in entries if hash_fraction(word) < 0.3 and word in result]
     assert result == tested
     assert len(result) == 5

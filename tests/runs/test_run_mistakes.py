@@ -17,7 +17,7 @@ import yaml
 
 import attnx
 
-# What is asked, and what the answer must hold; all of it is told before torch is loaded.
+# Command lines and phrases of their messages, all before torch is loaded.
 MESSAGES = {
     "predict": ["attnx predict RUN [FILE]"],
     "predict nowhere": ["nowhere: not a folder"],
@@ -196,7 +196,7 @@ def test_an_incomplete_run_is_refused(case: str, runs: Path, command: Callable[.
 
 
 def test_the_hostile_checkpoint_runs_if_unpickled(work_folder: Path) -> None:
-    """What is refused above is hostile indeed: whoever trusts it gets a folder that nobody asked for."""
+    """The refused checkpoint is hostile: unpickling it creates a folder."""
     Path("one/checkpoints").mkdir(parents=True)
     hostile_plain()
     pickle.loads(Path("one/checkpoints/best.ckpt").read_bytes())

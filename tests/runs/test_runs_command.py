@@ -364,7 +364,7 @@ def test_prune_deletes_only_with_yes(made: Make, command: Command) -> None:
     shown = command("runs", "prune")
     assert everything() == files_before
     lines = shown.out.splitlines()
-    assert lines[1].split() == ["multirun/cut", "best-2.ckpt", "1.0", "kB"]  # it goes on from the last one
+    assert lines[1].split() == ["multirun/cut", "best-2.ckpt", "1.0", "kB"]  # it resumes from the last one
     assert lines[2].split() == ["multirun/done", "best-2.ckpt", "last.ckpt", "2.0", "kB"]
     assert lines[3] == "3.0 kB would be freed; nothing was deleted: add --yes to delete"
     answer = command("runs", "prune", "--yes")

@@ -129,7 +129,7 @@ def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[...
 
 @pytest.mark.parametrize("kind", FILES)
 def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], undrawn: None) -> None:
-    """Scaled by the training part alone; a reopened run is asked with the numbers as they are in the file."""
+    """Scaled by the training part only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
     rows = predicted("one")

@@ -211,7 +211,7 @@ def test_unused_settings_may_differ() -> None:
 
 
 def test_other_test_data_keep_the_store() -> None:
-    """But what they share with it is no longer known, and that is told."""
+    """Their overlap with the store is unknown, which is reported."""
     first = task(**FILES_OF_PARTS)
     fingerprint = first.load().train_dataset().fingerprint()
     assert first.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
@@ -343,7 +343,7 @@ KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behi
 def test_killed_writing_is_resumed(
     moment: int, complete_store: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By SIGKILL, which leaves nobody to clear up; the bytes are those of a store that was written at once."""
+    """By SIGKILL, without cleanup; the resumed store has the same bytes."""
 
     def die(*args: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -495,7 +495,7 @@ RUN = [
 
 
 def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
-    """Weights, scores and what is told of the data; reopened, it needs the folder no longer."""
+    """Equal weights, scores and notes; a reopened run does not need the store."""
     run(*RUN, folder="memory")
     run(*RUN, "task.store=corpus", folder="stored")
     assert same_weights(["memory", "stored"])

@@ -114,7 +114,7 @@ def test_a_run_trains_from_files_and_reports_scores(
 
 
 def test_scores_are_saved_with_their_signatures(translate: Callable[..., Any], command: Callable[..., Any]) -> None:
-    """In the run's results and explanation, in an evaluation's, and in comparisons; unlike ones are told apart."""
+    """In results, README, evaluations and comparisons; different signatures are distinguished."""
     translate("trainer.max_steps=2", folder="one")
     outputs = [row["prediction"] for row in table("one/predictions.tsv")]
     (scorer := sacrebleu.BLEU()).corpus_score(outputs, [outputs])
@@ -161,7 +161,7 @@ def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., A
 
 
 def test_one_model_translates_into_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
-    """The language is part of the query: from one table each, with scores of each, and of what it is asked for."""
+    """The language is part of the query: one table per language, with scores of each."""
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
     data = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
@@ -178,7 +178,7 @@ def test_one_model_translates_into_two_languages(translate: Callable[..., Any], 
         assert " ".join(prediction.output) == row["prediction"]
         answers.append(prediction.log_probability)
     assert len(outputs["xa"]) == len(outputs["yb"]) > 3
-    assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
+    assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence in either language
     sources = [reopened.task.texts.target.detokenize(row["source"].split()) for row in predicted]
     for tag, written in outputs.items():
         references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]

@@ -58,7 +58,7 @@ def changed(**facts: Any) -> str:
     return json.dumps({"format": 1, "status": "finished", **facts})
 
 
-# The file of a run, what it holds, and what is said of it.
+# The file of a run, its content, and the message.
 FILES: dict[str, tuple[str, str | bytes, str]] = {
     "aliases": ("config.yaml", bomb(9, 9), "config.yaml:6: more than 100,000 values"),
     "an alias of itself": ("config.yaml", "a: &a [*a]\n", "config.yaml: nested more than 50 times"),
@@ -133,7 +133,7 @@ def test_an_unreadable_run_is_left_out(
 
 @pytest.mark.parametrize("name", ["config.yaml", "results.json"])
 def test_special_files_are_not_opened(name: str, three: Path, command: Command) -> None:
-    """A pipe that nobody writes into, an endless device, a link to itself, a folder."""
+    """A pipe without a writer, an endless device, a link to itself, a folder."""
     file = three / name
     for message, make in {
         "not a plain file": lambda: os.mkfifo(file),

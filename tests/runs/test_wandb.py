@@ -88,7 +88,7 @@ def recordings(folder: Path | str) -> list[Path]:
 
 @pytest.fixture
 def ended(words: Path, undrawn: None) -> Ended:
-    """Make a small run, or resume one; what it said, and where it lies."""
+    """Make a small run, or resume one; return its output and its folder."""
     from attnx.training.fit import fit, resume
 
     sizes = [
@@ -390,7 +390,7 @@ def test_a_server_lost_while_training_is_reported(
 def test_a_server_lost_at_the_end_is_reported(
     mood: str, ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After everything was shown, when only the end is to be told."""
+    """After all steps, when only the end is left to report."""
     from attnx.loggers.wandb import Wandb
 
     finish = Wandb.finish
@@ -412,7 +412,7 @@ def test_a_server_lost_at_the_end_is_reported(
 
 
 def test_an_endless_upload_is_stopped(ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W&B's own timeouts are not always kept: it is then left behind, with all it was told in the run folder."""
+    """W&B may ignore its own timeouts: the upload is then abandoned, with all data in the run folder."""
     forever = threading.Event()
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
     monkeypatch.setattr(wandb, "teardown", lambda exit_code=None: forever.wait())
@@ -483,11 +483,11 @@ class Slow:
 
 @pytest.fixture
 def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command, of a run of two processes that read as told, without a key."""
+    """The command for a run of two processes without a key."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
 
-    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything anew
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything
 
     def give(*overrides: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": undrawing}
@@ -542,7 +542,7 @@ def test_a_run_whose_second_process_fails_is_recorded_as_failed(paired: Any, sma
 
 
 def test_the_connection_check_has_a_time_limit() -> None:
-    """A port that takes a call and never answers, and one that nobody listens at."""
+    """A port that accepts a connection and never answers, and a closed port."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         assert (

@@ -155,7 +155,7 @@ def reached() -> Callable[..., list[int]]:
 
 @pytest.fixture
 def calm() -> Callable[[], None]:
-    """Let the jobs do what they are asked, from now on."""
+    """Let the jobs fail on command from now on."""
 
     def forget() -> None:
         for mood in ("wait", "fall", "die"):

@@ -21,7 +21,7 @@ PLACE = Path(os.environ.get("SLURM_STAND_IN", "."))
 
 
 def sbatch(script: str) -> None:
-    """Start the jobs of an array, each with somebody who looks after it."""
+    """Start the jobs of an array, each with a process that watches it."""
     match = re.search(r"--array=0-(\d+)", Path(script).read_text(encoding="utf-8"))
     for task in range(int(match[1]) + 1 if match else 1):
         (PLACE / f"begun-{ARRAY}_{task}").touch()
@@ -61,7 +61,7 @@ def srun(*words: str) -> None:
 
 
 def scontrol(what: str, *job: str) -> None:
-    """Send a job again: it is asked to end, and starts anew when it has. Or tell of one that it must make room."""
+    """Requeue a job: it is terminated and then starts anew. Or show a job as preempted."""
     if what == "show":
         print("JobState=RUNNING PreemptTime=2031-05-07T11:13:17")
         return

@@ -39,7 +39,7 @@ def steps(folder: str) -> set[int]:
 
 
 def test_jobs_limited_by_time_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
-    """Two side by side, of which one is wider; then one that is added, and one that is trained anew."""
+    """Two in parallel, one of them wider; then an added one, and one that starts anew."""
     overrides = [*SECOND, "name=timed", "-j", "2"]
     answer = sweep("encoder.hidden_size=7,101", *overrides)
     assert (answer.code, answer.err) == (0, "")

@@ -74,7 +74,7 @@ def test_an_old_sweep_is_moved_only_if_the_new_one_can_run(
 
 
 class InlineServer:
-    """Does what it is told at once, in this process."""
+    """Runs each job at once, in this process."""
 
     is_ready = True
 

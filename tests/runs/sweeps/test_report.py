@@ -9,7 +9,7 @@ from typing import Any
 
 
 def test_a_sweep_ends_with_its_report(sweep: Callable[..., Any], moody: Path, command: Callable[..., Any]) -> None:
-    """Also one of which a job has failed; the next time it is written anew, or cannot be, and the sweep is as it is."""
+    """Also with a failed job; the next time the report is rewritten or fails, and the sweep stays valid."""
     Path("fall").touch()
     answer = sweep("scorer=dot,moody", "name=two")
     assert answer.code == 1

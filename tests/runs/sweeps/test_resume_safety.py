@@ -16,7 +16,7 @@ from attnx.sweeps.stored_overrides import is_safe
 
 @pytest.fixture
 def write_record(work_folder: Path) -> Callable[..., Path]:
-    """Write the record of a sweep that somebody else began."""
+    """Write the record of a sweep of another user."""
 
     def write(*overrides: str, number: Any = 0, config_dir: str | None = None) -> Path:
         folder = work_folder / "multirun" / "theirs"

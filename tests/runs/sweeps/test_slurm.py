@@ -36,7 +36,7 @@ def sinfo() -> bool:
 
 @pytest.fixture
 def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with SLURM's commands; the folder says what they were asked."""
+    """A machine with SLURM's commands; the folder records their arguments."""
     place = work_folder / "slurm"
     place.mkdir()
     for name in COMMANDS:
@@ -58,7 +58,7 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     calm: Callable[[], None],
     same_weights: Callable[..., bool],
 ) -> None:
-    """One is warned, as when its time is up; the other is told to end, as where somebody comes before it."""
+    """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
     Path("wait").touch()
     with alone("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
         reached(2)
@@ -106,7 +106,7 @@ def test_a_job_requeued_by_slurm_is_awaited(
 
 
 def test_a_job_still_on_the_cluster_is_awaited(work_folder: Path) -> None:
-    """As where a command was stopped, its jobs go on, and it is asked again."""
+    """As if a command was stopped, its jobs continue, and it is repeated."""
     folder, order = Path("multirun/one/0"), []
 
     def later() -> None:

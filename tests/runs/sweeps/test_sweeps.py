@@ -438,7 +438,7 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
     reached: Reached,
     command: Callable[..., Any],
 ) -> None:
-    """It could write no report; who asks for one is told what is there, and what is missing."""
+    """It could write no report; the report command lists what exists and what is missing."""
     Path("wait").touch()
     with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
         jobs = reached()
