@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL
-from attnx.reports.stats.multiple_comparisons import compare_with_best
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, compare_with_best
 
 Noise = Literal["normal", "skewed"]
 Rule = Callable[[NDArray[np.float64]], int | None]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx import registry
 from attnx.attention import Attention, Memory, ScopeMask, build
 from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
-from attnx.gallery.normalizing import NormalizerResponse
-from attnx.gallery.readings import Numbers, Reading
+from attnx.attention.types import AttentionInputs
+from attnx.gallery.drawings import Numbers, Reading
 from attnx.registry import PartSpec
 
 # Nine positions and two of padding; the last of the ten steps has the query of the one before it.
@@ -23,15 +20,6 @@ POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
 REPEATED_STEP, REPEAT_STEP = 2, 6
 LONG_POSITION = 4  # its vector is longer than the rest
 FIT_STEPS, LEARNING_RATE = 60, 0.02
-# One row of scores, of which the last two are not allowed, and the score that a rising one passes.
-SCORE_ROW, ALLOWED_COUNT, FIXED_SCORE = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7, 1.0
-
-
-class FittedReading(NamedTuple):
-    """How a composition reads the example, and whether its parameters were fitted to it."""
-
-    reading: Reading
-    is_fitted: bool
 
 
 def example_states() -> tuple[Tensor, Tensor]:
@@ -54,40 +42,30 @@ def _vectors(positions: Tensor) -> Tensor:
     return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
 
 
-def read_example(
-    scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax"
-) -> FittedReading:
+def read_example(scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax") -> Reading:
     """Apply a composition to the example, after a short fit of its parameters, if any."""
+    sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        attention = build(
-            scorer=scorer, scope=scope, normalizer=normalizer, query_size=STATE_SIZE, memory_size=STATE_SIZE
-        )
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
         assert isinstance(attention, Attention)
         attention.eval()  # no part draws noise
         is_fitted = _fit(attention)
     with torch.no_grad():
-        return FittedReading(_reading(attention), is_fitted)
-
-
-def normalize_example(normalizer: PartSpec) -> NormalizerResponse:
-    """Apply a normalizer to the row of scores, and to a score that rises past a fixed one."""
-    sweep = torch.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161)
-    row, pairs = torch.tensor(SCORE_ROW), torch.stack([sweep, torch.full_like(sweep, FIXED_SCORE)], dim=-1)
-    allowed_mask = torch.arange(len(SCORE_ROW)) < ALLOWED_COUNT
-    parts = [registry.build("normalizer", spec).eval() for spec in (normalizer, "softmax")]
-    with torch.no_grad():
-        weights, softmax = (part(row[None], allowed_mask[None])[0] for part in parts)
-        sweep_weights, sweep_softmax = (part(pairs, torch.ones_like(pairs, dtype=torch.bool))[:, 0] for part in parts)
-    return NormalizerResponse(
-        scores=_numbers(row),
-        allowed_mask=allowed_mask.numpy(),
+        memory = _memory(attention)
+        scores, weights = _scores_and_weights(attention)
+        mask = _scope_mask(attention, memory)
+    decoder_states = STEPS if "decoder" in attention.scope.sources else 0
+    has_source = sum(memory.lengths) > decoder_states
+    positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
+    return Reading(
+        scores=_numbers(scores),
+        allowed_mask=mask.allowed[0].numpy(),
+        gain=None if mask.gain is None else _numbers(mask.gain[0]),
         weights=_numbers(weights),
-        softmax=_numbers(softmax),
-        sweep=_numbers(sweep),
-        sweep_weights=_numbers(sweep_weights),
-        sweep_softmax=_numbers(sweep_softmax),
-        fixed_score=FIXED_SCORE,
+        columns=[*positions, *map(str, range(decoder_states))],
+        decoder_states=decoder_states,
+        is_fitted=is_fitted,
     )
 
 
@@ -125,13 +103,8 @@ def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
 
 
 def _scope_mask(attention: Attention, memory: Memory) -> ScopeMask:
-    """The scope's mask and gain, computed per source as attention does."""
     queries, _ = example_states()
-    present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
-    parts = torch.split(present, list(memory.lengths), dim=-1)
-    masks = [attention.scope(queries, torch.arange(STEPS), part) for part in parts]
-    gains = [mask.gain for mask in masks if mask.gain is not None]
-    return ScopeMask(torch.cat([mask.allowed for mask in masks], dim=-1), torch.cat(gains, dim=-1) if gains else None)
+    return attention.scope_mask(AttentionInputs(queries, queries, memory, torch.arange(STEPS), None, None, None, False))
 
 
 def _fit(attention: Attention) -> bool:
@@ -157,20 +130,3 @@ def _loss(attention: Attention) -> Tensor:
     loss = -(_scores_and_weights(attention)[1][cells] + 1e-4).log().mean()
     # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
     return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
-
-
-def _reading(attention: Attention) -> Reading:
-    memory = _memory(attention)
-    scores, weights = _scores_and_weights(attention)
-    mask = _scope_mask(attention, memory)
-    decoder_states = STEPS if "decoder" in attention.scope.sources else 0
-    has_source = sum(memory.lengths) > decoder_states
-    positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
-    return Reading(
-        scores=_numbers(scores),
-        allowed_mask=mask.allowed[0].numpy(),
-        gain=None if mask.gain is None else _numbers(mask.gain[0]),
-        weights=_numbers(weights),
-        columns=[*positions, *map(str, range(decoder_states))],
-        decoder_states=decoder_states,
-    )

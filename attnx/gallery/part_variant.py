@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnx.registry import PartSpec
 from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer")
@@ -25,6 +26,11 @@ class PartVariant:
         """The overrides that select it on the command line."""
         knobs = (f"{knob_key(self.part, name)}={knob_text(value)}" for name, value in self.knobs.items())
         return " ".join([f"{self.part.kind}={self.part.name}", *knobs])
+
+    @property
+    def spec(self) -> PartSpec:
+        """Its name and knobs, as parts are built from them."""
+        return self.part.name, self.knobs
 
     @property
     def file(self) -> str:

@@ -10,19 +10,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnx.errors import UserError
-from attnx.gallery.decoder_step import VECTORS, draw_step
-from attnx.gallery.example import (
-    FIT_STEPS,
-    LONG_POSITION,
-    REPEAT_STEP,
-    REPEATED_STEP,
-    FittedReading,
-    normalize_example,
-    read_example,
-)
-from attnx.gallery.normalizing import draw_normalizer
+from attnx.gallery.drawings import VECTORS, Numbers, Reading, draw_normalizer, draw_reading, draw_step, row_weights
+from attnx.gallery.example import FIT_STEPS, LONG_POSITION, REPEAT_STEP, REPEATED_STEP, read_example
 from attnx.gallery.part_variant import PartVariant, alternatives
-from attnx.gallery.readings import Numbers, draw_reading
 from attnx.registry.source_scan import Part
 
 QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
@@ -40,11 +30,18 @@ def draw_variant(variant: PartVariant) -> Figure:
         UserError: its file cannot be imported, or it rejects its knobs.
     """
     if variant.part.kind == "query":
-        return draw_step(_required_vector(variant.part), str(variant))
+        needs = variant.part.properties.get("needs")
+        if needs not in VECTORS:
+            where, name = variant.part.place, variant.part.name
+            raise UserError(f"{where}: the query input {name!r} must declare needs = {', '.join(VECTORS)}")
+        return draw_step(str(needs), str(variant))
     if variant.part.kind == "normalizer":
-        return draw_normalizer(normalize_example((variant.part.name, variant.knobs)), str(variant))
-    fitted = _read(variant)
-    return draw_reading(fitted.reading, str(variant), _note(fitted))
+        return draw_normalizer(variant.spec, str(variant))
+    reading = _read(variant)
+    has_source = reading.decoder_states < len(reading.columns)
+    example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
+    details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if reading.is_fitted else [])]
+    return draw_reading(reading, str(variant), "\n".join(" ".join(line) for line in (example, details) if line))
 
 
 def variants_to_draw(part: Part) -> list[PartVariant]:
@@ -56,7 +53,7 @@ def variants_to_draw(part: Part) -> list[PartVariant]:
     return [default, *(variant for variant in alternatives(part) if not _is_close(_weights(variant), weights))]
 
 
-def save(figure: Figure, path: Path) -> Path:
+def save_picture(figure: Figure, path: Path) -> Path:
     """Save a picture with 256 colors, which takes a third of the bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer)
@@ -64,30 +61,13 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-def _read(variant: PartVariant) -> FittedReading:
-    spec = variant.part.name, variant.knobs
-    return read_example(scorer=spec) if variant.part.kind == "scorer" else read_example(scope=spec)
+def _read(variant: PartVariant) -> Reading:
+    return read_example(**{variant.part.kind: variant.spec})
 
 
 def _weights(variant: PartVariant) -> Numbers:
-    if variant.part.kind == "normalizer":
-        return normalize_example((variant.part.name, variant.knobs)).weights
-    return _read(variant).reading.weights
+    return row_weights(variant.spec) if variant.part.kind == "normalizer" else _read(variant).weights
 
 
 def _is_close(first: Numbers, second: Numbers) -> bool:
     return first.shape == second.shape and np.allclose(first, second)
-
-
-def _note(fitted: FittedReading) -> str:
-    reading = fitted.reading
-    example = [QUERIES_NOTE, *([MEMORY_NOTE] if "source" in reading.column_groups else [])]
-    details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if fitted.is_fitted else [])]
-    return "\n".join(" ".join(line) for line in (example, details) if line)
-
-
-def _required_vector(part: Part) -> str:
-    needs = part.properties.get("needs")
-    if needs not in VECTORS:
-        raise UserError(f"{part.place}: the query input {part.name!r} must declare needs = {', '.join(VECTORS)}")
-    return str(needs)

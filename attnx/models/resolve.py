@@ -14,7 +14,7 @@ class ResolvedConfig(Protocol):
     """The settings of a model that follow from its configuration."""
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: ``schedule`` with its reason, and ``follows``, the derived settings."""
+        """The lines of the start table: ``schedule`` with its reason, and ``derived``, the derived settings."""
         ...
 
 

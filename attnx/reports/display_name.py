@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from attnx import registry
@@ -23,25 +22,14 @@ def display_name(run: Run, config: Mapping[str, Any]) -> str:
 
     A single run goes by the name it was given, if any; the only job of a sweep by its overrides; a run without any
     difference by its folder.
-
-    Args:
-        run: the run folder.
-        config: the composed configuration.
     """
-    job_or_name = _job_label(run, run.sweep) if run.sweep else run.info.get("name")
-    name = job_or_name or _overrides(run) or _differences(config) or run.path.resolve().name
-    return textwrap.shorten(name, MAX_LENGTH, placeholder=" ...")
-
-
-def _job_label(run: Run, folder: Path) -> str:
-    sweep, index = read_sweep(folder), int(run.path.resolve().name)
-    return next((sweep.label(job) for job in sweep.jobs if job.index == index and sweep.swept_keys), "")
-
-
-def _overrides(run: Run) -> str:
-    """The overrides of the command."""
+    folder, name = run.path.resolve().name, run.info.get("name")
+    if run.sweep:
+        sweep = read_sweep(run.sweep)
+        name = next((sweep.label(job) for job in sweep.jobs if job.index == int(folder) and sweep.swept_keys), "")
     words = [word.lstrip("+") for word in run.info.get("overrides", [])]
-    return " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
+    overrides = " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
+    return textwrap.shorten(name or overrides or _differences(config) or folder, MAX_LENGTH, placeholder=" ...")
 
 
 def _differences(config: Mapping[str, Any]) -> str:

@@ -17,9 +17,19 @@ def titled_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]])
     |---|---|
     | bleu\|13a | 31.5 |
     """
-    body = [_line([printable(" ".join(cell.split())).replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join([f"## {title}", "", _line(head), "|" + "---|" * len(head), *body]) if body else ""
+    body = list(rows)
+    return f"## {title}\n\n{table(head, body)}" if body else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table without a title."""
+    return "\n".join([_line(head), "|" + "---|" * len(head), *map(_line, rows)])
+
+
+def cell_text(text: str) -> str:
+    """A text that cannot end its cell or line."""
+    return printable(" ".join(text.split())).replace("|", "\\|")
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(cell_text, cells))} |"

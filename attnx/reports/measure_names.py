@@ -5,50 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-LOWER_IS_BETTER: Final = (
-    "per",
-    "wer",
-    "cer",
-    "ter",
-    "error_rate",
-    "error",
-    "mse",
-    "mae",
-    "rse",
-    "loss",
-    "perplexity",
-    "tour_length",
-    "tour_ratio",
-    "seconds",
-    "memory_mb",
-)
+LOWER_IS_BETTER: Final = ("per", "wer", "cer", "ter", "error_rate", "error", "mse", "mae", "rse", "loss", "perplexity",
+                          "tour_length", "tour_ratio", "seconds", "memory_mb")  # fmt: skip
 HIGHER_IS_BETTER: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
-LABELS: Final = {
-    "per": "PER",
-    "wer": "WER",
-    "cer": "CER",
-    "ter": "TER",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "mse": "MSE",
-    "mae": "MAE",
-    "rse": "RSE",
-    "corr": "CORR",
-}
+ACRONYMS: Final = ("per", "wer", "cer", "ter", "bleu", "mse", "mae", "rse", "corr")
 # Metrics in percent.
-PERCENT: Final = (
-    "per",
-    "wer",
-    "cer",
-    "ter",
-    "symbol_error_rate",
-    "sequence_error_rate",
-    "error",
-    "accuracy",
-    "area_coverage",
-    "triangle_coverage",
-    "well_formed",
-)
+PERCENT: Final = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "error", "accuracy",
+                  "area_coverage", "triangle_coverage", "well_formed")  # fmt: skip
 # Error rates that can be counted on any part of a test, in percent of symbols or of sequences.
 COUNTED: Final = {
     "per": "symbols",
@@ -86,12 +49,13 @@ def measure_base(key: str, names: Iterable[str]) -> str:
     return next((name for name in names if metric == name or metric.startswith(f"{name}_")), "")
 
 
-def label(key: str) -> str:
+def measure_label(key: str) -> str:
     """A metric's name in text.
 
-    >>> label("test_per_macro"), label("valid_bleu"), label("test_scaled_error")
+    >>> measure_label("test_per_macro"), measure_label("valid_bleu"), measure_label("test_scaled_error")
     ('PER macro', 'BLEU in validation, best', 'scaled error')
     """
     stage = VALID if key.startswith(VALID) else TEST
-    words = key.removeprefix(stage).split("_")
-    return " ".join([LABELS.get(words[0], words[0]), *words[1:]]) + (" in validation, best" if stage == VALID else "")
+    name, *words = key.removeprefix(stage).split("_")
+    name = name.upper() if name in ACRONYMS else name.replace("chrf", "chrF")
+    return " ".join([name, *words]) + (" in validation, best" if stage == VALID else "")

@@ -13,12 +13,7 @@ def digits_for(low: float, high: float) -> int:
 
     >>> digits_for(0.0831, 0.0942), digits_for(29.6, 35.4), digits_for(1200, 1800)
     (4, 1, 0)
-
-    Raises:
-        ValueError: the interval has no width.
     """
-    if not _has_width(low, high):
-        raise ValueError(f"an interval from {low} to {high} supports no number of digits")
     exponent = int(f"{(high - low) / 2:.1e}".partition("e")[2])
     return max(0, 1 - exponent)
 

@@ -18,9 +18,8 @@ from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumabl
 from attnx.models.resolve import resolve
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.run.build_all import build_reports
-from attnx.reports.run.readme import write_readme
-from attnx.reports.run.results_table import file_list, results_table
-from attnx.reports.run.start_table import start_table
+from attnx.reports.run.readme import write_run_readme
+from attnx.reports.run.tables import file_list, results_table, start_table
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
@@ -169,7 +168,7 @@ def _failure_recorded(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None
             yield
     except BaseException:
         with suppress(OSError, UserError):  # the disk may be full
-            write_readme(folder)
+            write_run_readme(folder)
         raise
 
 
@@ -254,7 +253,7 @@ def _derived_settings(prepared: PreparedRun) -> dict[str, str]:
     """The schedule, and settings derived from others."""
     resolved = resolve(prepared.config)
     settings: dict[str, str] = {} if resolved is None else resolved.summary()
-    return {**settings, "follows": (settings.get("follows", "") + _projection(prepared)).strip()}
+    return {**settings, "derived": (settings.get("derived", "") + _projection(prepared)).strip()}
 
 
 def _projection(prepared: PreparedRun) -> str:

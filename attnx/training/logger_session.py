@@ -19,9 +19,9 @@ from attnx.inference.write_alignments import save_alignments
 from attnx.loggers.contract import RunStart
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.display_name import display_name
-from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_page, save
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.reports.figures.local_windows import read_window
-from attnx.reports.run.readme import write_readme
+from attnx.reports.run.readme import write_run_readme
 from attnx.runs.alignments import read_examples
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTURE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
@@ -34,7 +34,7 @@ from attnx.training.train import PreparedRun
 # The kinds of parts that a run is tagged with, and the values of run.json that loggers get with the configuration.
 TAGGED_KINDS = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
 LOGGED_INFO = (
-    "command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git"
+    "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git"
 )  # fmt: skip
 
 
@@ -69,9 +69,9 @@ def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: A
     commands = prepared.loggers.finish(status, _summary(run, task.monitor, task.maximize))
     for name, command in commands.items():
         show_line(f"{name}: upload what was recorded with: {command}")
-    if commands or run.info.get("left"):
-        update_info(folder, left=commands)
-        write_readme(folder)
+    if commands or run.info.get("uploads"):
+        update_info(folder, uploads=commands)
+        write_run_readme(folder)
 
 
 def _run_start(run: Run, config: Mapping[str, Any]) -> RunStart:
@@ -104,7 +104,9 @@ def _heat_maps(prepared: PreparedRun) -> HeatMaps:
             save_alignments(Path(folder), predictions)
             best = [next(iter(hypotheses.values())) for hypotheses in read_examples(folder)]
             if best:
-                picture = save(draw_page(best, read_window(prepared.config)), Path(folder) / ALIGNMENTS_PICTURE)
+                picture = save_figure(
+                    draw_alignments_page(best, read_window(prepared.config)), Path(folder) / ALIGNMENTS_PICTURE
+                )
                 prepared.loggers.show(step, {"valid/alignments": picture})
 
     return HeatMaps([pairs[index] for index in indices], [rows[index] for index in indices], draw)

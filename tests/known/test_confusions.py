@@ -13,9 +13,15 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.inference.predictor import Prediction
 from attnx.inference.unk_replacement import with_copies
 from attnx.inference.write_results import save_predictions
-from attnx.reports.stats.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
-from attnx.reports.stats.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
+from attnx.reports.stats.error_tables import (
+    confusions,
+    errors_by_symbol,
+    number_errors_by_column,
+    number_errors_by_length,
+    read_matrices,
+)
 from attnx.runs.layout import PREDICTIONS
+from attnx.runs.predictions import read_predictions
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 LINES = (
@@ -37,20 +43,23 @@ def folder(tmp_path: Path) -> Path:
 
 def test_errors_by_symbol(folder: Path) -> None:
     """Counted in the references that are closest, the symbol with the most errors first."""
-    assert errors_by_symbol(folder) == [
-        SymbolErrors("AA", references=2, substituted=2, missed=0, inserted=0),
-        SymbolErrors("T", references=2, substituted=0, missed=1, inserted=0),
-        SymbolErrors("D", references=1, substituted=1, missed=0, inserted=0),
-        SymbolErrors("S", references=0, substituted=0, missed=0, inserted=1),
-        SymbolErrors("K", references=3, substituted=0, missed=0, inserted=0),
-        SymbolErrors("AE", references=1, substituted=0, missed=0, inserted=0),
-        SymbolErrors("R", references=1, substituted=0, missed=0, inserted=0),
+    rows = errors_by_symbol(read_predictions(folder))
+    assert [tuple(row.values()) for row in rows] == [
+        ("AA", 2, 2, 0, 0, 2),
+        ("T", 2, 0, 1, 0, 1),
+        ("D", 1, 1, 0, 0, 1),
+        ("S", 0, 0, 0, 1, 1),
+        ("K", 3, 0, 0, 0, 0),
+        ("AE", 1, 0, 0, 0, 0),
+        ("R", 1, 0, 0, 0, 0),
     ]
-    assert sum(row.errors for row in errors_by_symbol(folder)) == 0 + 2 + 2 + 1
+    assert list(rows[0]) == ["symbol", "references", "substituted", "missed", "inserted", "errors"]
 
 
 def test_confusions_are_counted(folder: Path) -> None:
-    assert confusions(folder) == [Confusion("AA", "AE", 2), Confusion("D", "B", 1)]
+    rows = confusions(read_predictions(folder))
+    assert rows[0] == {"reference": "AA", "written": "AE", "times": 2}
+    assert [tuple(row.values()) for row in rows] == [("AA", "AE", 2), ("D", "B", 1)]
 
 
 def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
@@ -62,13 +71,15 @@ def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
         Prediction(pair, out.astype(np.float32), -1.0, None) for pair, out in zip(pairs, written, strict=True)
     ]
     save_predictions(tmp_path, predictions)
-    assert number_errors_by_length(tmp_path) == [
-        LengthRow("1-4", 1, pytest.approx(1.5 / 4), 1.0),
-        LengthRow("7-8", 1, pytest.approx(1.0), 0.0),
+    read = read_matrices(tmp_path)
+    assert number_errors_by_length(read) == [
+        {"length": "1-4", "examples": 1, "mean_absolute_error": pytest.approx(1.5 / 4), "length_error": 1.0},
+        {"length": "7-8", "examples": 1, "mean_absolute_error": pytest.approx(1.0), "length_error": 0.0},
     ]
-    assert number_errors_by_column(tmp_path, ["valve", "pump"]) == [
-        ColumnRow("valve", pytest.approx(0.5 / 9), pytest.approx((0.25 / 9) ** 0.5)),
-        ColumnRow("pump", pytest.approx(15 / 9), pytest.approx((29 / 9) ** 0.5)),
+    columns = [tuple(row.values()) for row in number_errors_by_column(read, ["valve", "pump"])]
+    assert columns == [
+        ("valve", pytest.approx(0.5 / 9), pytest.approx((0.25 / 9) ** 0.5)),
+        ("pump", pytest.approx(15 / 9), pytest.approx((29 / 9) ** 0.5)),
     ]
 
 

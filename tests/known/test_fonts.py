@@ -1,17 +1,12 @@
-"""Text in figures: display width, line breaks, direction, and the font of every script."""
+"""Text in figures: line breaks, direction, and the font of every script."""
 
 from __future__ import annotations
 
 import pytest
 
-from attnx.reports.figures.fonts import choose_fonts, display_width, is_right_to_left, shorten, wrap
+from attnx.reports.figures.fonts import choose_fonts, is_right_to_left, shorten, wrap
 
 NO_FONT_HAS_IT = "\U000e0fff"
-
-
-@pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("한a", 3), ("", 0)])
-def test_text_width_is_counted_in_columns(text: str, columns: int) -> None:
-    assert display_width(text) == columns
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnx.reports.stats.bootstrap import percentile_interval
-from attnx.reports.stats.dunnett import critical_value, exceedance
-from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
+from attnx.reports.stats.bootstrap import percentile_interval, resample_means
 from attnx.reports.stats.multiple_comparisons import (
+    EXAMPLES,
+    MAX_SEEDS,
+    POOLED,
+    UNEQUAL,
     PooledVariance,
     compare_draws_with_best,
     compare_with_best,
+    critical_value,
+    exceedance,
     pool_variance,
+    seeds_needed,
 )
-from attnx.reports.stats.seed_count import MAX_SEEDS, seeds_needed
-from attnx.reports.stats.two_sources import resample_means
 
 
 @pytest.mark.parametrize(

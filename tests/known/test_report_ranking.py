@@ -18,11 +18,10 @@ import yaml
 from attnx.cli.main import run as command
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.stats.dunnett import exceedance
-from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
+from attnx.reports.stats.multiple_comparisons import EXAMPLES, POOLED, UNEQUAL, exceedance
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.evaluated_examples import rate, read_tested
+from attnx.reports.sweep.evaluated_examples import read_tested, resample_rates
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import ABSENT, varied_keys
 from attnx.reports.sweep.write import write_report
@@ -490,6 +489,11 @@ def test_many_numeric_levels_are_grouped(write: Write) -> None:
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
     (effect,) = only(folders).metrics[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
+
+
+def rate(tested: Any, measure: str) -> float | None:
+    rates = resample_rates([tested], measure, samples=1)
+    return rates and float(rates[0][0])
 
 
 def test_rates_are_recomputed_per_language(tmp_path: Path) -> None:

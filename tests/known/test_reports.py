@@ -19,11 +19,12 @@ from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions, save_results
 from attnx.reports.comparison.compare import compare
-from attnx.reports.comparison.run_differences import paired_bootstrap
+from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
 from attnx.reports.figures.curves import draw_curves
-from attnx.reports.run.readme import write_readme
-from attnx.reports.run.results_table import results_table
-from attnx.reports.stats.lengths import LengthErrorRates, bin_label, error_by_length
+from attnx.reports.run.readme import write_run_readme
+from attnx.reports.run.tables import results_table
+from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
+from attnx.reports.stats.error_tables import count_errors, errors_by_length
 from attnx.runs.alignments import read_alignment
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.runs.metrics_csv import read_curves
@@ -67,21 +68,19 @@ def shown(folders: list[Path]) -> list[list[str]]:
 
 
 def test_error_rates_by_length(write: Write) -> None:
-    assert error_by_length(write()) == [
-        LengthErrorRates("1-4", examples=2, symbol_error_rate=100 * 1 / (3 + 4), sequence_error_rate=50.0),
-        LengthErrorRates("5-6", examples=1, symbol_error_rate=0.0, sequence_error_rate=0.0),
+    rows = [
+        {"length": "1-4", "examples": 2, "symbol_error_rate": 100 * 1 / (3 + 4), "sequence_error_rate": 50.0},
+        {"length": "5-6", "examples": 1, "symbol_error_rate": 0.0, "sequence_error_rate": 0.0},
         # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
-        LengthErrorRates("13+", examples=1, symbol_error_rate=100 * 2 / 3, sequence_error_rate=100.0),
+        {"length": "13+", "examples": 1, "symbol_error_rate": 100 * 2 / 3, "sequence_error_rate": 100.0},
     ]
+    assert errors_by_length(read_predictions(write())) == rows
 
 
 def test_a_length_on_an_edge_belongs_to_the_lower_bin(write: Write) -> None:
-    assert [(row.length, row.examples) for row in error_by_length(write(), bins=(3, 4, 5))] == [
-        ("1-3", 2),
-        ("5", 1),
-        ("6+", 1),
-    ]
-    assert [bin_label((4, 6), number) for number in range(3)] == ["1-4", "5-6", "7+"]
+    lines = tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13))
+    rows = errors_by_length(read_predictions(write(lines=lines)))
+    assert [row["length"] for row in rows] == ["1-4", "5-6", "11-12", "13+"]
 
 
 def test_an_empty_prediction_is_read(write: Write) -> None:
@@ -138,6 +137,12 @@ def test_predictions_of_numbers_are_saved_as_arrays(tmp_path: Path) -> None:
 
 def wrong(*edits: int) -> tuple[str, ...]:
     return tuple(f"{chr(97 + i)}\tA\tB\t{edit}\t-1" for i, edit in enumerate(edits))
+
+
+def paired_bootstrap(a: Path, b: Path, samples: int = 2000, measure: str = "wer") -> Difference:
+    tests = shared_part([read_test_examples(folder) for folder in (a, b)])
+    first, second = (count_errors(test.predictions, measure) for test in tests)
+    return bootstrap_difference(first, second, samples=samples)
 
 
 def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:
@@ -202,12 +207,6 @@ def test_saved_draws_are_compared(write: Write) -> None:
     ]
 
 
-def test_runs_without_shared_examples_are_refused(write: Write) -> None:
-    first, second = write("first"), write("second", wrong(0))
-    with pytest.raises(UserError, match="share no test example"):
-        paired_bootstrap(first, second)
-
-
 def test_compare_shows_runs_side_by_side(write: Write) -> None:
     first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
     second = write("second", wrong(0, 0, 0), test_wer=31.5)
@@ -230,7 +229,7 @@ def test_a_value_is_shown_with_its_interval(write: Write) -> None:
     rows = shown([first, second])
     assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
     assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
-    text = write_readme(first).read_text(encoding="utf-8")
+    text = write_run_readme(first).read_text(encoding="utf-8")
     assert "| measure | value | 95 % interval | remark |" in text
     assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
     assert "| steps | 7 |  |  |" in text
@@ -295,7 +294,7 @@ def test_the_readme_of_a_run_describes_it(write: Write) -> None:
         "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
         "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
-    text = write_readme(folder).read_text()
+    text = write_run_readme(folder).read_text()
     assert "# first\n" in text
     assert "| scorer | additive hidden=19 |" in text
     assert "| scope | global |" in text
@@ -311,7 +310,7 @@ def test_the_readme_of_a_run_describes_it(write: Write) -> None:
 def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:
     """A README of windows of numbers speaks of examples, and of no words or phones."""
     folder = write("numbers", None, test_mse=0.7267, test_examples=120, train_examples_per_second=17814.434)
-    text = write_readme(folder).read_text(encoding="utf-8")
+    text = write_run_readme(folder).read_text(encoding="utf-8")
     assert "| test_mse | 0.7267 |  |" in text
     assert "| train_examples_per_second | 17,814.43 | examples/s in training |" in text
     results = text.partition("## Results")[2]
@@ -319,7 +318,7 @@ def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:
 
 
 def test_the_readme_of_a_run_needs_only_run_json(write: Write) -> None:
-    text = write_readme(write(lines=None)).read_text()
+    text = write_run_readme(write(lines=None)).read_text()
     assert "## Results" not in text
     assert "attnx +scorer=additive" in text
 
@@ -391,7 +390,7 @@ def test_a_broken_file_is_reported_with_its_line(write: Write, file: str, conten
     folder = write()
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
-        write_readme(folder)
+        write_run_readme(folder)
     assert not (folder / "README.md").exists()
 
 
@@ -404,11 +403,11 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
     with pytest.raises(UserError, match="written when a run is tested"):
-        error_by_length(write("bare", lines=None))
+        read_predictions(write("bare", lines=None))
     with pytest.raises(UserError, match=r"predictions\.tsv:3: 2 columns"):
-        error_by_length(write("short", lines=(LINES[0], "a\tb")))
+        read_predictions(write("short", lines=(LINES[0], "a\tb")))
     with pytest.raises(UserError, match=r"predictions\.tsv:2: edits must be a whole number, not 'x'"):
-        error_by_length(write("letters", lines=("a\tA\tA\tx\t-1",)))
+        read_predictions(write("letters", lines=("a\tA\tA\tx\t-1",)))
 
 
 def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from attnx.data.special_tokens import tag_symbol
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions
 from attnx.reports.comparison.compare import compare
-from attnx.reports.comparison.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
+from attnx.reports.comparison.shared_examples import Estimate, error_rates, shared_part
+from attnx.reports.comparison.shared_examples import read_test_examples as read
 from attnx.reports.stats.bootstrap import bootstrap_difference
-from attnx.reports.stats.lengths import by_length
 from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.results_json import Interval
 
@@ -156,7 +156,7 @@ def test_language_symbols_and_unicode_forms_do_not_change_a_word(tmp_path: Path)
     first = write(tmp_path / "first", answered([with_tag, pair("ab", "ita")], ["Z", "Z"]))
     second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
     assert len(shared(first, second)[0]) == 1
-    assert list(by_length(read(first).predictions, bins=(1,))) == ["1", "2+"]
+    assert [len(row.untagged_source) for row in read(first).predictions] == [1, 2]
     ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
     third, fourth = (write(tmp_path / name, answered([item], ["Z"])) for name, item in zip("cd", ids, strict=True))
     assert shared(third, fourth) == [[], []]
@@ -211,10 +211,10 @@ def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", answered([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
     exact = binomtest(1, 2).proportion_ci(method="exact")
     for measure in ("per", "symbol_error_rate"):
-        assert error_rates(read(folder), measure) == {measure: Rate(50.0, Interval(0.0, 75.0))}
+        assert error_rates(read(folder), measure) == {measure: Estimate(50.0, Interval(0.0, 75.0))}
     for measure in ("wer", "error", "sequence_error_rate"):
         (rate,) = error_rates(read(folder), measure).values()
-        assert (rate.percent, rate.interval) == (50.0, pytest.approx((100 * exact.low, 100 * exact.high)))
+        assert (rate.value, rate.interval) == (50.0, pytest.approx((100 * exact.low, 100 * exact.high)))
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"]])

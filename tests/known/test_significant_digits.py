@@ -55,11 +55,6 @@ def test_the_half_width_has_two_digits(low: float, width: float) -> None:
     assert half <= 99.5 or digits == 0
 
 
-def test_an_interval_without_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="supports no number of digits"):
-        digits_for(7.0, 7.0)
-
-
 def test_differences_have_signs() -> None:
     assert format_difference(0.0, -0.012, 0.034) == "0.000 (-0.012 to +0.034)"
     assert format_difference(-30.0, -30.0, -30.0) == "-30.00 (-30.00 to -30.00)"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.figures.local_windows import Window, read_window
+from attnx.reports.figures.local_windows import LocalWindow, read_window
 
 
 def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
 
 
 def test_the_window_follows_from_the_configuration() -> None:
-    assert read_window(config(window=3, center="monotonic")) == Window(3, is_monotonic=True, is_dense=True)
-    assert read_window(config("sparsemax", window=0, center="predictive")) == Window(
+    assert read_window(config(window=3, center="monotonic")) == LocalWindow(3, is_monotonic=True, is_dense=True)
+    assert read_window(config("sparsemax", window=0, center="predictive")) == LocalWindow(
         0, is_monotonic=False, is_dense=False
     )
     assert read_window({"scope": {"name": "global"}}) is None
@@ -30,7 +30,9 @@ def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: i
     scope = Local(query_size=2, window=reach)
     present = torch.ones(1, 1, symbols, dtype=torch.bool)
     allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
-    window_mask = Window(reach, is_monotonic=True, is_dense=False).mask(np.zeros((steps, symbols)), decoder_states=0)
+    window_mask = LocalWindow(reach, is_monotonic=True, is_dense=False).mask(
+        np.zeros((steps, symbols)), decoder_states=0
+    )
     np.testing.assert_array_equal(window_mask, allowed)
 
 
@@ -46,7 +48,7 @@ def test_a_predictive_window_is_inferred_from_weights() -> None:
             [0, 0, 0, 0, 0, 0],
         ]
     )
-    window_mask = Window(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
+    window_mask = LocalWindow(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
     assert window_mask.astype(int).tolist() == [
         [0, 1, 1, 1, 0, 0],
         [1, 1, 0, 0, 0, 0],
@@ -58,11 +60,11 @@ def test_a_predictive_window_is_inferred_from_weights() -> None:
 
 
 def test_a_sparse_normalizer_hides_a_predictive_window() -> None:
-    assert not Window(1, is_monotonic=False, is_dense=False).mask(np.ones((2, 3)) / 3, decoder_states=0).any()
+    assert not LocalWindow(1, is_monotonic=False, is_dense=False).mask(np.ones((2, 3)) / 3, decoder_states=0).any()
 
 
 def test_decoder_states_have_their_own_window() -> None:
     """The second half begins behind two source positions; at step 2 its last two states were read."""
     weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
-    window_mask = Window(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
+    window_mask = LocalWindow(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
     assert window_mask.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]

@@ -17,8 +17,7 @@ from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.pages.html_template import embedded_json
 from attnx.reports.pages.run_page import run_page, write_page
-from attnx.reports.stats.alignment_statistics import STATISTICS
-from attnx.runs.layout import RESULTS
+from attnx.runs.layout import ALIGNMENT_STATISTICS, RESULTS
 
 END = "</s>"
 LETTERS = "supercalifragilisticexpialidociousantidises"
@@ -128,7 +127,7 @@ def test_rows_of_numbers_are_wrong_only_by_their_count(see: Any) -> None:
     assert browser.texts("#examples .mark") == ["✗ wrong:"]
     assert browser.text(".read") == "0 1 2 3"
     browser.click("#next")
-    assert browser.text(".reference") == "should be\n4 steps"
+    assert browser.text(".reference") == "reference\n4 steps"
 
 
 def test_faint_weights_have_their_own_scale(see: Any) -> None:
@@ -147,7 +146,7 @@ def test_continuations_are_neither_right_nor_wrong(see: Any) -> None:
     assert browser.texts("#examples .words") == ["ABC"]
     assert browser.run("return document.querySelectorAll('.mark, .reference').length") == 0
     assert not browser.run("return document.querySelector('.filters').checkVisibility()")
-    assert browser.texts(".strip") == ["wrote ABC", "the text ABX"]
+    assert browser.texts(".strip") == ["output ABC", "text ABX"]
     assert browser.texts("#statistics th") == ["examples", "steps", "entropy"]
 
 
@@ -234,7 +233,7 @@ def test_examples_are_listed_with_marks_and_chosen_by_click_and_keys(see: Any) -
     assert marks == ["✓correct: ", "✗wrong: ", *["✓correct: "] * 3]
     browser.click("#examples li:nth-child(2) button")
     assert browser.texts(".output .symbol") == ["D", "AO", "K", END]
-    assert browser.text(".reference") == "should be\nD AO G"
+    assert browser.text(".reference") == "reference\nD AO G"
     assert browser.text("#place") == "2 of 5"
     browser.click("h1")
     browser.press("left")
@@ -283,7 +282,7 @@ def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
     assert browser.tooltip(cell(1, 2)) == "AE read t: 0.400"
     browser.click("[data-menu='hypothesis'] option:nth-child(2)")
     assert browser.texts(".output .symbol") == ["S", "AH", END]
-    assert browser.text(".reference") == "should be\nK AE T"
+    assert browser.text(".reference") == "reference\nK AE T"
     assert browser.tooltip(cell(0, 2)) == "S read t: 1.000"
     assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
 
@@ -313,7 +312,7 @@ def test_the_window_is_outlined(see: Any) -> None:
         red, _, blue = image[row, int(box["right"]) - 3 : int(box["right"]) + 2].T
         ends.append(bool((red - blue > 100).any()))
     assert ends == [False, True, False]
-    assert browser.texts("[data-run='1'] .note") == ["Outlined: the window that could be read."]
+    assert browser.texts("[data-run='1'] .note") == ["Outlined: the local window."]
     assert browser.texts("[data-run='0'] .note") == [""]
 
 
@@ -442,9 +441,9 @@ def test_gold_alignments_are_shown_after_statistics(tmp_path: Path, write_run: A
     folder = write_run(tmp_path / "run")
     keep(folder, "000", "ab", ["A", "B"], np.eye(2))
     assert "alignment error rate" not in run_page([folder])
-    (folder / STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
+    (folder / ALIGNMENT_STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
     assert '["alignment error rate","0.250"' in run_page([folder])
-    (folder / STATISTICS).write_text("[1")
+    (folder / ALIGNMENT_STATISTICS).write_text("[1")
     with pytest.raises(UserError, match=r"alignment_statistics\.json: not a file by attnx stats"):
         run_page([folder])
 

@@ -240,7 +240,7 @@ def test_the_best_runs_show_the_same_example(look: Look, embedded_data: Any) -> 
     assert len(browser.texts("#pictures figure")) == len(maps["settings"]) == 4
     browser.click("#examples button:first-child")
     example = maps["examples"][0]
-    cells = len(example["read"]) * len(example["maps"][0]["output"])
+    cells = len(example["source"]) * len(example["maps"][0]["output"])
     assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
     tip = f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
     assert browser.tooltip("#pictures figure:first-child rect") == tip

@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 from attnx import registry
 from attnx.cli.main import run as run_command
 from attnx.errors import UserError
-from attnx.gallery.decoder_step import VECTORS, draw_step
-from attnx.gallery.example import (
+from attnx.gallery.drawings import (
     ALLOWED_COUNT,
-    FIT_STEPS,
     FIXED_SCORE,
+    RISING_SCORES,
+    VECTORS,
+    Reading,
+    draw_reading,
+    draw_step,
+    rising_weights,
+    row_weights,
+)
+from attnx.gallery.example import (
+    FIT_STEPS,
     LONG_POSITION,
     PADDING,
     POSITIONS,
@@ -28,16 +36,14 @@ from attnx.gallery.example import (
     REPEATED_STEP,
     STATE_SIZE,
     STEPS,
-    normalize_example,
     read_example,
     target_positions,
 )
-from attnx.gallery.page import INTRODUCTION, page
 from attnx.gallery.part_variant import PartVariant
 from attnx.gallery.pictures import draw_variant, variants_to_draw
-from attnx.gallery.readings import Reading, draw_reading
-from attnx.gallery.write import draw_parts, drawable_parts
+from attnx.gallery.write import INTRODUCTION, draw_parts, drawable_parts, page
 from attnx.reports.figures.grid_layout import DPI
+from attnx.reports.figures.heatmaps import left_edges
 
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -133,8 +139,8 @@ def test_a_plug_in_is_drawn(plugins: Path) -> None:
     (plugins / "tripled.py").write_text(PLUGIN)
     assert draw_parts(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
     np.testing.assert_allclose(
-        read_example(scorer=("tripled", {"times": 2.0})).reading.scores,
-        2 * read_example(scorer="dot").reading.scores,
+        read_example(scorer=("tripled", {"times": 2.0})).scores,
+        2 * read_example(scorer="dot").scores,
         rtol=1e-5,
     )
     assert "plug-in tripled.py" in page([PartVariant(registry.describe("scorer", "tripled"))])
@@ -186,7 +192,7 @@ class TestTheExample:
 
     def test_the_example_reads_its_targets(self) -> None:
         """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbor: 1 to 0.10."""
-        weights = read_example(scorer="dot").reading.weights
+        weights = read_example(scorer="dot").weights
         best = weights.argmax(axis=1)
         hard = {LONG_POSITION - 1, LONG_POSITION + 1, REPEAT_STEP}
         assert [step for step in range(STEPS) if best[step] != target_positions()[step]] == [REPEAT_STEP]
@@ -195,40 +201,40 @@ class TestTheExample:
 
     def test_parts_without_history_repeat_their_weights(self) -> None:
         for scorer in ("dot", "additive"):
-            weights = read_example(scorer=scorer).reading.weights
+            weights = read_example(scorer=scorer).weights
             np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
     def test_windows_and_history_distinguish_equal_positions(self) -> None:
         for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
-            weights = read_example(**choice).reading.weights  # type: ignore[arg-type]
+            weights = read_example(**choice).weights  # type: ignore[arg-type]
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
     def test_a_long_vector_attracts_inner_products_but_not_cosine(self) -> None:
         """Position 4's is half as long again as that of position 0; a cosine there is 1, and its strength 5."""
-        dot, cosine = read_example(scorer="dot").reading, read_example(scorer=("cosine", {"learned": False})).reading
+        dot, cosine = read_example(scorer="dot"), read_example(scorer=("cosine", {"learned": False}))
         assert dot.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
         assert cosine.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
 
     def test_decoder_states_appear_step_by_step(self) -> None:
         earlier = np.tri(STEPS, STEPS, -1, dtype=np.bool_)
-        alone = read_example(scope="history").reading
+        alone = read_example(scope="history")
         assert (alone.decoder_states, len(alone.columns)) == (STEPS, STEPS)
         np.testing.assert_array_equal(alone.allowed_mask, earlier)
         assert (alone.weights[0] == 0).all()
-        with_self = read_example(scope=("history", {"include_self": True})).reading
+        with_self = read_example(scope=("history", {"include_self": True}))
         np.testing.assert_array_equal(with_self.allowed_mask, earlier | np.eye(STEPS, dtype=np.bool_))
-        both = read_example(scope="encoder_decoder").reading
+        both = read_example(scope="encoder_decoder")
         np.testing.assert_array_equal(both.allowed_mask[:, -STEPS:], earlier)
         assert both.allowed_mask[:, :POSITIONS].all()
         assert not both.allowed_mask[:, POSITIONS:-STEPS].any()
 
     def test_a_gain_is_shown_at_the_target(self) -> None:
-        reading = read_example(scope=("local", {"center": "predictive", "window": 2})).reading
+        reading = read_example(scope=("local", {"center": "predictive", "window": 2}))
         assert reading.gain is not None
         steps = [step for step in range(STEPS) if step not in (REPEATED_STEP, REPEAT_STEP)]
         assert (abs(reading.gain.argmax(axis=1) - target_positions().numpy())[steps] <= 1).all()
-        assert read_example(scope="local").reading.gain is None
+        assert read_example(scope="local").gain is None
 
     def test_drawing_is_deterministic_and_keeps_the_random_state(self) -> None:
         import torch
@@ -236,18 +242,17 @@ class TestTheExample:
         state = torch.get_rng_state()
         first, second = read_example(scorer="additive"), read_example(scorer="additive")
         assert torch.equal(torch.get_rng_state(), state)
-        np.testing.assert_array_equal(first.reading.weights, second.reading.weights)
+        np.testing.assert_array_equal(first.weights, second.weights)
         assert first.is_fitted
         assert not read_example(scorer="dot").is_fitted
 
     def test_normalizers_are_shown_next_to_softmax(self) -> None:
-        shown = normalize_example("softmax")
-        np.testing.assert_array_equal(shown.weights, shown.softmax)
-        assert shown.weights[:ALLOWED_COUNT].sum() == pytest.approx(1)
-        assert (shown.weights[ALLOWED_COUNT:] == 0).all()
-        middle = len(shown.sweep) // 2
-        assert (shown.sweep[middle], shown.sweep_weights[middle]) == pytest.approx((FIXED_SCORE, 0.5))
-        assert (np.diff(shown.sweep_weights) > 0).all()
+        weights = row_weights("softmax")
+        assert weights[:ALLOWED_COUNT].sum() == pytest.approx(1)
+        assert (weights[ALLOWED_COUNT:] == 0).all()
+        rising, middle = rising_weights("softmax"), len(RISING_SCORES) // 2
+        assert (RISING_SCORES[middle], rising[middle]) == pytest.approx((FIXED_SCORE, 0.5))
+        assert (np.diff(rising) > 0).all()
 
 
 def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:
@@ -267,12 +272,12 @@ def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
     reading = Reading(scores, allowed_mask, None, weights, ["0", "1", "0", "1", "2"], decoder_states=3)
     figure = draw_reading(reading, "scope=any", "")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["scores", "allowed", "weights"]
-    left_edges = reading.left_edges
-    assert left_edges[2] - left_edges[1] > 1.3  # the halves stand apart
-    assert np.diff(left_edges)[[0, 2, 3]] == pytest.approx([1, 1, 1])
+    lefts = left_edges(5, decoder_states=3)
+    assert lefts[2] - lefts[1] > 1.3  # the halves stand apart
+    assert np.diff(lefts)[[0, 2, 3]] == pytest.approx([1, 1, 1])
 
     def pixel_at(panel: int, row: int, column: int) -> NDArray[np.float64]:
-        return pixel(figure, panel, left_edges[column] + 0.3, row + 0.3, tmp_path)
+        return pixel(figure, panel, lefts[column] + 0.3, row + 0.3, tmp_path)
 
     assert pixel_at(0, 0, 0).min() > 0.95
     assert pixel_at(0, 0, 4)[2] < 0.2  # brown
@@ -280,7 +285,7 @@ def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
     assert pixel_at(2, 1, 0).min() > 0.95
     red, green, _ = pixel_at(1, 1, 1)
     assert green > red + 0.1
-    between = pixel(figure, 1, (left_edges[1] + 1 + left_edges[2]) / 2, 0.5, tmp_path)
+    between = pixel(figure, 1, (lefts[1] + 1 + lefts[2]) / 2, 0.5, tmp_path)
     assert (between == 1).all()
     written = {text.get_text() for text in figure.axes[0].texts}
     assert {"source", "decoder states", "white 0.0, darkest 4.0"} <= written

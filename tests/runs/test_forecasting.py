@@ -17,9 +17,8 @@ from rich.console import Console
 
 import attnx
 from attnx.inference.load import TrainedRun
-from attnx.reports.figures.forecasts import draw_forecasts, draw_page, read_forecasts
-from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
-from attnx.reports.run.results_table import result_rows
+from attnx.reports.figures.forecasts import draw_forecast_page, draw_forecasts, read_forecasts
+from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result_rows
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import read_run
@@ -309,7 +308,7 @@ def test_forecasts_are_drawn() -> None:
         assert [bool(result.attention[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [
             False
         ] * HORIZON
-    assert len(draw_page(forecasts, ["a", "b"]).axes) == 3 * 3
+    assert len(draw_forecast_page(forecasts, ["a", "b"]).axes) == 3 * 3
     assert draw_forecasts(folder) == folder / "forecasts.png"
 
 

@@ -15,7 +15,7 @@ from attnx.accel import c_build
 from attnx.accel.attention import kernel_call, softmax_cpu
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import autograd
-from attnx.reports.run.start_table import start_table
+from attnx.reports.run.tables import start_table
 
 KERNEL = '''\
 """The kernel ``{name}``."""

@@ -24,14 +24,13 @@ from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.heatmaps import (
     DPI,
     choose_fonts,
-    draw_alignment,
     draw_alignments,
     draw_heads,
     draw_means,
-    read_alignment,
+    save_figure,
 )
-from attnx.reports.figures.local_windows import Window
-from attnx.runs.alignments import Alignment
+from attnx.reports.figures.local_windows import LocalWindow
+from attnx.runs.alignments import Alignment, read_alignment
 from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -46,6 +45,10 @@ def save(path: Path, source: list[str], output: list[str], **fields: Any) -> Pat
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, source=np.array(source), output=np.array(output), **arrays)
     return path
+
+
+def draw_alignment(npz: Path, picture: Path) -> None:
+    save_figure(draw_heads(read_alignment(npz)), picture)
 
 
 def cells(npz: Path, png: Path) -> NDArray[np.float64]:
@@ -157,7 +160,7 @@ def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
     assert draw_means([plain]).legends == []
     signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "center": np.array([0.0, 1.0], dtype=np.float32)}
     signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
-    figure = draw_means([plain, signed], Window(1, is_monotonic=True, is_dense=True))
+    figure = draw_means([plain, signed], LocalWindow(1, is_monotonic=True, is_dense=True))
     (legend,) = figure.legends
     entries = ["outlined: the local window", "hatched: not allowed", "the center of the window"]
     assert [text.get_text() for text in legend.get_texts()] == entries
@@ -329,7 +332,7 @@ def test_a_window_outlines_readable_cells(tmp_path: Path) -> None:
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
-    figure = draw_means([read_alignment(npz)], Window(1, is_monotonic=True, is_dense=True))
+    figure = draw_means([read_alignment(npz)], LocalWindow(1, is_monotonic=True, is_dense=True))
     axes = figure.axes[0]
     assert image.shape[0] == pytest.approx(figure.get_size_inches()[1] * DPI, abs=1)
     padded = np.pad(expected_mask, 1)
@@ -343,7 +346,7 @@ def test_the_mean_of_predictive_windows_has_no_window(tmp_path: Path) -> None:
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
     for monotonic, outlined in ((False, [False, True, True]), (True, [True] * 3)):
-        figure = draw_heads(read_alignment(npz), Window(1, is_monotonic=monotonic, is_dense=True))
+        figure = draw_heads(read_alignment(npz), LocalWindow(1, is_monotonic=monotonic, is_dense=True))
         assert [
             any(isinstance(part, LineCollection) for part in axes.collections) for axes in figure.axes[:-1]
         ] == outlined
@@ -544,7 +547,8 @@ def test_missing_glyphs_are_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no font but the first one, whatever is installed."""
-    monkeypatch.setattr("attnx.reports.figures.fonts._candidates", lambda text: iter(()))
+    for fonts in ("_listed_fonts", "_unlisted_fonts"):
+        monkeypatch.setattr(f"attnx.reports.figures.fonts.{fonts}", dict)
     npz = save(tmp_path / ALIGNMENTS / "000.npz", ["日", "a"], list("本語文字"))
     draw_alignments(tmp_path)
     (line,) = capsys.readouterr().err.splitlines()

@@ -17,7 +17,7 @@ from attnx.decoding.select import choose_search
 from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
-from attnx.reports.run.evaluation import error_tables, terminal_tables, write_readme, write_tables
+from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
 from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
@@ -204,7 +204,7 @@ def _write(folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], res
         save_resampled(partial, result.resampled)
         _draw(partial, request, result)
         write_tables(partial, error_tables(partial))
-        write_readme(partial, folder.resolve().name)
+        write_evaluation_readme(partial, folder.resolve().name)
 
 
 def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:

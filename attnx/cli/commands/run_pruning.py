@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from attnx.cli.commands.run_table import Column, show, size_text
 from attnx.errors import UserError
-from attnx.reports.run.readme import write_readme
+from attnx.reports.run.readme import write_run_readme
 from attnx.runs.folder_use import folder_use
 from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, LOCK, RUN, STUDY
 from attnx.runs.run import Run
@@ -219,7 +219,7 @@ def _delete(deletion: Deletion) -> None:
     for file in deletion.checkpoints:
         file.unlink(missing_ok=True)
     if (path / EXPLANATION).is_file():
-        write_readme(path)
+        write_run_readme(path)
 
 
 def _remove_folder(folder: Path) -> None:

@@ -36,7 +36,7 @@ class ResolvedEntityConfig:
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
         schedule = "sentence by sentence: a gate reads the previous content of its slot"
-        return {"schedule": schedule, "follows": f"num_slots={self.num_slots} keys={self.keys}"}
+        return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.keys}"}
 
 
 def resolve(config: Config) -> ResolvedEntityConfig:

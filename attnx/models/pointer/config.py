@@ -38,7 +38,7 @@ class ResolvedPointerConfig:
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
-        return {"schedule": str(self.plan), "follows": "the decoder reads the previous position, and no context"}
+        return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
 
 def resolve(config: Config) -> ResolvedPointerConfig:

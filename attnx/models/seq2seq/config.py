@@ -43,8 +43,8 @@ class ResolvedSeq2seqConfig:
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
-        follows = f"model.feed={self.plan.feed} bridge={self.bridge} memory={self.memory} values={self.values}"
-        return {"schedule": str(self.plan), "follows": follows}
+        derived = f"model.feed={self.plan.feed} bridge={self.bridge} memory={self.memory} values={self.values}"
+        return {"schedule": str(self.plan), "derived": derived}
 
 
 def resolve(config: Config) -> ResolvedSeq2seqConfig:

@@ -66,7 +66,7 @@ class ResolvedTransformerConfig:
             sites.append(f"cross-attention {self.cross_attention}")
             layers = f"{self.encoder_layers} + {layers}"
         schedule = "all at once: causal attention computes every step in one pass"
-        return {"schedule": schedule, "follows": f"layers {layers}; {'; '.join(sites)}"}
+        return {"schedule": schedule, "derived": f"layers {layers}; {'; '.join(sites)}"}
 
 
 def resolve(config: Config) -> ResolvedTransformerConfig:

@@ -1,24 +1,30 @@
-"""The test examples of a run, and those that several runs share, matched by source and references."""
+"""The test examples that runs share, matched by source and references: error rates and differences on them."""
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnx.data.examples import Symbols
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
-from attnx.metrics.nearest_reference import nearest_reference
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO
-from attnx.reports.stats.bootstrap import bootstrap_rates, percentile_interval
+from attnx.reports.significant_digits import format_difference
+from attnx.reports.stats.bootstrap import (
+    Difference,
+    bootstrap_difference,
+    bootstrap_rates,
+    difference_from_draws,
+    percentile_interval,
+)
+from attnx.reports.stats.error_tables import count_errors
 from attnx.runs.layout import MATRICES, PREDICTIONS, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.predictions import (
     Evaluation,
@@ -32,23 +38,21 @@ from attnx.runs.results_json import Interval
 from attnx.runs.run import Run
 from attnx.runs.table_fields import read_field
 
+ABSENT: Final = "-"
 Counts = NDArray[np.int64]
 
 
-class Rate(NamedTuple):
-    """An error rate in percent, and its 95 % interval if there is one."""
+class Estimate(NamedTuple):
+    """A measure, and its 95 % interval if there is one."""
 
-    percent: float
-    interval: Interval | None
+    value: float
+    interval: Interval | None = None
 
 
 class Examples(NamedTuple):
-    """A run's test examples and predictions, in their order.
+    """A run's test examples in their order: what identifies each without its tag, and its tag or "".
 
-    Attributes:
-        identities: of each example without its tag; equal for equal examples of any run.
-        tags: the language of each; "" without.
-        predictions: of each; empty if outputs are numbers.
+    ``predictions`` is empty if outputs are numbers.
     """
 
     identities: tuple[Hashable, ...]
@@ -68,15 +72,15 @@ class Examples(NamedTuple):
     def select(self, indices: Sequence[int]) -> Examples:
         """The examples at some indices, in their order."""
         predictions = tuple(self.predictions[index] for index in indices) if self.predictions else ()
-        return Examples(
-            tuple(self.identities[index] for index in indices),
-            tuple(self.tags[index] for index in indices),
-            predictions,
-        )
+        identities, tags = zip(*(self.order[index] for index in indices), strict=True) if indices else ((), ())
+        return Examples(identities, tags, predictions)
 
 
-def read_examples(folder: Path) -> Examples | None:
-    """Read the test examples of a run or an evaluation; None without a test.
+NO_EXAMPLES = Examples((), (), ())
+
+
+def read_test_examples(folder: Path) -> Examples:
+    """Read the test examples of a run or an evaluation; none without a test.
 
     An example is identified by its source and references. Text references identify it alone, since tokenizers split
     the same text differently. A source matrix is identified by its name; matrices without names, such as points, match
@@ -86,7 +90,7 @@ def read_examples(folder: Path) -> Examples | None:
         UserError: the predictions are malformed.
     """
     if not (folder / PREDICTIONS).is_file():
-        return None
+        return NO_EXAMPLES
     if not has_symbol_predictions(folder):
         columns, rows = read_table(folder / PREDICTIONS)
         if not {"source", "reference"} <= set(columns):
@@ -108,16 +112,13 @@ def _digest(reference: NDArray[np.float64]) -> bytes:
 
 
 def _identity(row: PredictionRow) -> Hashable:
+    """Text references, or the source without its tag and the references; letters are joined and normalized to NFC."""
     if row.texts:
         return frozenset(row.texts)
-    return row.name or _source(row), frozenset(row.references)
-
-
-def _source(row: PredictionRow) -> Symbols | str:
-    """The source without its tag; letters are joined and normalized to NFC."""
     source = row.untagged_source
     is_letters = all(len(symbol) == 1 for symbol in source)
-    return unicodedata.normalize("NFC", "".join(source)) if is_letters else source
+    text = unicodedata.normalize("NFC", "".join(source)) if is_letters else source
+    return row.name or text, frozenset(row.references)
 
 
 def shared_part(tests: Sequence[Examples]) -> list[Examples]:
@@ -148,27 +149,12 @@ def _index_by_key(test: Examples, by_tag: bool) -> dict[Hashable, int]:
     return index_by_key
 
 
-def count_errors(predictions: Sequence[PredictionRow], measure: str) -> Counts:
-    """(n, 2) the errors of each example, and the number they are divided by, for the rate ``per`` or ``wer``.
-
-    Rates of symbols count edits and the symbols of the closest reference; rates of sequences 1 if there is an edit,
-    and 1.
-    """
-    if COUNTED[measure] == "sequences":
-        counts = [(int(row.edits > 0), 1) for row in predictions]
-    else:
-        counts = [(row.edits, len(nearest_reference(row.output, row.references)[1])) for row in predictions]
-    return np.array(counts, dtype=np.int64).reshape(-1, 2)
-
-
-def error_rates(test: Examples, measure: str) -> dict[str, Rate]:
-    """An error rate with its interval; with several tags also the mean over tags, and each tag's rate.
-
-    Returns:
-        by name in the results: ``per``, or ``per_macro``, ``per_micro``, ``per_fre`` ...
-    """
+def error_rates(test: Examples, measure: str) -> dict[str, Estimate]:
+    """An error rate by its name in the results, or with several tags ``per_macro``, ``per_micro``, ``per_fre`` ..."""
     errors, tags = count_errors(test.predictions, measure), np.array(test.tags)
     names = sorted(set(test.tags))
+    if not names:
+        return {}
     if len(names) == 1:
         return {measure: _rate([errors], measure)}
     by_tag = {tag: errors[tags == tag] for tag in names}
@@ -179,12 +165,54 @@ def error_rates(test: Examples, measure: str) -> dict[str, Rate]:
     }
 
 
-def _rate(groups: Sequence[Counts], measure: str) -> Rate:
+def _rate(groups: Sequence[Counts], measure: str) -> Estimate:
     """The mean of the groups' rates; its interval is exact for sequences, which are right or wrong."""
     names = [str(index) for index, errors in enumerate(groups) for _ in errors]
     rates, resampled = bootstrap_rates(np.concatenate(groups), groups=names)
     if COUNTED[measure] == "sequences":
         low, high = interval_of_mean([Proportion(*errors.sum(0).tolist()) for errors in groups])
-        return Rate(float(rates[0]), Interval(100 * low, 100 * high))
+        return Estimate(float(rates[0]), Interval(100 * low, 100 * high))
     low, high = percentile_interval(resampled)
-    return Rate(float(rates[0]), None if low == high else Interval(low, high))
+    return Estimate(float(rates[0]), None if low == high else Interval(low, high))
+
+
+class ComparedRun(NamedTuple):
+    """A run or evaluation with its test, what all share of it, and its measures on bootstrap samples (``draws``)."""
+
+    run: Run
+    heading: str
+    test: Examples
+    draws: Mapping[str, NDArray[np.float64]]
+    shared: Examples = NO_EXAMPLES
+
+
+def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: str) -> dict[str, str]:
+    """The difference of a run from the first in an error rate, by the test examples that both share.
+
+    Also that of the mean over tags if there are several; empty without a test.
+    """
+    if not first.test.identities or not challenger.test.identities:
+        return {}
+    baseline, test = shared_part([first.test, challenger.test])
+    if not baseline.identities:
+        return {rate: "no shared example"}
+    errors = count_errors(test.predictions, rate), count_errors(baseline.predictions, rate)
+    cells = {rate: _format_difference(bootstrap_difference(*errors))}
+    if len(set(baseline.tags)) > 1 and baseline.tags == test.tags:
+        cells[f"{rate}_{MACRO}"] = _format_difference(bootstrap_difference(*errors, groups=baseline.tags))
+    return cells
+
+
+def difference_by_draws(measure: str, first: ComparedRun, challenger: ComparedRun) -> str:
+    """The difference of a run from the first in any measure, by saved draws of the same test; ``-`` without any."""
+    if not first.test.identities or first.test.order != challenger.test.order:
+        return ABSENT
+    if measure not in first.draws or measure not in challenger.draws:
+        return ABSENT
+    difference = challenger.run.results[measure] - first.run.results[measure]
+    draws = challenger.draws[measure] - first.draws[measure]
+    return _format_difference(difference_from_draws(difference, draws)) if draws.any() else ABSENT
+
+
+def _format_difference(difference: Difference) -> str:
+    return f"{format_difference(difference.difference, difference.low, difference.high)}, p {difference.p:.3f}"

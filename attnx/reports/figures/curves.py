@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, label, measure_base
+from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, measure_base, measure_label
 from attnx.runs.layout import CURVES_PICTURE, RUN
 from attnx.runs.run import Run
 
@@ -18,7 +18,7 @@ INK, PALE = "#333333", "#dddddd"
 MAX_MARKED_POINTS = 40
 
 
-class Line(NamedTuple):
+class CurveLine(NamedTuple):
     """One curve: its column in metrics.csv, its label and its color."""
 
     column: str
@@ -26,7 +26,7 @@ class Line(NamedTuple):
     color: str
 
 
-LOSSES = (Line("train_loss", "train", "#9ecae1"), Line("valid_loss", "valid", "#08519c"))
+LOSSES = (CurveLine("train_loss", "train", "#9ecae1"), CurveLine("valid_loss", "valid", "#08519c"))
 COLORS = ("#08519c", "#d95f0e")
 # Metrics drawn together with a task's main metric, in the same unit.
 COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": "chrf"}
@@ -59,7 +59,7 @@ def draw_curves(folder: Path | str) -> Path | None:
     return target
 
 
-def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
+def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[CurveLine, ...]]:
     """The panel of the monitored metric and its companion, by its title; empty without such a metric."""
     names = [name for name in columns if name.startswith(VALID) and name not in LOSS_COLUMNS]
     first_metric = next((name for name in names if is_higher_better(name) is not None), None)
@@ -70,11 +70,11 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line,
     companion = main.replace(base, COMPANIONS[base], 1) if base else ""
     metrics = [main, *([companion] if companion in columns else [])]
     title = "validation, %" if measure_base(main, PERCENT) else "validation"
-    labels = [label(TEST + name.removeprefix(VALID)) for name in metrics]
-    return {title: tuple(map(Line, metrics, labels, COLORS))}
+    labels = [measure_label(TEST + name.removeprefix(VALID)) for name in metrics]
+    return {title: tuple(map(CurveLine, metrics, labels, COLORS))}
 
 
-def _draw_line(axes: Axes, points: Mapping[int, float], line: Line) -> None:
+def _draw_line(axes: Axes, points: Mapping[int, float], line: CurveLine) -> None:
     if not points:
         return
     steps = sorted(points)
@@ -88,9 +88,14 @@ def _style(axes: Axes, title: str) -> None:
     axes.set_xlim(left=0)
     low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
     axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
+    style_axes(axes, label_size=9)
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+
+
+def style_axes(axes: Axes, label_size: float) -> None:
+    """Horizontal lines only, without a frame."""
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(PALE)
-    axes.tick_params(length=0, labelsize=9, labelcolor=INK)
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    axes.tick_params(length=0, labelsize=label_size, labelcolor=INK)

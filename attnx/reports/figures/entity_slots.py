@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,13 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.fonts import TextFonts, choose_fonts, shorten
-from attnx.reports.figures.grid_layout import DPI, GRID, INK, arrange
-from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, WHITE_TO_BLUE, Format, save
+from attnx.reports.figures.grid_layout import DPI, INK, arrange
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, Format, draw_cells, left_edges, save_figure
 from attnx.reports.figures.tick_labels import WRONG
 from attnx.runs.alignments import Alignment, read_examples, without_end
 from attnx.runs.layout import ALIGNMENTS, RUN
@@ -29,17 +28,8 @@ FONT_SIZE = 8  # points
 MAX_SENTENCE_COLUMNS = 60
 
 
-class Story(NamedTuple):
-    """One example.
-
-    Attributes:
-        sentences: in order.
-        question: as text.
-        gates: (n, j) gate of each slot at each sentence.
-        attention: (j,) the question's weight on each slot.
-        answer: the output.
-        reference: the right answer.
-    """
+class StorySlots(NamedTuple):
+    """An example: the gate (n, j) of each slot at each sentence, and the question's weight (j,) on each slot."""
 
     sentences: list[str]
     question: str
@@ -49,42 +39,31 @@ class Story(NamedTuple):
     reference: str
 
 
-def has_slots(config: Mapping[str, Any]) -> bool:
-    """Whether a run of this configuration saved slots instead of alignments."""
-    return (config.get("model") or {}).get("name") == "entity"
-
-
 def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
     """Draw stories of a run folder next to their arrays, evenly from short to long, and the shortest on one page.
 
-    Returns:
-        the pictures, the page last; nothing if the run has no slots or saved no stories.
+    The page is the last of the pictures; there is none if the run has no slots or saved no stories.
 
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
     """
     path = Path(folder)
-    if not (path / RUN).is_file() or not has_slots(config := read_run(path).config):
+    config = read_run(path).config if (path / RUN).is_file() else {}
+    if (config.get("model") or {}).get("name") != "entity":
         return []
     bests = (next(iter(hypotheses.items())) for hypotheses in read_examples(path))
     stories = sorted(((file, to_story(best)) for file, best in bests), key=lambda item: len(item[1].sentences))
     if not stories:
         return []
-    names = slot_names(config, stories[0][1].gates.shape[1])
+    is_tied = config["model"].get("keys") == "tied"  # to words
+    names = list(map(str, config["task"]["entities"] if is_tied else range(1, stories[0][1].gates.shape[1] + 1)))
     drawn = [stories[index] for index in evenly_spaced_indices(len(stories), MAX_PICTURES)]
-    pictures = [save(draw_stories([story], names), file.with_suffix(f".{form}")) for file, story in drawn]
+    pictures = [save_figure(draw_stories([story], names), file.with_suffix(f".{form}")) for file, story in drawn]
     page = draw_stories([story for _, story in drawn[:MAX_PANELS_ON_PAGE]], names)
-    return [*pictures, save(page, path / f"{ALIGNMENTS}.{form}")]
+    return [*pictures, save_figure(page, path / f"{ALIGNMENTS}.{form}")]
 
 
-def slot_names(config: Mapping[str, Any], slots: int) -> list[str]:
-    """The words that the keys are tied to, or numbers from 1."""
-    if config["model"].get("keys") == "tied":
-        return [str(word) for word in config["task"]["entities"]]
-    return [str(index) for index in range(1, slots + 1)]
-
-
-def to_story(alignment: Alignment) -> Story:
+def to_story(alignment: Alignment) -> StorySlots:
     """Read a story from an example's arrays: gates at the ends of sentences, attention at the end of the question."""
     weights = (alignment.weights[None] if alignment.heads is None else alignment.heads)[:, 0]
     source = alignment.source
@@ -93,10 +72,10 @@ def to_story(alignment: Alignment) -> Story:
     sentences = [" ".join(source[start:end]) for start, end in zip(starts, ends, strict=False)]
     answer, reference = (" ".join(without_end(symbols)) for symbols in (alignment.output, alignment.reference))
     question = " ".join(source[starts[-1] :])
-    return Story(sentences, question, weights[:, ends].T, weights[:, len(source) - 1], answer, reference)
+    return StorySlots(sentences, question, weights[:, ends].T, weights[:, len(source) - 1], answer, reference)
 
 
-def draw_stories(stories: Sequence[Story], names: Sequence[str]) -> Figure:
+def draw_stories(stories: Sequence[StorySlots], names: Sequence[str]) -> Figure:
     """Draw stories side by side, with a row per sentence and a column per slot."""
     figure = Figure(figsize=(1, 1), dpi=DPI)
     FigureCanvasAgg(figure)
@@ -107,38 +86,31 @@ def draw_stories(stories: Sequence[Story], names: Sequence[str]) -> Figure:
     return figure
 
 
-def _draw_story(figure: Figure, story: Story, names: Sequence[str], fonts: TextFonts) -> Axes:
+def _draw_story(figure: Figure, story: StorySlots, names: Sequence[str], fonts: TextFonts) -> Axes:
     """Draw one story: its sentences, and below a gap its question."""
-    count, slots = len(story.sentences), len(names)
+    count, slots, lefts = len(story.sentences), len(names), left_edges(len(names), 0)
     height = count + QUESTION_GAP + 1 if count else 1.0
     axes = figure.add_axes((0, 0, slots * CELL, height * CELL))
     axes.set(xlim=(0, slots), ylim=(height, 0))
     axes.spines[:].set_visible(False)
-    _draw_cells(axes, height - 1, story.attention[None])
+    draw_cells(axes, story.attention[None], lefts, 1, height - 1)
     if count:
-        _draw_cells(axes, 0.0, story.gates)
+        draw_cells(axes, story.gates, lefts, 1)
+
+    def display(text: str) -> str:
+        return shorten(" ".join(map(fonts.display, text.split(" "))), MAX_SENTENCE_COLUMNS)
+
     style: dict[str, Any] = {"parse_math": False, "fontfamily": fonts.families, "color": INK}
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4, labelsize=FONT_SIZE)
     rotation = 90 if max(map(len, names)) > 2 else 0
-    axes.set_xticks(np.arange(slots) + 0.5, [fonts.display(name) for name in names], rotation=rotation, **style)
-    rows = [_sentence_text(text, fonts) for text in [*story.sentences, story.question]]
+    axes.set_xticks(lefts + 0.5, [fonts.display(name) for name in names], rotation=rotation, **style)
+    rows = list(map(display, [*story.sentences, story.question]))
     axes.set_yticks([*(np.arange(count) + 0.5), height - 0.5], rows, **style)
-    answer, is_right = f"\u2192 {_sentence_text(story.answer, fonts)}", story.answer == story.reference
+    answer, is_right = f"\u2192 {display(story.answer)}", story.answer == story.reference
     if not is_right:
-        answer += f" \u2717 (right: {_sentence_text(story.reference, fonts)})"
+        answer += f" \u2717 (right: {display(story.reference)})"
     style["color"] = INK if is_right else WRONG
     axes.set_xlabel(answer, loc="left", fontsize=FONT_SIZE + 1, labelpad=5, **style)
     axes.xaxis.set_label_position("bottom")
     return axes
-
-
-def _draw_cells(axes: Axes, top: float, cells: NDArray[np.float32]) -> None:
-    rows, columns = top + np.arange(len(cells) + 1), np.arange(cells.shape[1] + 1)
-    axes.pcolormesh(columns, rows, cells, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, edgecolors=GRID, linewidth=0.4)
-    size = cells.shape[1], len(cells)
-    axes.add_patch(Rectangle((0, top), *size, facecolor="none", edgecolor=GRID, linewidth=0.8))
-
-
-def _sentence_text(text: str, fonts: TextFonts) -> str:
-    return shorten(" ".join(fonts.display(word) for word in text.split(" ")), MAX_SENTENCE_COLUMNS)

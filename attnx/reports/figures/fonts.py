@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from matplotlib import font_manager
+from rich.cells import cell_len, chop_cells
 
 # Fonts with a placeholder for everything, that cannot be rasterized, or with other glyphs at known codes.
 EXCLUDED_FONTS = ("Last Resort", "Noto Color Emoji", "STIXNonUnicode", "cm")
@@ -50,18 +49,28 @@ class TextFonts(NamedTuple):
 
 
 def choose_fonts(text: str) -> TextFonts:
-    """Choose fonts for a text: DejaVu Sans, then installed fonts with characters that it lacks."""
+    """Choose fonts for a text: DejaVu Sans, then installed fonts with characters that it lacks, the likeliest first.
+
+    Plain fonts come before serif and monospaced ones; for ideographs the font of the text's language comes first.
+    """
     needed = {character for character in text if character.isprintable()} | (set(text) & JOINERS) | set(SIGNS)
     if is_right_to_left(text):
         needed |= {LEFT_TO_RIGHT}
+    is_korean = re.search("[\u1100-\u11ff\uac00-\ud7af]", text)
+    region = "JP" if re.search("[\u3040-\u30ff]", text) else "KR" if is_korean else "SC"
+
+    def rank(font: tuple[str, str]) -> tuple[bool, bool, bool, str]:
+        name = font[0]
+        is_unlikely = any(style in name for style in UNLIKELY_STYLES)
+        return name != f"Noto Sans CJK {region}", is_unlikely, not name.startswith("Noto Sans"), name
+
     families = ["DejaVu Sans"]
     missing = needed - _characters(font_manager.findfont("DejaVu Sans"))
-    for family, file in _candidates(text) if missing else ():
-        if missing & _characters(file):
-            families.append(family)
-            missing -= _characters(file)
-        if not missing:
-            break
+    for find_fonts in (_listed_fonts, _unlisted_fonts):
+        for family, file in sorted(find_fonts().items(), key=rank) if missing else ():
+            if missing and missing & _characters(file):
+                families.append(family)
+                missing -= _characters(file)
     return TextFonts(families, frozenset(missing | (set(text) - needed)))
 
 
@@ -70,14 +79,9 @@ def is_right_to_left(text: str) -> bool:
     return next((kind != "L" for kind in map(unicodedata.bidirectional, text) if kind in ("L", "R", "AL")), False)
 
 
-def display_width(text: str) -> int:
-    """Columns of a text: an ideograph takes two, a combining mark none."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def shorten(text: str, columns: int) -> str:
     """Cut a text to so many columns, with an ellipsis at the end if it was cut."""
-    return text if display_width(text) <= columns else _head(text, columns - 1) + ELLIPSIS
+    return text if cell_len(text) <= columns else chop_cells(text, columns - 1)[0] + ELLIPSIS
 
 
 def wrap(text: str, columns: int, max_lines: int, end: str = "") -> str:
@@ -85,57 +89,25 @@ def wrap(text: str, columns: int, max_lines: int, end: str = "") -> str:
 
     ``end`` follows the last character; it is never cut off and never on a line alone.
     """
-    lines: list[str] = []
+    lines = [""]
     for word in text.split(" "):
-        tail = word
-        if lines and display_width(lines[-1]) + 1 + display_width(tail) <= columns:
-            tail = f"{lines.pop()} {tail}"
-        while display_width(tail) > columns:  # a word longer than a line
-            lines.append(_head(tail, columns) or tail[0])
-            tail = tail[len(lines[-1]) :]
-        lines += [tail] if tail or not lines else []
-    if end and display_width(lines[-1]) + display_width(end) > columns:  # move the last word to the end's line
+        joined = f"{lines[-1]} {word}".lstrip(" ")
+        lines[-1:] = [joined] if cell_len(joined) <= columns else [lines[-1], *chop_cells(word, columns)]
+    lines = list(filter(None, lines)) or [""]
+    if end and cell_len(lines[-1] + end) > columns:  # move the last word to the end's line
         last = lines.pop()
-        first = last.rpartition(" ")[0] or _head(last, columns - display_width(end))
+        first = last.rpartition(" ")[0] or chop_cells(last, columns - cell_len(end))[0]
         lines += [first, last[len(first) :].lstrip(" ")]
     if len(lines) > max_lines:
-        lines = [*lines[: max_lines - 1], shorten(" ".join(lines[max_lines - 1 :]), columns - display_width(end))]
+        lines = [*lines[: max_lines - 1], shorten(" ".join(lines[max_lines - 1 :]), columns - cell_len(end))]
     return "\n".join(lines) + end
 
 
-def _head(text: str, columns: int) -> str:
-    """The longest prefix of at most so many columns."""
-    ends = accumulate(map(display_width, text))
-    return text[: sum(1 for _ in takewhile(lambda end: end <= columns, ends))]
-
-
-def _candidates(text: str) -> Iterator[tuple[str, str]]:
-    """Installed fonts, the likeliest first; fonts that are not in matplotlib's cached list come last."""
-    yield from _rank(text, _listed_fonts())
-    yield from _rank(text, _unlisted_fonts())
-
-
-def _rank(text: str, fonts: dict[str, str]) -> list[tuple[str, str]]:
-    """Plain fonts before serif and monospaced ones; for ideographs first the font of the text's language."""
-    ideographs = f"Noto Sans CJK {_region(text)}"
-
-    def rank(font: tuple[str, str]) -> tuple[bool, bool, bool, str]:
-        name = font[0]
-        is_unlikely = any(style in name for style in UNLIKELY_STYLES)
-        return name != ideographs, is_unlikely, not name.startswith("Noto Sans"), name
-
-    return sorted(fonts.items(), key=rank)
-
-
-def _region(text: str) -> str:
-    """Region whose forms ideographs take: Japan with kana, Korea with hangul, else China."""
-    if re.search("[\u3040-\u30ff]", text):
-        return "JP"
-    return "KR" if re.search("[\u1100-\u11ff\uac00-\ud7af]", text) else "SC"
-
-
 def _listed_fonts() -> dict[str, str]:
-    return {font.name: font.fname for font in font_manager.fontManager.ttflist if _is_plain(font)}
+    """The upright fonts of normal weight that matplotlib knows."""
+    fonts = font_manager.fontManager.ttflist
+    plain = [font for font in fonts if font.style == "normal" and str(font.weight) in {"400", "normal"}]
+    return {font.name: font.fname for font in plain if not font.name.startswith(EXCLUDED_FONTS)}
 
 
 @lru_cache(maxsize=1)
@@ -151,11 +123,6 @@ def _unlisted_fonts() -> dict[str, str]:
             except (OSError, RuntimeError, ValueError):  # no font, or none that can be drawn
                 continue
     return {name: file for name, file in _listed_fonts().items() if name not in listed}
-
-
-def _is_plain(font: font_manager.FontEntry) -> bool:
-    is_upright = font.style == "normal" and str(font.weight) in {"400", "normal"}
-    return is_upright and not font.name.startswith(EXCLUDED_FONTS)
 
 
 @lru_cache

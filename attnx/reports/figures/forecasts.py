@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.readers.series import Series
 from attnx.files.bounded_arrays import read_arrays
-from attnx.reports.figures.curves import DPI, INK, PALE
+from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
@@ -32,10 +32,9 @@ Matrix = npt.NDArray[np.floating]
 
 
 class Forecast(NamedTuple):
-    """One test window.
+    """One test window, named by its series, if there are several, and its first forecast step.
 
     Attributes:
-        name: its series, if there are several, and its first forecast step.
         past: (lookback, f).
         truth: (horizon, f).
         forecast: (q, horizon, f) the mean or the median, then the remaining quantiles in ascending order.
@@ -59,11 +58,11 @@ def draw_forecasts(folder: Path | str) -> Path | None:
     forecasts = read_forecasts(folder, task, series)
     if not forecasts:
         return None
-    draw_page(forecasts, series[0].columns[:MAX_COLUMNS]).savefig(folder / FORECASTS_PICTURE)
+    draw_forecast_page(forecasts, series[0].columns[:MAX_COLUMNS]).savefig(folder / FORECASTS_PICTURE)
     return folder / FORECASTS_PICTURE
 
 
-def draw_page(forecasts: Sequence[Forecast], columns: Sequence[str]) -> Figure:
+def draw_forecast_page(forecasts: Sequence[Forecast], columns: Sequence[str]) -> Figure:
     """Draw a column of panels per window: one for each column of the series, and the attention weights below."""
     has_attention = any(forecast.attention is not None for forecast in forecasts)
     rows = len(columns) + has_attention
@@ -101,10 +100,8 @@ def _draw_column(axes: Axes, forecast: Forecast, column: int) -> None:
     axes.plot(steps, median, color=PREDICTION_COLOR, linewidth=1.5, label="forecast")
     axes.axvline(-0.5, color=PALE, linewidth=1)
     axes.margins(x=0.01)
-    axes.grid(axis="y", color=PALE, linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelsize=7, labelcolor=INK)
+    style_axes(axes, label_size=7)
+    axes.spines["bottom"].set_visible(False)
 
 
 def _draw_attention(axes: Axes, forecast: Forecast) -> None:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
-from attnx.reports.figures.local_windows import Window, read_window
+from attnx.reports.figures.local_windows import LocalWindow, read_window
 from attnx.reports.figures.tick_labels import HeatmapLabels, column_groups
-from attnx.runs.alignments import Alignment, Weights, read_alignment, read_examples
+from attnx.runs.alignments import Alignment, Weights, read_examples
 from attnx.runs.layout import ALIGNMENTS, RUN
 from attnx.runs.run import read_run
 
@@ -50,19 +50,14 @@ MAX_VECTOR_CELLS = 20_000  # panels with more cells are raster images in an SVG
 
 
 class Panel(NamedTuple):
-    """One heat map of a page: an alignment's weights, or those of one of its heads.
+    """One heat map of a page: an alignment's weights (t, m), or those of one of its heads.
 
-    Attributes:
-        alignment: its symbols.
-        weights: (t, m).
-        window: the window of the scope ``local``, if any.
-        title: None for the alignment's own.
-        note: a line below the title.
+    ``title`` is None for the alignment's own, ``note`` is a line below it.
     """
 
     alignment: Alignment
     weights: Weights
-    window: Window | None = None
+    window: LocalWindow | None = None
     title: str | None = None
     note: str = ""
 
@@ -71,10 +66,7 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     """Draw alignments of a run folder next to their arrays, evenly from short to long, and up to six on one page.
 
     Every saved hypothesis of an example has a picture. With several heads, each has a panel next to their mean. Saved
-    self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``.
-
-    Returns:
-        the pictures, the page last; nothing if the run saved no alignments.
+    self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page is the last one.
 
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
@@ -89,43 +81,37 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     pictures = []
     for hypotheses in examples:
         for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
-            note = _rank_note(alignment, rank, len(hypotheses))
-            pictures.append(save(draw_heads(alignment, window, note), file.with_suffix(f".{form}")))
+            score = "" if alignment.score is None else f", score {alignment.score:.2f}"
+            note = f"hypothesis {rank} of {len(hypotheses)}{score}" if len(hypotheses) > 1 else ""
+            pictures.append(save_figure(draw_heads(alignment, window, note), file.with_suffix(f".{form}")))
             for stream, self_attention in alignment.self_attention.items():
                 figure = draw_heads(self_attention, title=f"{stream} self-attention")
-                pictures.append(save(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
+                pictures.append(save_figure(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
     bests = [next(iter(hypotheses.values())) for hypotheses in examples]
-    return [*pictures, save(draw_page(bests, window), Path(folder) / f"alignments.{form}")]
+    return [*pictures, save_figure(draw_alignments_page(bests, window), Path(folder) / f"alignments.{form}")]
 
 
-def draw_alignment(npz_path: Path | str, picture_path: Path | str) -> None:
-    """Draw one saved alignment, as PNG or SVG by the suffix of the picture.
-
-    Raises:
-        UserError: the array file cannot be read or its shapes disagree.
-    """
-    save(draw_heads(read_alignment(npz_path)), Path(picture_path))
-
-
-def save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     """Save a picture reproducibly and return its path."""
     with rc_context({"svg.hashsalt": "attnx"}):
         figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else {})
     return path
 
 
-def draw_means(alignments: Sequence[Alignment], window: Window | None = None) -> Figure:
+def draw_means(alignments: Sequence[Alignment], window: LocalWindow | None = None) -> Figure:
     """Draw the weights of alignments on one page, with cells of one size and one color bar."""
     return _draw([Panel(alignment, alignment.weights, _mean_window(window, alignment)) for alignment in alignments])
 
 
-def draw_page(alignments: Sequence[Alignment], window: Window | None = None) -> Figure:
+def draw_alignments_page(alignments: Sequence[Alignment], window: LocalWindow | None = None) -> Figure:
     """Draw up to six alignments on one page, those of medium length first."""
     medium_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PREFERRED_SIZES)
     return draw_means(medium_first[:MAX_PANELS_ON_PAGE], window)
 
 
-def draw_heads(alignment: Alignment, window: Window | None = None, note: str = "", title: str | None = None) -> Figure:
+def draw_heads(
+    alignment: Alignment, window: LocalWindow | None = None, note: str = "", title: str | None = None
+) -> Figure:
     """Draw one alignment: its weights, or the mean of its heads and each head."""
     (_, mean), *heads = alignment.views.items()
     notes = [note, f"mean of {len(heads)} heads"] if heads else [note]
@@ -133,7 +119,7 @@ def draw_heads(alignment: Alignment, window: Window | None = None, note: str = "
     return _draw([first, *(Panel(alignment, weights, window, title=name) for name, weights in heads)])
 
 
-def _mean_window(window: Window | None, alignment: Alignment) -> Window | None:
+def _mean_window(window: LocalWindow | None, alignment: Alignment) -> LocalWindow | None:
     """The window of the mean over heads: none if each head predicts one."""
     return None if window and alignment.heads is not None and not window.is_monotonic else window
 
@@ -147,12 +133,6 @@ def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignm
         index for index, hypotheses in enumerate(examples) if any(best.self_attention for best in hypotheses.values())
     }
     return [examples[index] for index in sorted(selected)]
-
-
-def _rank_note(alignment: Alignment, rank: int, count: int) -> str:
-    if count == 1:
-        return ""
-    return f"hypothesis {rank} of {count}" + ("" if alignment.score is None else f", score {alignment.score:.2f}")
 
 
 def _choose_fonts(alignments: Sequence[Alignment]) -> TextFonts:
@@ -209,12 +189,13 @@ def _grid(panels: Sequence[Panel]) -> tuple[int, float]:
 def _draw_panel(figure: Figure, panel: Panel, cell: float, fonts: TextFonts, top: float) -> Axes:
     """Draw one heat map at the figure's lower left corner; a cell has ``cell`` inches, ``top`` is darkest."""
     alignment, steps = panel.alignment, len(panel.weights)
-    lefts = _left_edges(alignment)
+    columns = len(alignment.source), alignment.num_decoder_states
+    lefts, groups = left_edges(*columns), column_groups(*columns).values()
     axes = figure.add_axes((0, 0, (lefts[-1] + 1) * cell, steps * cell))
     axes.set(xlim=(0, lefts[-1] + 1), ylim=(steps, 0))
     axes.spines[:].set_visible(False)
-    for group in column_groups(alignment).values():
-        _draw_cells(axes, panel.weights[:, group], lefts[group], cell, top)
+    for group in groups:
+        draw_cells(axes, panel.weights[:, group], lefts[group], top, has_borders=cell >= MIN_BORDERED_CELL)
         axes.collections[-1].set_rasterized(panel.weights.size > MAX_VECTOR_CELLS)
     if alignment.allowed is not None:
         hatch_forbidden(axes, alignment.allowed, lefts)
@@ -223,26 +204,29 @@ def _draw_panel(figure: Figure, panel: Panel, cell: float, fonts: TextFonts, top
         axes.scatter(x, np.arange(steps) + 0.5, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
     if panel.window is not None:
         mask = panel.window.mask(panel.weights, alignment.num_decoder_states)
-        for group in column_groups(alignment).values():
+        for group in groups:
             outline(axes, mask[:, group], lefts[group])
     size = float(np.clip(0.45 * 72 * cell, 8, 11))
     HeatmapLabels(alignment, fonts, size, lefts, panel.title, panel.note).write(axes)
     return axes
 
 
-def _draw_cells(axes: Axes, weights: Weights, lefts: NDArray[np.float64], cell: float, top: float) -> None:
-    edges, rows = np.append(lefts, lefts[-1] + 1), np.arange(len(weights) + 1)
-    border: dict[str, Any] = {"edgecolors": GRID, "linewidth": 0.4} if cell >= MIN_BORDERED_CELL else {}
-    axes.pcolormesh(edges, rows, weights, cmap=WHITE_TO_BLUE, vmin=0, vmax=top, **border)
+def draw_cells(
+    axes: Axes, weights: Weights, lefts: NDArray[np.float64], darkest: float, row: float = 0.0, has_borders: bool = True
+) -> None:
+    """Draw weights (t, m) from a row on, with a frame; ``lefts`` are the left edges of columns."""
+    edges, rows = np.append(lefts, lefts[-1] + 1), row + np.arange(len(weights) + 1)
+    border: dict[str, Any] = {"edgecolors": GRID, "linewidth": 0.4} if has_borders else {}
+    axes.pcolormesh(edges, rows, weights, cmap=WHITE_TO_BLUE, vmin=0, vmax=darkest, **border)
     size = edges[-1] - edges[0], len(weights)
-    frame = Rectangle((edges[0], 0), *size, facecolor="none", edgecolor=GRID, linewidth=0.8, clip_on=False)
+    frame = Rectangle((edges[0], row), *size, facecolor="none", edgecolor=GRID, linewidth=0.8, clip_on=False)
     axes.add_patch(frame)
 
 
-def _left_edges(alignment: Alignment) -> NDArray[np.float64]:
-    """Left edge of each column, in cells."""
-    source, columns = len(alignment.source_symbols), np.arange(len(alignment.source))
-    return columns + GROUP_GAP * (columns >= source) * bool(source)
+def left_edges(columns: int, decoder_states: int) -> NDArray[np.float64]:
+    """Left edge of each column, in cells; a gap separates the decoder states from the source."""
+    source, positions = columns - decoder_states, np.arange(columns)
+    return positions + GROUP_GAP * (positions >= source) * bool(source)
 
 
 def hatch_forbidden(axes: Axes, allowed_mask: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:

@@ -14,13 +14,10 @@ from attnx import registry
 DENSE_NORMALIZERS = ("softmax", "sigmoid")
 
 
-class Window(NamedTuple):
-    """The scope ``local`` as configured.
+class LocalWindow(NamedTuple):
+    """The scope ``local`` as configured, with ``radius`` positions on either side of the center.
 
-    Attributes:
-        radius: positions on either side of the center.
-        is_monotonic: whether the center is the step instead of predicted.
-        is_dense: whether every position of a window has some weight.
+    The center is the step (``is_monotonic``) or predicted; if ``is_dense``, every position has some weight.
     """
 
     radius: int
@@ -46,14 +43,8 @@ class Window(NamedTuple):
         return mask
 
     def _span(self, row: NDArray[np.floating[Any]], must_touch_edge: bool) -> NDArray[np.bool_]:
-        """From the first to the last nonzero weight; all False if that is no window.
-
-        Args:
-            row: weights.
-            must_touch_edge: whether a window narrower than the full one must be cut off by an edge.
-        """
-        nonzero = np.flatnonzero(row)
-        span = np.zeros(len(row), dtype=np.bool_)
+        """From the first to the last nonzero weight, if that is as wide as a window or may be cut off by an edge."""
+        nonzero, span = np.flatnonzero(row), np.zeros(len(row), dtype=np.bool_)
         if len(nonzero):
             first, last = nonzero[[0, -1]]
             width, full = last - first + 1, 2 * self.radius + 1
@@ -62,13 +53,13 @@ class Window(NamedTuple):
         return span
 
 
-def read_window(config: Mapping[str, Any]) -> Window | None:
+def read_window(config: Mapping[str, Any]) -> LocalWindow | None:
     """The window of a run's configuration; None for any other scope."""
     scope = _part(config, "scope")
     if scope.get("name") != "local" or "window" not in scope:
         return None
     is_dense = _part(config, "normalizer").get("name", "softmax") in DENSE_NORMALIZERS
-    return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", is_dense)
+    return LocalWindow(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", is_dense)
 
 
 def _part(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

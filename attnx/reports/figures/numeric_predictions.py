@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
 from attnx.files.bounded_arrays import read_arrays
-from attnx.reports.figures.curves import DPI, INK, PALE
+from attnx.reports.figures.curves import DPI, INK, style_axes
 from attnx.reports.figures.fonts import choose_fonts
 from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
 from attnx.runs.predictions import read_table
@@ -30,8 +30,11 @@ def draw_numeric_predictions(folder: Path | str) -> Path | None:
         return None
     scales = Features.load(folder / VOCABULARY / TARGET_FEATURES)
     columns = (scales.columns or tuple(f"column {column}" for column in range(scales.width)))[:MAX_COLUMNS]
-    rows = _select(folder)
-    labels = [_shorten(read_field(row.get("name") or row["source"])) for row in rows]
+    by_length = sorted(read_table(folder / PREDICTIONS)[1], key=lambda row: int(row["reference_steps"]))
+    rows = [by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES)]
+    texts = [read_field(row.get("name") or row["source"]) for row in rows]
+    # The end of a path distinguishes it.
+    labels = [text if len(text) <= MAX_LABEL_LENGTH else f"…{text[1 - MAX_LABEL_LENGTH :]}" for text in texts]
     fonts = choose_fonts("".join([*labels, *columns]))
     style: dict[str, Any] = {"parse_math": False, "fontfamily": fonts.families, "color": INK}
     figure = Figure(figsize=(2.6 * len(columns) + 0.8, 1.5 * len(rows) + 0.6), dpi=DPI)
@@ -52,24 +55,9 @@ def draw_numeric_predictions(folder: Path | str) -> Path | None:
     return folder / PREDICTIONS_PICTURE
 
 
-def _shorten(label: str) -> str:
-    """The end of a label, which distinguishes paths."""
-    return label if len(label) <= MAX_LABEL_LENGTH else f"…{label[1 - MAX_LABEL_LENGTH :]}"
-
-
-def _select(folder: Path) -> list[dict[str, str]]:
-    """Rows of predictions.tsv, evenly from short to long."""
-    _, rows = read_table(folder / PREDICTIONS)
-    rows = sorted(rows, key=lambda row: int(row["reference_steps"]))
-    return [rows[index] for index in evenly_spaced_indices(len(rows), MAX_EXAMPLES)]
-
-
 def _draw_panel(axes: Axes, reference: Any, prediction: Any) -> None:
     marker = "." if max(len(reference), len(prediction)) < MAX_MARKED_POINTS else ""
     axes.plot(reference, color=REFERENCE_COLOR, linewidth=2.2, label="reference", marker=marker)
     axes.plot(prediction, color=PREDICTION_COLOR, linewidth=1.2, label="prediction", marker=marker)
     axes.locator_params(axis="x", integer=True)
-    axes.grid(axis="y", color=PALE, linewidth=0.6)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(PALE)
-    axes.tick_params(length=0, labelsize=8, labelcolor=INK)
+    style_axes(axes, label_size=8)

@@ -24,7 +24,6 @@ MAX_EXAMPLES, COLUMNS = 12, 4
 MAX_NUMBERED_POINTS = 20
 
 Points = npt.NDArray[np.floating]
-Line = npt.NDArray[np.floating]
 
 
 class PointAnswer(NamedTuple):
@@ -53,13 +52,13 @@ def draw_answers(folder: Path, points: Sequence[Points], problem: str) -> Path:
         for example, prediction in zip(points, predictions, strict=False)
     ]
     by_size = sorted(examples, key=lambda example: len(example.points))
-    draw_page([by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)], problem).savefig(
-        folder / POINTS_PICTURE
-    )
+    draw_point_answers(
+        [by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)], problem
+    ).savefig(folder / POINTS_PICTURE)
     return folder / POINTS_PICTURE
 
 
-def draw_page(examples: Sequence[PointAnswer], problem: str) -> Figure:
+def draw_point_answers(examples: Sequence[PointAnswer], problem: str) -> Figure:
     """Draw a panel per example."""
     rows = -(-len(examples) // COLUMNS)
     figure = Figure(figsize=(2.6 * COLUMNS, 2.7 * rows + 0.4), dpi=DPI)
@@ -96,7 +95,7 @@ def _draw_panel(axes: Axes, example: PointAnswer, problem: str) -> None:
         axes.annotate(str(index), (x, y), (2, 2), textcoords="offset points", fontsize=6, color=INK)
 
 
-def answer_lines(points: Points, order: Sequence[int], problem: str) -> list[Line]:
+def answer_lines(points: Points, order: Sequence[int], problem: str) -> list[Points]:
     """The lines (k, 2) of an answer: a closed path, its triangles, or numbers in order.
 
     >>> [line.tolist() for line in answer_lines(np.array([[0, 0], [3, 0], [3, 4]]), [1, 2], "hull")]

@@ -19,15 +19,10 @@ MAX_TITLE_LINES, MAX_REFERENCE_LINES = 4, 2
 
 
 class HeatmapLabels(NamedTuple):
-    """The texts around one heat map.
+    """The texts around one heat map: symbols of a size in points, at the left edges of columns (in cells).
 
-    Attributes:
-        alignment: its symbols.
-        fonts: of all texts.
-        size: of symbols, in points.
-        lefts: left edge of each column, in cells.
-        title: above the map; None for that of the alignment, with its reference below if it is wrong.
-        note: a line between title and map; "" for none.
+    ``title`` is above the map; None for that of the alignment, with its reference below if it is wrong. ``note`` is a
+    line between title and map.
     """
 
     alignment: Alignment
@@ -83,18 +78,15 @@ class HeatmapLabels(NamedTuple):
         """Symbols as text; of rows of numbers their count."""
         return f"{len(symbols)} steps" if self.alignment.is_numeric else symbols_text(symbols, self.fonts)
 
+    @property
+    def _column_groups(self) -> dict[str, slice]:
+        return column_groups(len(self.alignment.source), self.alignment.num_decoder_states)
+
     def _name_groups(self, axes: Axes) -> None:
-        for name, group in column_groups(self.alignment).items():
-            axes.annotate(
-                name,
-                (self.lefts[group.start], len(self.alignment.weights)),
-                xytext=(0, -4),
-                textcoords="offset points",
-                verticalalignment="top",
-                color=PALE,
-                fontsize=self.size - 1,
-                annotation_clip=False,
-            )
+        below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
+        for name, group in self._column_groups.items():
+            corner = self.lefts[group.start], len(self.alignment.weights)
+            axes.annotate(name, corner, color=PALE, fontsize=self.size - 1, annotation_clip=False, **below)
 
     def _thin(self, axes: Axes, cell: float) -> None:
         """Leave out labels that would overlap, evenly in each group of columns and down the side."""
@@ -103,8 +95,9 @@ class HeatmapLabels(NamedTuple):
         across, down = (int(np.ceil(1.05 * size / cell)) for size in (widest, highest))
         source, output = self.alignment.source, self.alignment.output
         if across > 1:
-            groups = column_groups(self.alignment).values()
-            columns = [column for group in groups for column in range(group.start, group.stop, across)]
+            columns = [
+                column for group in self._column_groups.values() for column in range(group.start, group.stop, across)
+            ]
             rotation = max(label.get_rotation() for label in axes.get_xticklabels())
             texts = [self._symbol(source[column]) for column in columns]
             axes.set_xticks(self.lefts[columns] + 0.5, texts, rotation=rotation, **self.style)
@@ -113,9 +106,9 @@ class HeatmapLabels(NamedTuple):
             axes.set_yticks(rows + 0.5, [self._symbol(output[row]) for row in rows], **self.style)
 
 
-def column_groups(alignment: Alignment) -> dict[str, slice]:
+def column_groups(columns: int, decoder_states: int) -> dict[str, slice]:
     """The columns of the source, then those of the decoder states; empty groups are left out."""
-    source, columns = len(alignment.source_symbols), len(alignment.source)
+    source = columns - decoder_states
     groups = {"source": slice(0, source), "decoder states": slice(source, columns)}
     return {name: group for name, group in groups.items() if group.start < group.stop}
 

@@ -8,21 +8,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+PAGE = Path(__file__).parent / "page.html"
 
-def fill_page(template: Path, title: str, data: Any) -> str:
-    """The text of a page.
 
-    Args:
-        template: with ``{{title}}``, ``{{style}}``, ``{{script}}`` and ``{{data}}``;
-            style and script are the ``.css`` and ``.js`` of the same name.
-        title: of the page.
-        data: JSON values.
-    """
-    style, script, text = (
-        template.with_suffix(suffix).read_text(encoding="utf-8").rstrip("\n") for suffix in (".css", ".js", ".html")
-    )
-    parts = {"title": html.escape(title), "style": style, "script": script, "data": embedded_json(data)}
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
+def fill_page(body: Path, title: str, data: Any) -> str:
+    """The text of a page with a body, which may hold ``{{title}}``, and the ``.css`` and ``.js`` of the same name."""
+    files = {"body": body, "style": body.with_suffix(".css"), "script": body.with_suffix(".js")}
+    parts = {name: file.read_text(encoding="utf-8").rstrip("\n") for name, file in files.items()}
+    parts |= {"title": html.escape(title), "data": embedded_json(data)}
+    parts["body"] = parts["body"].replace("{{title}}", parts["title"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], PAGE.read_text(encoding="utf-8"))
 
 
 def embedded_json(data: Any) -> str:

@@ -2,11 +2,11 @@
 
 // The page of one run, or of two side by side. Everything it shows lies in the element #data:
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
-//   examples  [{read, name, runs}]                  runs: for each run its hypotheses, best first, or null
-// A hypothesis is {output, reference, wrong, judged, steps, own, score, views}; a view is {name, weights, window}:
-// thousandths, row by row, and for each row from which column to which the window reached (or null). Columns are what
-// was read, then the first `own` output symbols for the decoder's decoder states. `judged` says whether one that is not
-// wrong is right, `steps` whether rows of numbers were written, which go by the names of their steps.
+//   examples  [{source, name, runs}]                runs: for each run its hypotheses, best first, or null
+// A hypothesis is {output, reference, wrong, scored, numeric, decoder_states, score, views}; a view is
+// {name, weights, window}: thousandths, row by row, and for each row from which column to which the window reached (or
+// null). Columns are the source symbols, then the first `decoder_states` output symbols. `scored` is whether an output
+// that is not wrong is right, `numeric` whether outputs are rows of numbers, which go by the names of their steps.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -14,9 +14,9 @@ const SHADES = {
   light: ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"],
   dark: ["#12161c", "#17304a", "#1c5687", "#2f86c9", "#78bdf0", "#e6f4ff"],
 };
-const LEAST = 10; // thousandths below which a weight is not worth a word
-const SPOKEN = 5; // symbols named when a row is picked
-const LITTLE = 100; // thousandths: where no weight of a map is larger, its scale ends at the largest
+const MIN_WEIGHT = 10; // thousandths of a weight that is named when a row is selected
+const MAX_SYMBOLS = 5; // named when a row is selected
+const FULL_SCALE_FROM = 100; // thousandths: if no weight of a map is larger, its scale ends at the largest
 const CELL = { smallest: 13, narrow: 20, largest: 36 }; // pixels of a cell; below narrow, two letters stand on end
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
@@ -49,12 +49,12 @@ function symbolsText(symbols) {
 }
 
 const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
-// What was written; of rows of numbers how many there are.
-const wrote = ({ output, steps }) => (steps ? counted(output.length, "step") : symbolsText(output));
+// The output as text; of rows of numbers their count.
+const outputText = ({ output, numeric }) => (numeric ? counted(output.length, "step") : symbolsText(output));
 
 const isolated = (text) => make("bdi", {}, text);
-const written = (weight) => (weight / 1000).toFixed(3);
-const columnsOf = (example, hypothesis) => [...example.read, ...hypothesis.output.slice(0, hypothesis.own)];
+const weightText = (weight) => (weight / 1000).toFixed(3);
+const columnsOf = (example, hypothesis) => [...example.source, ...hypothesis.output.slice(0, hypothesis.decoder_states)];
 
 function chosen(run) {
   const example = data.examples[state.example];
@@ -70,7 +70,7 @@ function chosen(run) {
 // The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit.
 function topOf({ weights }) {
   const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
-  if (largest === 0 || largest >= LITTLE) return 1000;
+  if (largest === 0 || largest >= FULL_SCALE_FROM) return 1000;
   const unit = 10 ** Math.floor(Math.log10(largest));
   return Math.ceil(largest / unit) * unit;
 }
@@ -102,18 +102,18 @@ function inkOn(weight, top) {
 
 const bests = (example) => example.runs.map((hypotheses) => hypotheses && hypotheses[0]);
 const isWrong = (example) => bests(example).some((best) => best && best.wrong);
-const isJudged = (example) => bests(example).some((best) => best && best.judged);
+const isScored = (example) => bests(example).some((best) => best && best.scored);
 
 function labelOf(example) {
   const best = bests(example).find(Boolean);
-  return { source: example.name || (example.read.length ? symbolsText(example.read) : ""), output: wrote(best) };
+  return { source: example.name || (example.source.length ? symbolsText(example.source) : ""), output: outputText(best) };
 }
 
 function listed() {
   const sought = find("search").value.trim().toLowerCase();
   return [...data.examples.keys()].filter((number) => {
     const example = data.examples[number];
-    const texts = [example.name, example.read, ...bests(example).filter(Boolean).flatMap((best) => [best.output, best.reference])];
+    const texts = [example.name, example.source, ...bests(example).filter(Boolean).flatMap((best) => [best.output, best.reference])];
     const matches = texts.some((text) => [text].flat().join(" ").toLowerCase().includes(sought)
       || [text].flat().join("").toLowerCase().includes(sought));
     const passes = state.filter === "all" || isWrong(example) === (state.filter === "wrong");
@@ -123,7 +123,7 @@ function listed() {
 
 function mark(best) {
   if (!best) return make("span", { class: "mark" }, "·");
-  if (!best.wrong && !best.judged) return "";
+  if (!best.wrong && !best.scored) return "";
   return make("span", { class: best.wrong ? "mark wrong" : "mark right" },
     make("span", { "aria-hidden": "true" }, best.wrong ? "✗" : "✓"),
     make("span", { class: "hidden" }, best.wrong ? "wrong: " : "correct: "));
@@ -143,7 +143,7 @@ function showList() {
   find("examples").replaceChildren(...items);
   const wrong = data.examples.filter(isWrong).length;
   const all = counted(data.examples.length, "example");
-  const text = wrong || data.examples.some(isJudged) ? `${all}, ${wrong} wrong` : all;
+  const text = wrong || data.examples.some(isScored) ? `${all}, ${wrong} wrong` : all;
   find("count").textContent = numbers.length === data.examples.length ? text : `${numbers.length} of ${all}`;
 }
 
@@ -201,18 +201,18 @@ function article(run) {
   const parts = [title, choices(run, selection)];
   const strips = make("dl", { style: "margin: 0" });
   if (example.name) strips.append(strip("name", make("bdi", {}, example.name)));
-  if (example.read.length) strips.append(strip("read", symbols(run, example.read, "read")));
-  strips.append(strip("wrote", symbols(run, hypothesis.output, "output")));
-  if (hypothesis.wrong) strips.append(strip("should be", reference(hypothesis), "reference"));
-  else if (!hypothesis.judged && !hypothesis.steps) strips.append(strip("the text", reference(hypothesis)));
+  if (example.source.length) strips.append(strip("source", symbols(run, example.source, "read")));
+  strips.append(strip("output", symbols(run, hypothesis.output, "output")));
+  if (hypothesis.wrong) strips.append(strip("reference", reference(hypothesis), "reference"));
+  else if (!hypothesis.scored && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
-  parts.push(make("p", { class: "note" }, view.window ? "Outlined: the window that could be read." : ""));
+  parts.push(make("p", { class: "note" }, view.window ? "Outlined: the local window." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
   return one;
 }
 
-const reference = (hypothesis) => make("span", { dir: direction(hypothesis.reference) }, wrote({ ...hypothesis, output: hypothesis.reference }));
+const reference = (hypothesis) => make("span", { dir: direction(hypothesis.reference) }, outputText({ ...hypothesis, output: hypothesis.reference }));
 const strip = (name, content, kind = "") => make("div", { class: `strip ${kind}` }, make("dt", {}, name), make("dd", {}, content));
 
 // Symbols in a row, as text of their own direction, so that letters join where their script joins them.
@@ -249,7 +249,7 @@ function choices(run, { hypotheses, hypothesis, view }) {
     box.append(make("label", {}, name, menu));
   };
   if (hypotheses.length > 1) {
-    const options = hypotheses.map((one, rank) => `${rank + 1}: ${wrote(one)}${one.score === null ? "" : ` (${one.score.toFixed(2)})`}`);
+    const options = hypotheses.map((one, rank) => `${rank + 1}: ${outputText(one)}${one.score === null ? "" : ` (${one.score.toFixed(2)})`}`);
     select("hypothesis", options, hypotheses.indexOf(hypothesis), state.hypotheses);
   }
   if (hypothesis.views.length > 1) select("head", hypothesis.views.map((one) => one.name), hypothesis.views.indexOf(view), state.views);
@@ -259,30 +259,30 @@ function choices(run, { hypotheses, hypothesis, view }) {
 // --- the map ---------------------------------------------------------------------------------------------------------
 
 function map(run, { example, hypothesis, view, columns }) {
-  const read = example.read.length;
+  const sources = example.source.length;
   const top = topOf(view);
-  const both = read > 0 && hypothesis.own > 0;
-  const withGap = (cells, gap) => (both ? [...cells.slice(0, read), gap, ...cells.slice(read)] : cells);
+  const both = sources > 0 && hypothesis.decoder_states > 0;
+  const withGap = (cells, gap) => (both ? [...cells.slice(0, sources), gap, ...cells.slice(sources)] : cells);
   // Long symbols stand on end, all of a half together; the end symbol stands alone.
   const long = (symbol) => [...shown(symbol)].length > 2;
-  const halves = [columns.slice(0, read), columns.slice(read)];
+  const halves = [columns.slice(0, sources), columns.slice(sources)];
   const turned = halves.map((half) => half.some((symbol) => symbol !== "</s>" && long(symbol)));
-  const tall = (symbol, column) => turned[column < read ? 0 : 1] || long(symbol);
+  const tall = (symbol, column) => turned[column < sources ? 0 : 1] || long(symbol);
   const pair = (symbol) => [...shown(symbol)].length === 2;
   const kind = (symbol, column) => (tall(symbol, column) ? "tall" : pair(symbol) && "pair");
-  const head = make("tr", {}, make("th", { class: "corner" }, make("span", { class: "hidden" }, "written")), ...withGap(
+  const head = make("tr", {}, make("th", { class: "corner" }, make("span", { class: "hidden" }, "output")), ...withGap(
     columns.map((symbol, column) => make("th", { scope: "col", "data-column": column, class: kind(symbol, column), title: symbol },
       make("span", { dir: "auto" }, shown(symbol)))), make("th", { class: "gap", "aria-hidden": "true" })));
   const heads = make("thead", {}, head);
-  if (hypothesis.own) {
+  if (hypothesis.decoder_states) {
     const captions = [make("th", { class: "corner" })];
-    if (read) captions.push(make("th", { colspan: read, scope: "colgroup" }, "source"));
+    if (sources) captions.push(make("th", { colspan: sources, scope: "colgroup" }, "source"));
     if (both) captions.push(make("th", { class: "gap" }));
-    captions.push(make("th", { colspan: hypothesis.own, scope: "colgroup" }, "decoder states"));
+    captions.push(make("th", { colspan: hypothesis.decoder_states, scope: "colgroup" }, "decoder states"));
     heads.prepend(make("tr", { class: "captions" }, ...captions));
   }
   const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {
-    const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, read, top }, row, column));
+    const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, sources, top }, row, column));
     const name = make("th", { scope: "row" }, make("button", {
       type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto",
       onclick: () => pick(state.row === row ? null : row),
@@ -290,7 +290,7 @@ function map(run, { example, hypothesis, view, columns }) {
     return make("tr", { "data-row": row }, name, ...withGap(cells, make("td", { class: "gap", "aria-hidden": "true" })));
   }));
   const table = make("table", { class: "map", role: "grid",
-    "aria-label": "Attention weights: a row for each symbol written, a column for each position read" }, heads, body);
+    "aria-label": "Attention weights: a row for each output symbol, a column for each position" }, heads, body);
   table.addEventListener("keydown", (event) => walk(event, table));
   table.addEventListener("pointerover", (event) => meet(event, run));
   table.addEventListener("focusin", (event) => meet(event, run));
@@ -312,20 +312,20 @@ function fit(one) {
   table.classList.toggle("narrow", size < CELL.narrow);
 }
 
-function cell(run, { hypothesis, view, columns, read, top }, row, column) {
+function cell(run, { hypothesis, view, columns, sources, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
-  const edges = view.window ? edgesOf(view.window, row, column, read) : [];
-  const first = column === 0 || (column === read && read > 0);
+  const edges = view.window ? edgesOf(view.window, row, column, sources) : [];
+  const first = column === 0 || (column === sources && sources > 0);
   return make("td", {
     "data-column": column, style: `background: ${shade(weight, top)}`,
     tabindex: row + column === 0 ? "0" : "-1", class: [...edges, ...(first ? ["first"] : [])].join(" ") || null,
-    "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${written(weight)}`,
+    "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${weightText(weight)}`,
   });
 }
 
-function edgesOf(windows, row, column, read) {
+function edgesOf(windows, row, column, sources) {
   const holds = (y, x) => {
-    const isOtherGroup = (x < read) !== (column < read);
+    const isOtherGroup = (x < sources) !== (column < sources);
     const ranges = windows[y];
     if (isOtherGroup || !ranges) return false;
     for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
@@ -364,7 +364,7 @@ function meet(event, run) {
   table.querySelector(`tr[data-row="${row}"] th`).classList.add("met");
   const tip = find("tip");
   tip.replaceChildren(isolated(shown(hypothesis.output[row])), " read ", isolated(shown(columns[column])), ": ",
-    make("strong", {}, written(weight)));
+    make("strong", {}, weightText(weight)));
   tip.hidden = false;
   const [cell, box] = [current.getBoundingClientRect(), tip.getBoundingClientRect()];
   const left = Math.min(Math.max(cell.left + cell.width / 2 - box.width / 2, 4), window.innerWidth - box.width - 4);
@@ -404,11 +404,11 @@ function pick(row) {
 // In words, what a symbol read, heaviest first.
 function sentence({ hypothesis, view, columns }, row, name) {
   const weights = view.weights.slice(row * columns.length, (row + 1) * columns.length);
-  const heavy = [...weights.keys()].filter((column) => weights[column] >= LEAST).sort((one, other) => weights[other] - weights[one]);
+  const heavy = [...weights.keys()].filter((column) => weights[column] >= MIN_WEIGHT).sort((one, other) => weights[other] - weights[one]);
   const line = make("span", { style: "display: block" }, data.runs.length > 1 ? `${name}: ` : "",
     make("strong", {}, isolated(shown(hypothesis.output[row]))), heavy.length ? " read " : " read nothing");
-  heavy.slice(0, SPOKEN).forEach((column, place) => line.append(place ? ", " : "", isolated(shown(columns[column])), ` ${written(weights[column])}`));
-  if (heavy.length > SPOKEN) line.append(` and ${heavy.length - SPOKEN} more`);
+  heavy.slice(0, MAX_SYMBOLS).forEach((column, place) => line.append(place ? ", " : "", isolated(shown(columns[column])), ` ${weightText(weights[column])}`));
+  if (heavy.length > MAX_SYMBOLS) line.append(` and ${heavy.length - MAX_SYMBOLS} more`);
   return line;
 }
 
@@ -422,7 +422,7 @@ function table(key) {
     const meaning = rows.find((row) => row && row[2]);
     return make("tr", {}, make("th", { scope: "row" }, name),
       ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, row ? row[1] : "–")),
-      ...(key === "facts" ? [] : [make("td", { class: "said" }, meaning ? meaning[2] : "")]));
+      ...(key === "facts" ? [] : [make("td", { class: "description" }, meaning ? meaning[2] : "")]));
   });
   const head = data.runs.length > 1
     ? [make("thead", {}, make("tr", {}, make("td"), ...data.runs.map((run) => make("th", { scope: "col" }, run.name))))] : [];
@@ -434,7 +434,7 @@ function table(key) {
 find("statistics").append(table("statistics"));
 find("results").append(table("results"));
 find("facts").append(table("facts"));
-if (!data.examples.some((example) => isJudged(example) || isWrong(example))) document.querySelector(".filters").hidden = true;
+if (!data.examples.some((example) => isScored(example) || isWrong(example))) document.querySelector(".filters").hidden = true;
 find("search").addEventListener("input", () => { showList(); show(); });
 for (const button of document.querySelectorAll("[data-filter]")) {
   button.addEventListener("click", () => {
@@ -459,12 +459,12 @@ document.addEventListener("keydown", (event) => {
 dark.addEventListener("change", show);
 window.addEventListener("resize", () => { for (const one of document.querySelectorAll("article[data-run]")) fit(one); });
 window.addEventListener("scroll", () => { find("tip").hidden = true; }, { passive: true });
-window.addEventListener("hashchange", () => choose(asked()));
+window.addEventListener("hashchange", () => choose(exampleInHash()));
 
-function asked() {
+function exampleInHash() {
   const number = Number(location.hash.slice(1));
   return Number.isInteger(number) && number >= 1 && number <= data.examples.length ? number - 1 : 0;
 }
 
 showList();
-choose(asked());
+choose(exampleInHash());

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from attnx.config.view import node_text
 from attnx.errors import UserError
-from attnx.reports.figures.local_windows import Window, read_window
+from attnx.reports.figures.local_windows import LocalWindow, read_window
 from attnx.reports.pages.html_template import fill_page
-from attnx.reports.run.readme import CONFIG_KEYS
-from attnx.reports.run.results_table import result_rows
+from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples
 from attnx.runs.layout import PAGE
@@ -28,8 +27,9 @@ from attnx.runs.run import Run, read_run
 WEIGHT_SCALE = 1000  # weights are written in thousandths
 MAX_RUNS = 2
 
-# Source and name of an example; without a source its reference. The index tells equal examples apart.
-ExampleKey = tuple[tuple[str, ...], str, int]
+# Source and name of an example; without a source its reference.
+ExampleKey = tuple[tuple[str, ...], str]
+Hypotheses = list[dict[str, Any]]
 
 
 def write_page(folders: Sequence[Path | str], path: Path | str | None = None) -> Path:
@@ -58,7 +58,7 @@ def run_page(folders: Sequence[Path | str]) -> str:
     runs = [read_run(folder) for folder in folders]
     tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path)[""])) for run in runs]
     data = {"runs": tables, "examples": _align([_examples(run) for run in runs])}
-    return fill_page(Path(__file__), " and ".join(run.name for run in runs), data)
+    return fill_page(Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data)
 
 
 def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
@@ -72,42 +72,54 @@ def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
     return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(statistics)}
 
 
-def _examples(run: Run) -> dict[ExampleKey, list[dict[str, Any]]]:
-    """A run's hypotheses by example."""
+def example_key(best: Alignment) -> ExampleKey:
+    """What identifies an example of several runs, by its best hypothesis."""
+    return best.source_symbols, best.name if best.source_symbols else " ".join(best.reference)
+
+
+def _examples(run: Run) -> dict[tuple[ExampleKey, int], Hypotheses]:
+    """A run's hypotheses by example; an index tells equal examples apart."""
     window = read_window(run.config)
-    counts: Counter[tuple[tuple[str, ...], str]] = Counter()
+    counts: Counter[ExampleKey] = Counter()
     examples = {}
     for files in read_examples(run.path):
-        best, *_ = hypotheses = list(files.values())
-        key = (best.source_symbols, best.name if best.source_symbols else " ".join(best.reference))
-        examples[*key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]
+        hypotheses = list(files.values())
+        key = example_key(hypotheses[0])
+        examples[key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]
         counts[key] += 1
     return examples
 
 
-def _align(runs: Sequence[Mapping[ExampleKey, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+def _align(runs: Sequence[Mapping[tuple[ExampleKey, int], Hypotheses]]) -> list[dict[str, Any]]:
     """The examples of all runs; those of several runs side by side."""
     return [
-        {"read": source, "name": name if source else "", "runs": [run.get((source, name, index)) for run in runs]}
-        for source, name, index in dict.fromkeys(key for run in runs for key in run)
+        {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in runs]}
+        for (source, name), index in dict.fromkeys(key for run in runs for key in run)
     ]
 
 
-def _hypothesis(alignment: Alignment, window: Window | None) -> dict[str, Any]:
+def _hypothesis(alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
     score = alignment.score
     return {
-        "output": alignment.output,
+        **output_data(alignment),
         "reference": alignment.reference,
-        "wrong": alignment.is_wrong,
-        "judged": alignment.is_scored and not alignment.is_numeric,
-        "steps": alignment.is_numeric,
-        "own": alignment.num_decoder_states,
         "score": score if score is not None and math.isfinite(score) else None,
         "views": [_view(name, weights, alignment, window) for name, weights in alignment.views.items()],
     }
 
 
-def _view(name: str, weights: Weights, alignment: Alignment, window: Window | None) -> dict[str, Any]:
+def output_data(alignment: Alignment) -> dict[str, Any]:
+    """The output of an alignment as JSON; ``scored`` is whether one that is not wrong is right."""
+    return {
+        "output": alignment.output,
+        "wrong": alignment.is_wrong,
+        "scored": alignment.is_scored and not alignment.is_numeric,
+        "numeric": alignment.is_numeric,
+        "decoder_states": alignment.num_decoder_states,
+    }
+
+
+def _view(name: str, weights: Weights, alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
     has_window = window and (window.is_monotonic or alignment.heads is None or name != "mean")
     spans = (
         [_spans(row) for row in window.mask(weights, alignment.num_decoder_states)] if window and has_window else None

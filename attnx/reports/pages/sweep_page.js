@@ -4,9 +4,9 @@
 //   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
-// A row is {setting, mean, sd, n, interval, difference, both}: setting is an index; interval is that of the mean;
-// difference is [difference, low, high, p, test], above zero being worse than the best, or null; both is the interval of the
-// same over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, settings, difference];
+// A row is {setting, mean, sd, n, interval, difference, both_sources}: setting is an index; interval is that of the mean;
+// difference is [difference, low, high, p, test], above zero being worse than the best, or null; both_sources is its interval
+// over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, difference, settings];
 // tests are [F, degrees, degrees of the error, p], or null.
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -101,8 +101,8 @@ function tooltip(row) {
 const between = ([low, high]) => `${formatValue(low)} to ${formatValue(high)}`;
 const pText = (p) => `p ${p < 0.001 ? "" : "= "}${pValue(p)}`;
 const behindText = ([difference, low, high, p], what) => `${formatValue(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${pText(p)}`;
-const differenceText = ({ difference, both }) => `${behindText(difference, "")}, ${TESTS[difference[4]]}`
-  + (both ? `; over other test examples as well ${between(both)}` : "");
+const differenceText = ({ difference, both_sources: bothSources }) => `${behindText(difference, "")}, ${TESTS[difference[4]]}`
+  + (bothSources ? `; over other test examples as well ${between(bothSources)}` : "");
 
 function pick(index) {
   state.picked = state.picked === index ? null : index;
@@ -325,20 +325,20 @@ function showEffects() {
   const ends = estimable.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
   const reach = padded(holding(domain(ends), ends), 0.04);
   find("cards").replaceChildren(...estimable.map((effect) => card(effect, reach, isHigherBetter)));
-  const tests = metric().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testTold(test)}`
+  const tests = metric().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testText(test)}`
     + (values ? `, most ${values.join(" with ")} by ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : ""));
   find("interactions").textContent = tests.length ? `Whether what one choice does depends on another (F-tests): ${tests.join("; ")}.` : "";
   showPairs();
 }
 
-const testTold = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`;
+const testText = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`;
 
 function card({ name, levels, test }, reach, isHigherBetter) {
   const means = levels.map(([, value]) => value).filter((value) => value !== null);
   const best = (isHigherBetter ? Math.max : Math.min)(...means);
   const numeric = levels.every(([value]) => value !== "" && Number.isFinite(Number.parseFloat(value)));
   const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (isHigherBetter ? -1 : 1) * (one[1] - other[1]));
-  const lines = order.flatMap(([value, middle, low, high, count, difference]) => {
+  const lines = order.flatMap(([value, middle, low, high, difference, count]) => {
     const kind = middle === best ? "best" : "";
     const tip = middle === null ? `${value}: other choices always change along with it, so its effect cannot be estimated`
       : `${value}: ${formatValue(middle)}${low === null ? "" : `, 95 % interval ${formatValue(low)} to ${formatValue(high)}`}, ${counted(count, "setting")}${difference ? `\n${behindText(difference, " value")}, adjusted for all pairs` : ""}`;
@@ -544,8 +544,8 @@ const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&"
 const wordsOf = (symbols) => symbols.filter((symbol) => symbol !== "</s>");
 const digits = (symbols) => symbols.length > 0 && symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
 const joined = (symbols) => (symbols.every((symbol) => [...symbol].length === 1) && !digits(symbols) ? symbols.join("") : symbols.map(shown).join(" ")) || "∅";
-const wroteIn = ({ output, steps }) => (steps ? counted(output.length, "step") : joined(wordsOf(output)));
-const called = (example) => (example.read.length && !example.name ? joined(wordsOf(example.read)) : example.name) || joined(wordsOf(example.reference));
+const outputText = ({ output, numeric }) => (numeric ? counted(output.length, "step") : joined(wordsOf(output)));
+const exampleName = (example) => (example.source.length && !example.name ? joined(wordsOf(example.source)) : example.name) || joined(wordsOf(example.reference));
 
 function showMaps() {
   const { maps, settings } = comparison();
@@ -555,20 +555,20 @@ function showMaps() {
   find("examples").replaceChildren(...maps.examples.map((example, number) => make("button", {
     type: "button", "aria-pressed": String(number === state.example), dir: "auto",
     onclick: () => { state.example = number; showMaps(); find("examples").children[number].focus(); },
-  }, called(example))));
+  }, exampleName(example))));
   const example = maps.examples[state.example];
   find("pictures").replaceChildren(...maps.settings.map(({ setting: index, seed }, number) => {
     const one = example.maps[number];
     const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
     return make("figure", {}, make("figcaption", {}, badge(index),
       make("span", {}, `${settings[index].name}${seed === null ? "" : `, seed ${seed}`}`),
-      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗ " : one.judged ? "✓ " : ""}${wroteIn(one)}`)), map(example, one));
+      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗ " : one.scored ? "✓ " : ""}${outputText(one)}`)), map(example, one));
   }));
 }
 
 function map(example, one) {
-  const tops = [...example.read, ...one.output.slice(0, one.own)];
-  const gap = one.own && example.read.length ? 8 : 0;
+  const tops = [...example.source, ...one.output.slice(0, one.decoder_states)];
+  const gap = one.decoder_states && example.source.length ? 8 : 0;
   const largest = one.weights.reduce((most, weight) => Math.max(most, weight), 1);
   const top = largest < FULL_SCALE_FROM ? largest : 1000;
   const size = Math.max(14, Math.min(32, Math.floor(290 / tops.length)));
@@ -577,9 +577,9 @@ function map(example, one) {
   const cut = (text) => ([...text].length > 12 ? `${[...text].slice(0, 11).join("")}…` : text);
   const left = 10 + 7.5 * Math.max(...labels.map((text) => [...cut(text)].length));
   const above = tall || tops.includes("</s>") ? 14 + 7.2 * Math.max(...tops.map((symbol) => [...cut(shown(symbol))].length)) : 20;
-  const across = (column) => left + column * size + (column >= example.read.length ? gap : 0);
+  const across = (column) => left + column * size + (column >= example.source.length ? gap : 0);
   const [width, height] = [across(tops.length) + 2, above + labels.length * size + 2];
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${wroteIn(one)} reading ${called(example)}` });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${outputText(one)} reading ${exampleName(example)}` });
   tops.forEach((symbol, column) => {
     const center = across(column) + size / 2;
     const text = cut(shown(symbol));
@@ -683,14 +683,14 @@ function showTest() {
 
 function nothing(sentence) {
   find("verdict").replaceChildren(make("p", {}, sentence));
-  for (const id of ["asked", "ranking", "effects", "learning", "costs", "maps", "constant"]) find(id).hidden = true;
+  for (const id of ["selection", "ranking", "effects", "learning", "costs", "maps", "constant"]) find(id).hidden = true;
 }
 
 function begin() {
   const all = Object.values(data.counts).reduce((sum, number) => sum + number, 0);
-  const each = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
+  const statuses = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
   const tests = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different tests, which are not compared with each other: choose below.` : "";
-  find("counts").textContent = `${counted(all, "run")}: ${each}. Written ${data.made}.${tests}`;
+  find("counts").textContent = `${counted(all, "run")}: ${statuses}. Written ${data.made}.${tests}`;
   showFailures();
   if (!data.comparisons.length) return nothing("No run is finished, so there is nothing to compare.");
   find("tests").hidden = data.comparisons.length === 1;
@@ -722,4 +722,4 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("scroll", hideTip, { passive: true });
 
 begin();
-document.documentElement.dataset.drawn = Math.round(performance.now()); // milliseconds since the page was asked for
+document.documentElement.dataset.drawn = Math.round(performance.now()); // milliseconds since the page was requested

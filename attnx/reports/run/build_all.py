@@ -11,7 +11,7 @@ from attnx.reports.figures.heatmaps import draw_alignments
 from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.reports.figures.point_answers import draw_points
 from attnx.reports.pages.run_page import write_page
-from attnx.reports.run.readme import write_readme
+from attnx.reports.run.readme import write_run_readme
 from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
 
 
@@ -24,4 +24,4 @@ def build_reports(folder: Path) -> None:
         draw_numeric_predictions(folder)
     draw_points(folder)
     draw_curves(folder)
-    write_readme(folder)
+    write_run_readme(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +12,23 @@ from rich.text import Text
 
 from attnx.data.features import Features
 from attnx.files.printable import printable
-from attnx.reports.markdown import titled_table
 from attnx.reports.measure_names import COUNTED, TEST, measure_base
-from attnx.reports.run.results_table import result_lines, results_table
+from attnx.reports.run.readme import FILES, files_section
+from attnx.reports.run.tables import results_section, results_table
 from attnx.reports.significant_digits import format_value
-from attnx.reports.stats.confusions import confusions, errors_by_symbol
-from attnx.reports.stats.lengths import error_by_length
-from attnx.reports.stats.number_errors import number_errors_by_column, number_errors_by_length
-from attnx.runs.layout import (
-    ERRORS,
-    EVALUATION,
-    EXPLANATION,
-    MATRICES,
-    POINTS_PICTURE,
-    PREDICTIONS,
-    RESAMPLED,
-    RESULTS,
-    TARGET_FEATURES,
-    VOCABULARY,
+from attnx.reports.stats.error_tables import (
+    Rows,
+    confusions,
+    errors_by_length,
+    errors_by_symbol,
+    number_errors_by_column,
+    number_errors_by_length,
+    read_matrices,
 )
-from attnx.runs.predictions import Evaluation, has_symbol_predictions
+from attnx.runs import layout
+from attnx.runs.predictions import Evaluation, has_symbol_predictions, read_predictions
 from attnx.runs.table_fields import write_symbols
 
-# The rows of a table, with the same columns.
-Rows = Sequence[Mapping[str, Any]]
 # The metric of a task whose outputs may be too long or too short.
 LENGTH_ERROR = "length_error"
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal
@@ -45,18 +38,15 @@ TITLES = {
     "by_column": "errors by column",
     "confusions": "most confused",
 }
-FILES = {
-    EVALUATION: "the evaluation: run, weights, decoding, data",
-    RESULTS: "metrics with 95 % confidence intervals, and differences from baselines",
-    PREDICTIONS: "a line per example: source, prediction, references, errors, log probability",
-    RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",
-    MATRICES: "predicted matrices and their references, by the names in predictions.tsv",
-    POINTS_PICTURE: "some answers drawn among their points",
+EVALUATION_FILES = {
+    layout.EVALUATION: "the evaluation: run, weights, decoding, data",
+    **{file: FILES[file] for file in (layout.RESULTS, layout.PREDICTIONS, layout.RESAMPLED, layout.MATRICES)},
+    layout.POINTS_PICTURE: FILES[layout.POINTS_PICTURE],
     "by_length.tsv": "errors by length of the source in symbols, or of a reference matrix in steps",
     "by_symbol.tsv": "per symbol its count in references, and how often it was substituted, missed, inserted",
     "by_column.tsv": "errors per column, in its units",
     "confusions.tsv": "pairs of symbols, one predicted instead of the other, with counts",
-    ERRORS: "these tables as JSON",
+    layout.ERRORS: "these tables as JSON",
 }
 
 
@@ -70,17 +60,19 @@ def error_tables(folder: Path) -> dict[str, Rows]:
         UserError: the predictions are missing or malformed.
     """
     measures = [key for key in Evaluation(folder).load().results if key.startswith(TEST)]
-    tables: dict[str, Any] = {}
-    if not has_symbol_predictions(folder):
-        if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
-            tables["by_length"] = number_errors_by_length(folder)
-        scales = folder.parents[1] / VOCABULARY / TARGET_FEATURES
-        tables["by_column"] = number_errors_by_column(folder, Features.load(scales).columns if scales.is_file() else ())
-    elif any(measure_base(key, COUNTED) for key in measures):
-        tables["by_length"] = error_by_length(folder)
-        tables["by_symbol"] = [row._asdict() | {"errors": row.errors} for row in errors_by_symbol(folder)]
-        tables["confusions"] = confusions(folder)
-    return {name: [row if isinstance(row, dict) else row._asdict() for row in rows] for name, rows in tables.items()}
+    if has_symbol_predictions(folder):
+        if not any(measure_base(key, COUNTED) for key in measures):
+            return {}
+        rows = read_predictions(folder)
+        tables = {"by_length": errors_by_length(rows), "by_symbol": errors_by_symbol(rows)}
+        return {**tables, "confusions": confusions(rows)}
+    pairs = read_matrices(folder)
+    scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
+    columns = Features.load(scales).columns if scales.is_file() else ()
+    by_column = {"by_column": number_errors_by_column(pairs, columns)}
+    if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
+        return {"by_length": number_errors_by_length(pairs), **by_column}
+    return by_column
 
 
 def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
@@ -89,23 +81,21 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
         lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
         text = "".join("\t".join(line) + "\n" for line in lines)
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
-    (folder / ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / layout.ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_readme(folder: Path, name: str) -> None:
+def write_evaluation_readme(folder: Path, name: str) -> None:
     """Write the folder's README.md from its files; ``name`` is the folder's final name."""
     run = Evaluation(folder).load()
-    lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
-    head, *rows = result_lines(run)
-    files = ((f"`{file}`", content) for file, content in FILES.items() if (folder / file).is_file())
-    lines += ["```sh", run.info["command"], "```", "", titled_table("Results", head, rows), ""]
-    lines += [
-        titled_table("Files", ["file", "content"], files),
-        "",
+    sections = [
+        f"# {run.info['run']}/{name}",
+        f"An evaluation by attnx, {run.info['created']}.",
+        f"```sh\n{run.info['command']}\n```",
+        results_section(run),
+        files_section(folder, EVALUATION_FILES),
         "`attnx compare` compares this folder with other evaluations and runs.",
-        "",
     ]
-    (folder / EXPLANATION).write_text("\n".join(lines), encoding="utf-8")
+    (folder / layout.EXPLANATION).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:

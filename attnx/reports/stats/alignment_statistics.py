@@ -14,55 +14,41 @@ from scipy.special import entr
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_json
-from attnx.reports.stats.gold_alignments import GoldLinks, agreement, check_fits, read_gold
+from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, check_links, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples, read_lines, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
-STATISTICS = ALIGNMENT_STATISTICS
-MIN_COVERAGE, MAX_COVERAGE = 0.2, 2.0  # below and above, a source position counts as hardly read and as read again
+MIN_COVERAGE, MAX_COVERAGE = 0.2, 2.0  # of a source position; below and above, it is low and high
 DIAGONAL_WIDTH = 0.2  # relative to the sides
 
 
 class Statistics(NamedTuple):
-    """Attention statistics over examples.
-
-    Attributes:
-        examples: number of examples.
-        steps: number of output symbols, end symbols included.
-        entropy: mean over steps, in bits.
-        positions: number of source symbols.
-        coverage: mean over source positions of the sum of weights over steps.
-        hardly_read: number of positions with a coverage below 0.2.
-        read_again: number of positions with a coverage above 2.
-        diagonality: nearness of the weights to the diagonal, 0 to 1; None without a source.
-        alignment_error_rate: against gold alignments, 0 to 1; None without any.
-        gold_examples: number of examples with gold alignments.
-    """
+    """Attention statistics over examples, as ``DESCRIPTIONS`` explains; None where there is nothing to average."""
 
     examples: int
     steps: int
     entropy: float | None
     positions: int
     coverage: float | None
-    hardly_read: int
-    read_again: int
+    low_coverage: int
+    high_coverage: int
     diagonality: float | None
     alignment_error_rate: float | None = None
     gold_examples: int = 0
 
 
 GOLD_FIELDS = ("alignment_error_rate", "gold_examples")
-SOURCE_FIELDS = ("positions", "coverage", "hardly_read", "read_again", "diagonality")
+SOURCE_FIELDS = ("positions", "coverage", "low_coverage", "high_coverage", "diagonality")
 DESCRIPTIONS = {
     "examples": "examples, best hypothesis of each",
     "steps": "output steps, end symbols included",
     "entropy": "bits a step: 0 for one position, 1 for two equal weights, 2 for four",
     "positions": "source positions",
     "coverage": "weight of a source position summed over steps, mean",
-    "hardly_read": f"source positions with a coverage below {MIN_COVERAGE:g}",
-    "read_again": f"source positions with a coverage above {MAX_COVERAGE:g}",
+    "low_coverage": f"source positions with a coverage below {MIN_COVERAGE:g}",
+    "high_coverage": f"source positions with a coverage above {MAX_COVERAGE:g}",
     "diagonality": "1: all weight on the diagonal",
     "alignment_error_rate": "against gold links, 0 is best",
     "gold_examples": "examples with gold links and a correct output",
@@ -103,13 +89,7 @@ def diagonality(weights: Weights) -> float | None:
 
 
 def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, GoldLinks] | None = None) -> Statistics:
-    """Compute the statistics over examples.
-
-    Args:
-        examples: best hypotheses.
-        head: name of a head; the mean over heads for "".
-        gold: the links of some examples, by their index.
-    """
+    """Compute the statistics of a head, or of the mean over heads, over examples with gold links by their index."""
     weights = [example.views[head] if head else example.weights for example in examples]
     entropies = np.concatenate([entropy(rows) for rows in weights])
     sources = [rows[:, : len(example.source_symbols)] for example, rows in zip(examples, weights, strict=True)]
@@ -122,10 +102,12 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
         entropy=_mean(entropies),
         positions=len(coverages),
         coverage=_mean(coverages),
-        hardly_read=int((coverages < MIN_COVERAGE).sum()),
-        read_again=int((coverages > MAX_COVERAGE).sum()),
+        low_coverage=int((coverages < MIN_COVERAGE).sum()),
+        high_coverage=int((coverages > MAX_COVERAGE).sum()),
         diagonality=_mean(diagonals),
-        alignment_error_rate=agreement((examples[i], weights[i], links) for i, links in correct.items()).error,
+        alignment_error_rate=alignment_error_rate(
+            (predicted_links(examples[index], weights[index]), links) for index, links in correct.items()
+        ),
         gold_examples=len(correct),
     )
 
@@ -158,7 +140,7 @@ def file_statistics(path: Path | str) -> dict[str, Statistics]:
 def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path:
     """Write alignment_statistics.json into a run folder; several heads are below the key ``heads``."""
     heads = {name: values._asdict() for name, values in by_head.items() if name}
-    path = Path(folder) / STATISTICS
+    path = Path(folder) / ALIGNMENT_STATISTICS
     text = json.dumps({**by_head[""]._asdict(), **({"heads": heads} if heads else {})}, indent=2)
     path.write_text(text + "\n", encoding="utf-8")
     return path
@@ -166,7 +148,7 @@ def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path
 
 def with_saved_gold(folder: Path | str, statistics: Statistics) -> Statistics:
     """Add the alignment error rate that alignment_statistics.json of a run holds, if any."""
-    path = Path(folder) / STATISTICS
+    path = Path(folder) / ALIGNMENT_STATISTICS
     try:
         saved = read_json(path) if path.is_file() else {}
         return statistics._replace(**{name: saved[name] for name in GOLD_FIELDS if name in saved})
@@ -189,11 +171,12 @@ def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:
 def statistics_rows(statistics: Statistics) -> list[tuple[str, str, str]]:
     """Name, value and description of each statistic; without gold links or a source theirs are left out."""
     hidden = {*(() if statistics.gold_examples else GOLD_FIELDS), *(() if statistics.positions else SOURCE_FIELDS)}
-    return [
-        (name.replace("_", " "), _format(getattr(statistics, name)), description)
-        for name, description in DESCRIPTIONS.items()
-        if name not in hidden
-    ]
+    rows = []
+    for name, value in statistics._asdict().items():
+        if name not in hidden:
+            text = "-" if value is None else f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+            rows.append((name.replace("_", " "), text, DESCRIPTIONS[name]))
+    return rows
 
 
 def _per_head(examples: Sequence[Alignment], gold: dict[int, GoldLinks] | None = None) -> dict[str, Statistics]:
@@ -212,7 +195,7 @@ def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignme
     for index, example in enumerate(examples):
         line = lines.get((example.source_symbols, example.name, without_end(example.reference)))
         if line is not None:
-            check_fits(gold[line], example, f"{file}:{line + 1}")
+            check_links(gold[line], example, f"{file}:{line + 1}")
             matches[index] = gold[line]
     if not matches:
         raise UserError(f"{file}: none of the run's alignments is in its predictions.tsv")
@@ -221,9 +204,3 @@ def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignme
 
 def _mean(values: Sequence[float] | NDArray[np.float64]) -> float | None:
     return float(np.mean(values)) if len(values) else None
-
-
-def _format(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

@@ -1,12 +1,18 @@
-"""Bootstrap over test examples: resampled sums and rates, percentile intervals and paired differences."""
+"""Bootstrap over test examples and seeds: resampled sums, rates and means, intervals and paired differences."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from attnx.errors import UserError
+from attnx.files.bounded_arrays import read_arrays
+from attnx.runs.layout import RESAMPLED
 
 SAMPLES, SEED = 2000, 0
 MAX_COUNTS_IN_MEMORY = 2**20
@@ -57,11 +63,8 @@ def bootstrap_rates(
     Args:
         errors: (n, 2) per rate, what each example adds to the errors and to the total.
         groups: label of each example; a rate is then the mean of its groups' rates. None for the rate of all.
-        samples: number of draws.
+        samples: number of draws; the rates are (k,) and those of the draws (samples, k).
         seed: of the draws.
-
-    Returns:
-        (k,) the rates, and (samples, k) those of each draw.
     """
     labels, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
     kinds, counts = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
@@ -92,3 +95,34 @@ def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Diff
     """A measured difference with the interval and p-value of its bootstrap distribution."""
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
     return Difference(difference, *percentile_interval(draws), min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
+
+
+def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]]) -> Numbers:
+    """Means of groups over resampled seeds and test examples.
+
+    The draws of examples are given and shared by all runs. Seeds are drawn as deviations from group means, pooled over
+    groups, since one group has few seeds. Deviations of n values are scaled by sqrt(n / (n - 1)) to the variance that n
+    values estimate (Davison and Hinkley 1997, section 3.3).
+
+    Args:
+        draws: (samples, seeds) per group, the metric of each run on resampled examples; means are (samples, groups).
+        values: of each group, the measured metric of each run.
+    """
+    random = np.random.default_rng(SEED)
+    groups = [np.asarray(group) for group in values if len(group) > 1]
+    scaled = [(group - group.mean()) * math.sqrt(len(group) / (len(group) - 1)) for group in groups]
+    deviations = np.concatenate(scaled) if scaled else np.zeros(1)
+    means = []
+    for group in draws:
+        indices = random.integers(0, len(deviations), group.shape)
+        means.append(group.mean(axis=1) + deviations[indices].mean(axis=1))
+    return np.stack(means, axis=1)
+
+
+def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:
+    """A run's draws of each test metric that is finite in all of them; empty if the run saved none."""
+    try:
+        draws = read_arrays(folder / RESAMPLED)
+        return {name: values for name, values in draws.items() if np.isfinite(values).all()}
+    except (UserError, TypeError):  # text has no isfinite
+        return {}

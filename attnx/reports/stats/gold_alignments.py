@@ -22,32 +22,6 @@ class GoldLinks(NamedTuple):
     possible: frozenset[Link]
 
 
-class Agreement(NamedTuple):
-    """Agreement of predicted links with gold links, counted over examples.
-
-    Attributes:
-        predicted: number of links of the run.
-        sure: number of sure gold links.
-        predicted_sure: predicted links that are sure.
-        predicted_possible: predicted links that are possible, sure ones included.
-    """
-
-    predicted: int = 0
-    sure: int = 0
-    predicted_sure: int = 0
-    predicted_possible: int = 0
-
-    @property
-    def error(self) -> float | None:
-        """The alignment error rate, from 0 to 1; None without links.
-
-        Formula: ``AER = 1 - (|A n S| + |A n P|) / (|A| + |S|)``
-        Source: Och and Ney 2003, section 5, https://aclanthology.org/J03-1002
-        """
-        total = self.predicted + self.sure
-        return 1 - (self.predicted_sure + self.predicted_possible) / total if total else None
-
-
 def read_gold(path: Path | str) -> list[GoldLinks]:
     """Read a line per example: ``0-0 2-1`` are sure links, ``3p2`` or ``3?2`` a possible one, source first.
 
@@ -81,17 +55,20 @@ def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
     }
 
 
-def agreement(examples: Iterable[tuple[Alignment, Weights, GoldLinks]]) -> Agreement:
-    """Count agreement over examples."""
-    counts = [
-        (len(links), len(gold.sure), len(links & gold.sure), len(links & gold.possible))
-        for alignment, weights, gold in examples
-        for links in [predicted_links(alignment, weights)]
-    ]
-    return Agreement(*map(sum, zip(*counts, strict=True))) if counts else Agreement()
+def alignment_error_rate(examples: Iterable[tuple[set[Link], GoldLinks]]) -> float | None:
+    """The alignment error rate of predicted links, from 0 to 1; None without links.
+
+    Formula: ``AER = 1 - (|A n S| + |A n P|) / (|A| + |S|)``
+    Source: Och and Ney 2003, section 5, https://aclanthology.org/J03-1002
+    """
+    matches = total = 0
+    for links, gold in examples:
+        matches += len(links & gold.sure) + len(links & gold.possible)
+        total += len(links) + len(gold.sure)
+    return 1 - matches / total if total else None
 
 
-def check_fits(gold: GoldLinks, alignment: Alignment, where: str) -> None:
+def check_links(gold: GoldLinks, alignment: Alignment, where: str) -> None:
     """Check that all links are within the example.
 
     Raises:

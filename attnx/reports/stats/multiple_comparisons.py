@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
-from attnx.reports.stats.dunnett import critical_value, exceedance
-from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, SIGNIFICANCE_LEVEL, UNEQUAL, MeanDifference
-
+SIGNIFICANCE_LEVEL: Final = 0.05
+POOLED: Final = "pooled"
+UNEQUAL: Final = "unequal"
+EXAMPLES: Final = "examples"
+POWER = 0.8
+MAX_SEEDS = 100  # of each setting
+NODES = 48  # p-values of Dunnett's test are right to 3e-5, with 1 degree of freedom as with 100
 MIN_VALUES_FOR_LEVENE = 3  # of each group; two values are equally far from their median
 Groups = Sequence[Sequence[float]]
 Numbers = NDArray[np.float64]
 
 
-class PooledVariance(NamedTuple):
-    """The variance within groups.
+class MeanDifference(NamedTuple):
+    """The difference of two means, its 95 % interval, a two-sided p-value, and the test, one of the names above."""
 
-    Attributes:
-        variance: pooled over groups.
-        degrees: degrees of freedom; 0 if no group has two values.
-        levene_p: p-value of Levene's test (about medians) of equal variances; None if a group has too few values.
+    difference: float
+    low: float
+    high: float
+    p: float
+    test: str
+
+
+class PooledVariance(NamedTuple):
+    """The variance within groups and its degrees of freedom, 0 if no group has two values.
+
+    ``levene_p`` is the p-value of Levene's test (about medians) of equal variances; None if a group has too few values.
     """
 
     variance: float
@@ -58,9 +74,6 @@ def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
 
     If Levene's test rejects equal variances, each difference has a variance estimated from its two groups, and the
     largest of all differences is allowed for (Games and Howell 1976, https://doi.org/10.3102/10769986001002113).
-
-    Args:
-        groups: two or more, of one value or more each; less is better.
     """
     pooled = pool_variance(groups)
     means = [float(np.mean(group)) for group in groups]
@@ -72,29 +85,38 @@ def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
         elif pooled.is_homogeneous:
             differences.append(_dunnett(means[index] - means[best], groups, index, best, pooled))
         else:
-            differences.append(_games_howell(group, groups[best], len(groups)))
+            error = math.sqrt(sum(float(np.var(values)) / (len(values) - 1) for values in (group, groups[best])))
+            degrees = stats.ttest_ind(group, groups[best], equal_var=False).df if error else 0.0
+            differences.append(compare_all_pairs(means[index] - means[best], error, len(groups), degrees, UNEQUAL))
     return differences
 
 
 def _dunnett(difference: float, groups: Groups, index: int, best: int, pooled: PooledVariance) -> MeanDifference | None:
     error = math.sqrt(pooled.variance * (1 / len(groups[index]) + 1 / len(groups[best])))
     if error == 0:
-        return None if difference else MeanDifference(0.0, 0.0, 0.0, 1.0, POOLED)
-    sizes = tuple(sorted(len(group) for place, group in enumerate(groups) if place != index))
+        return _without_error(difference, POOLED)
+    sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != index))
     design = sizes, len(groups[index]), pooled.degrees
     p = exceedance(difference / error, *design)
     return _with_interval(difference, critical_value(SIGNIFICANCE_LEVEL, *design) * error, p, POOLED)
 
 
-def _games_howell(group: Sequence[float], best: Sequence[float], groups: int) -> MeanDifference | None:
-    difference = float(np.mean(group) - np.mean(best))
-    error = math.sqrt(sum(float(np.var(values)) / (len(values) - 1) for values in (group, best)))
+def compare_all_pairs(difference: float, error: float, groups: int, degrees: float, test: str) -> MeanDifference | None:
+    """A difference with a standard error, adjusted for all pairs of groups by the studentized range (Tukey)."""
     if error == 0:
-        return None if difference else MeanDifference(0.0, 0.0, 0.0, 1.0, UNEQUAL)
-    degrees = stats.ttest_ind(group, best, equal_var=False).df
-    largest = stats.studentized_range(groups, degrees)
-    half = float(largest.ppf(1 - SIGNIFICANCE_LEVEL)) * error / math.sqrt(2)
-    return _with_interval(difference, half, float(largest.sf(math.sqrt(2) * difference / error)), UNEQUAL)
+        return _without_error(difference, test)
+    p = float(stats.studentized_range.sf(math.sqrt(2) * difference / error, groups, degrees))
+    return _with_interval(difference, _critical_range(groups, degrees) * error / math.sqrt(2), p, test)
+
+
+@lru_cache(maxsize=256)
+def _critical_range(groups: int, degrees: float) -> float:
+    return float(stats.studentized_range.ppf(1 - SIGNIFICANCE_LEVEL, groups, degrees))
+
+
+def _without_error(difference: float, test: str) -> MeanDifference | None:
+    """Values that never vary are equal, or cannot be tested."""
+    return None if difference else MeanDifference(0.0, 0.0, 0.0, 1.0, test)
 
 
 def _with_interval(difference: float, half: float, p: float, test: str) -> MeanDifference:
@@ -105,11 +127,8 @@ def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[Mea
     """The difference of each model from the best on one test, by the bootstrap over its examples.
 
     As :func:`compare_with_best`, with the bootstrap distribution of the largest standardized difference from each model
-    (Westfall and Young 1993, chapter 2), which assumes neither normality nor independence.
-
-    Args:
-        values: one per model, two models or more; less is better.
-        draws: (samples, models) the same metric on resampled examples, the same for all models.
+    (Westfall and Young 1993, chapter 2), which assumes neither normality nor independence. ``draws`` (samples, models)
+    are the metric on resampled examples, the same for all models; less is better.
     """
     best = min(range(len(values)), key=values.__getitem__)
     return [
@@ -128,3 +147,70 @@ def _compare_draws(values: Numbers, draws: Numbers, index: int, best: int) -> Me
     p = (np.count_nonzero(largest >= difference / error) + 1) / (len(draws) + 1)
     half = float(np.quantile(largest, 1 - SIGNIFICANCE_LEVEL)) * error
     return _with_interval(difference, half, float(p), EXAMPLES)
+
+
+def exceedance(t: float, sizes: Sequence[int], control: int, degrees: int) -> float:
+    """The probability that some mean is ``t`` standard errors or more from the control's if no means differ (Dunnett).
+
+    ``scipy.stats.dunnett`` computes it by quasi Monte Carlo: it takes a second for 24 means, and the third digit is
+    random. A report uses each mean as the control, so the integral is computed by Gauss quadrature here.
+
+    The statistics are normal with correlations ``a_i a_j``, ``a = sqrt(n / (n + control))``, over a common standard
+    deviation: given the control's deviation and that one they are independent (Dunnett 1955, section 3,
+    https://doi.org/10.1080/01621459.1955.10501294). ``sizes`` and ``control`` are numbers of values, ``degrees``
+    those of freedom of the common variance.
+    """
+    means, mean_weights, deviations, deviation_weights = _nodes(degrees)
+    within = np.ones((len(deviations), len(means)))
+    for size, count in Counter(sizes).items():
+        loading = np.sqrt(size / (size + control))
+        scale = np.sqrt(1 - loading**2)
+        center, reach = loading * means[None, :] / scale, t * deviations[:, None] / scale
+        within *= (ndtr(reach + center) - ndtr(-reach + center)) ** count
+    return max(0.0, 1 - float(deviation_weights @ within @ mean_weights))
+
+
+@lru_cache(maxsize=4096)
+def critical_value(level: float, sizes: tuple[int, ...], control: int, degrees: int) -> float:
+    """The ``t`` with exceedance probability ``level``; arguments as in :func:`exceedance`."""
+    return float(brentq(lambda t: exceedance(t, sizes, control, degrees) - level, 0, 1e4, xtol=1e-6))
+
+
+@lru_cache(maxsize=256)
+def _nodes(degrees: int) -> tuple[NDArray[np.float64], ...]:
+    """Quadrature nodes and weights of a normal deviate, and of an estimated over a true standard deviation."""
+    means, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    shares, share_weights = np.polynomial.legendre.leggauss(NODES)
+    deviations = stats.chi.ppf((shares + 1) / 2, degrees) / np.sqrt(degrees)
+    return means, weights / np.sqrt(2 * np.pi), deviations, share_weights / 2
+
+
+class SeedCount(NamedTuple):
+    """Seeds of each setting with the estimated variance and the ends of its 95 % interval; None is above 100."""
+
+    likely: int | None
+    low: int | None
+    high: int | None
+
+
+def seeds_needed(difference: float, pooled: PooledVariance, settings: int) -> SeedCount:
+    """Seeds with which Dunnett's test finds a true difference with a power of 80 %.
+
+    By the normal approximation of the power: the difference must be (critical value + 0.84) standard errors. The
+    interval follows from the chi-square distribution of the pooled variance.
+    Difference, degrees of freedom and variance are above zero.
+    """
+    ratios = stats.chi2.ppf([1 - SIGNIFICANCE_LEVEL / 2, SIGNIFICANCE_LEVEL / 2], pooled.degrees) / pooled.degrees
+    low, high = (_seeds(difference, math.sqrt(pooled.variance / ratio), settings) for ratio in ratios)
+    return SeedCount(_seeds(difference, math.sqrt(pooled.variance), settings), low, high)
+
+
+def _seeds(difference: float, deviation: float, settings: int) -> int | None:
+    margin = float(stats.norm.ppf(POWER))
+
+    def is_enough(seeds: int) -> bool:
+        critical = critical_value(SIGNIFICANCE_LEVEL, (seeds,) * (settings - 1), seeds, settings * (seeds - 1))
+        return difference >= (critical + margin) * deviation * math.sqrt(2 / seeds)
+
+    seeds = 2 + bisect_left(range(2, MAX_SEEDS + 1), True, key=is_enough)
+    return seeds if seeds <= MAX_SEEDS else None

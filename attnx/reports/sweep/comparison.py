@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
 from attnx.files.parse_number import count_phrase
-from attnx.reports.stats.multiple_comparisons import PooledVariance
-from attnx.reports.sweep.conclusions import conclude
-from attnx.reports.sweep.conditions import unequal_conditions
+from attnx.reports.sweep.conclusions import conclude, unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
 from attnx.reports.sweep.evaluated_examples import TestedExamples, read_tested
 from attnx.reports.sweep.load_runs import DATA, RunRecord
-from attnx.reports.sweep.measures import Measure, measures
-from attnx.reports.sweep.ranking import RankedSetting, rank_settings, supported_digits
+from attnx.reports.sweep.measures import measures
+from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
 from attnx.runs.status import RunStatus
 
 
-class MetricComparison(NamedTuple):
-    """Settings by one metric.
+@dataclass
+class MetricComparison(Ranking):
+    """Settings by one metric, with sentences on the best and the effects of the choices."""
 
-    Attributes:
-        measure: the metric.
-        rows: the settings, best first.
-        pooled: their variance over seeds.
-        verdict: sentences; unequal conditions of the runs come first.
-        effects: of each choice.
-        interactions: of each two choices.
-    """
-
-    measure: Measure
-    rows: list[RankedSetting]
-    pooled: PooledVariance
     verdict: list[str]
     effects: list[Effect]
     interactions: list[Interaction]
 
 
 class Comparison(NamedTuple):
-    """Runs with the same test data.
+    """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
-    Attributes:
-        title: the test data.
-        keys: the choices in which the runs differ.
-        constant: the choices in which they agree, by dotted keys.
-        settings: what is compared.
-        metrics: the comparison by each metric, the main one first.
-        superseded: number of runs left out, since a later one has the same setting and seed.
+    ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The main
+    metric comes first.
     """
 
     title: str
@@ -88,18 +71,14 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
     compared_factors = factors(keys, settings)
     metrics = []
     for measure in available:
-        rows, pooled = rank_settings(settings, measure, tests)
-        measure = measure._replace(digits=supported_digits(rows, measure.digits))
-        main, pairs = effects(compared_factors, rows, pooled, measure.is_higher_better) if rows else ([], [])
-        verdict = [*unequal, *conclude(settings, rows, pooled, measure)]
-        metrics.append(MetricComparison(measure, rows, pooled, verdict, main, pairs))
-    return Comparison(_title(runs[0], tests), keys, _constant(choices), settings, metrics, len(runs) - len(used))
-
-
-def _constant(choices: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The choices in which all runs agree, as text."""
+        ranking = rank_settings(settings, measure, tests)
+        main, pairs = effects(compared_factors, ranking) if ranking.rows else ([], [])
+        verdict = [*unequal, *conclude(ranking)]
+        metrics.append(MetricComparison(**vars(ranking), verdict=verdict, effects=main, interactions=pairs))
     first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
-    return {key: text for key, text in first.items() if key != DATA and all(run.get(key) == text for run in following)}
+    constant = {key: text for key, text in first.items() if all(run.get(key) == text for run in following)}
+    constant.pop(DATA, None)
+    return Comparison(_title(runs[0], tests), keys, constant, settings, metrics, len(runs) - len(used))
 
 
 def _title(run: RunRecord, tests: dict[Path, TestedExamples]) -> str:

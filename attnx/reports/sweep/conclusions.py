@@ -1,16 +1,25 @@
-"""Conclusions in sentences: which setting is best, by how much, and whether the difference is significant."""
+"""Conclusions in sentences: which setting is best, whether significantly, and which conditions of runs are unequal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnx.reports.stats.mean_difference import EXAMPLES, SIGNIFICANCE_LEVEL
-from attnx.reports.stats.multiple_comparisons import PooledVariance
-from attnx.reports.stats.seed_count import MAX_SEEDS, SeedCount, seeds_needed
-from attnx.reports.sweep.measures import Measure
-from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.settings import Setting
+from scipy import stats
 
+from attnx.reports.stats.multiple_comparisons import (
+    EXAMPLES,
+    MAX_SEEDS,
+    SIGNIFICANCE_LEVEL,
+    PooledVariance,
+    SeedCount,
+    seeds_needed,
+)
+from attnx.reports.sweep.load_runs import DATA, RunRecord
+from attnx.reports.sweep.measures import Measure, run_value
+from attnx.reports.sweep.ranking import RankedSetting, Ranking
+
+STEPS = "steps"
+MIN_RUNS_FOR_CORRELATION = 4
 MAX_NAMES = 3  # settings named in one sentence
 ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
@@ -19,83 +28,59 @@ ONE_SEED = (
 EXAMPLES_TEST = "Test: paired bootstrap over the test examples, adjusted for all comparisons."
 
 
-def has_winner(rows: Sequence[RankedSetting], pooled: PooledVariance) -> bool:
-    """Whether the first setting won: there are several seeds, and all differences from it are significant."""
-    return bool(pooled.degrees) and len(rows) > 1 and not _candidates(rows)
-
-
-def conclude(
-    settings: Sequence[Setting], rows: Sequence[RankedSetting], pooled: PooledVariance, measure: Measure
-) -> list[str]:
+def conclude(ranking: Ranking) -> list[str]:
     """The conclusions as sentences, with names in double asterisks; the first names the winner, if there is one."""
-    if not rows:
-        return [f"No finished run has {measure.label}."]
-    best, *followers = rows
-    name, value = f"**{settings[best.setting].name}**", _value(best, measure)
+    if not ranking.rows:
+        return [f"No finished run has {ranking.measure.label}."]
+    best, *followers = ranking.rows
+    name, value = ranking.name(best), _value(best, ranking.measure)
     if not followers:
         return [f"There is only one setting, so there is nothing to compare: {value}."]
     if all(row.difference is None for row in followers):
         reason = "there is one seed each, and no predictions to count this metric from"
-        if pooled.degrees:
+        if ranking.pooled.degrees:
             reason = "no setting varies over its seeds"
         return [
             f"{name} is first with {value}, but the differences cannot be tested: {reason}.",
             "Train each setting with several seeds, `seed=1,2,3`.",
         ]
-    candidates = _candidates(rows)
-    if candidates:
-        first = _undecided(settings, candidates, measure, name, value)
-    else:
-        first = _decided(settings, rows, pooled, measure, value)
-    return [first, *_tests(settings, rows, pooled, measure)]
+    return [_undecided(ranking, value) if ranking.undecided else _decided(ranking, value), *_tests(ranking)]
 
 
-def _candidates(rows: Sequence[RankedSetting]) -> list[RankedSetting]:
-    """Settings after the first that do not differ significantly from it."""
-    return [row for row in rows[1:] if row.difference is None or row.difference.p >= SIGNIFICANCE_LEVEL]
-
-
-def _decided(
-    settings: Sequence[Setting], rows: Sequence[RankedSetting], pooled: PooledVariance, measure: Measure, value: str
-) -> str:
-    difference = rows[1].difference
+def _decided(ranking: Ranking, value: str) -> str:
+    text, difference = ranking.measure.format, ranking.rows[1].difference
     assert difference is not None, "the settings would be undecided"
-    name, follower = (f"**{settings[row.setting].name}**" for row in rows[:2])
-    interval = f"95 % interval {measure.format(difference.low)} to {measure.format(difference.high)}"
-    lead = f"{measure.format(difference.difference)} better than {follower} ({interval}, {p_text(difference.p)})"
-    if not pooled.degrees:
+    name, follower = map(ranking.name, ranking.rows[:2])
+    interval = f"95 % interval {text(difference.low)} to {text(difference.high)}"
+    lead = f"{text(difference.difference)} better than {follower} ({interval}, {p_text(difference.p)})"
+    if not ranking.pooled.degrees:
         return f"The weights of {name} score best on these test examples: {value}, {lead}."
-    scope = " on these test examples" if any(_is_open(row.both_sources) for row in rows) else ""
+    scope = " on these test examples" if any(_is_open(row.both_sources) for row in ranking.rows) else ""
     return f"{name} won{scope}: {value}, {lead}."
 
 
-def _undecided(
-    settings: Sequence[Setting], candidates: Sequence[RankedSetting], measure: Measure, name: str, value: str
-) -> str:
-    names = "; ".join(f"**{settings[row.setting].name}**{_difference(row, measure)}" for row in candidates[:MAX_NAMES])
-    surplus = len(candidates) - MAX_NAMES
-    names += f"; and {surplus} more" if surplus > 0 else ""
-    return f"No winner: {name} is first with {value}, but not significantly better than {names}."
+def _undecided(ranking: Ranking, value: str) -> str:
+    names = []
+    for row in ranking.undecided[:MAX_NAMES]:
+        difference = row.difference
+        gap = f" ({ranking.measure.format(difference.difference)} behind, {p_text(difference.p)})" if difference else ""
+        names.append(f"{ranking.name(row)}{gap}")
+    surplus = len(ranking.undecided) - MAX_NAMES
+    names += [f"and {surplus} more"] if surplus > 0 else []
+    first = f"No winner: {ranking.name(ranking.rows[0])} is first with {value}"
+    return f"{first}, but not significantly better than {'; '.join(names)}."
 
 
-def _difference(row: RankedSetting, measure: Measure) -> str:
-    if row.difference is None:
-        return ""
-    return f" ({measure.format(row.difference.difference)} behind, {p_text(row.difference.p)})"
-
-
-def _tests(
-    settings: Sequence[Setting], rows: Sequence[RankedSetting], pooled: PooledVariance, measure: Measure
-) -> list[str]:
-    candidates, followers = _candidates(rows), len(rows) - 1
-    significant = followers - len(candidates)
+def _tests(ranking: Ranking) -> list[str]:
+    rows, pooled = ranking.rows, ranking.pooled
+    significant = len(rows) - 1 - len(ranking.undecided)
     verb = "is" if significant else "is not"
-    summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(significant, followers)}."
+    summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(significant, len(rows) - 1)}."
     if not pooled.degrees:
         return [f"{summary} {EXAMPLES_TEST}", ONE_SEED]
-    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_both_sources(settings, rows, measure)]
+    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_both_sources(ranking)]
     difference = rows[1].difference
-    if candidates and difference is not None and difference.test != EXAMPLES:
+    if ranking.undecided and difference is not None and difference.test != EXAMPLES:
         advice = "With more seeds smaller differences become significant"
         if difference.difference > 0 and pooled.is_homogeneous:
             advice = _seed_advice(seeds_needed(difference.difference, pooled, len(rows)))
@@ -104,26 +89,24 @@ def _tests(
 
 
 def _seed_test(rows: Sequence[RankedSetting], pooled: PooledVariance) -> str:
-    if not pooled.is_homogeneous:
-        assert pooled.levene_p is not None, "only Levene's test rejects equal variances"
+    if pooled.levene_p is not None and not pooled.is_homogeneous:
         return (
             f"The variance over seeds differs between settings (Levene's test, {p_text(pooled.levene_p)}). Test: "
             "Games-Howell, with the variances of each pair, adjusted for all pairs."
         )
     degrees = f"{pooled.degrees} {'degree' if pooled.degrees == 1 else 'degrees'} of freedom"
-    if len(rows) == 2:
-        return f"Test: Student's t over seeds, pooled variance ({degrees})."
-    return f"Test: Dunnett's, of each setting against all settings over seeds, pooled variance ({degrees})."
+    test = "Student's t" if len(rows) == 2 else "Dunnett's, of each setting against all settings"
+    return f"Test: {test} over seeds, pooled variance ({degrees})."
 
 
-def _both_sources(settings: Sequence[Setting], rows: Sequence[RankedSetting], measure: Measure) -> list[str]:
+def _both_sources(ranking: Ranking) -> list[str]:
     """Intervals over seeds and test examples, of the second setting, or of those that could then lead."""
-    doubtful = [] if _candidates(rows) else [row for row in rows[1:] if _is_open(row.both_sources)]
+    rows, text = ranking.rows[1:], ranking.measure.format
+    doubtful = [] if ranking.undecided else [row for row in rows if _is_open(row.both_sources)]
     parts = [
-        f"**{settings[row.setting].name}** is behind by {measure.format(low)} to {measure.format(high)}"
-        for row in doubtful[:MAX_NAMES] or rows[1:2]
+        f"{ranking.name(row)} is behind by {' to '.join(map(text, row.both_sources))}"
+        for row in doubtful[:MAX_NAMES] or rows[:1]
         if row.both_sources
-        for low, high in [row.both_sources]
     ]
     method = "over other seeds and other test examples (bootstrap over both, 95 % interval, one comparison)"
     return [f"{'; '.join(parts)} {method}."] if parts else []
@@ -156,6 +139,44 @@ def _value(row: RankedSetting, measure: Measure) -> str:
     if row.sd is None:
         return f"{measure.label} {measure.format(row.mean)}{unit} with one seed"
     return f"{measure.label} {measure.format(row.mean)} ± {measure.format(row.sd)}{unit} over {len(row.values)} seeds"
+
+
+def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
+    """A sentence for each condition in which runs differ, with the rank correlation of the main metric and steps."""
+    sentences = _unequal_steps(runs, measure)
+    if (data_sets := len({str(run.choices[DATA]) for run in runs if DATA in run.choices})) > 1:
+        sentences.append(
+            f"The runs were trained on {data_sets} different data sets: a difference may come from the data, not from "
+            "the settings."
+        )
+    return sentences
+
+
+def _unequal_steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
+    counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
+    if len(set(counts)) < 2:
+        return []
+    if {run.budget for run in runs} == {"time"}:
+        fact = "All runs had the same training time, but not the same number of steps"
+        caveat = "the ranking includes what a setting costs on the machine that it ran on"
+    else:
+        fact = "The runs did not train for the same number of steps"
+        caveat = "a difference may come from the training, not from the settings"
+    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}{_correlation(runs, measure)}."]
+
+
+def _correlation(runs: Sequence[RunRecord], measure: Measure | None) -> str:
+    """The rank correlation of steps and metric, if it is significant."""
+    if measure is None:
+        return ""
+    pairs = [(run.results[STEPS], run_value(run, measure.key)) for run in runs if STEPS in run.results]
+    pairs = [(steps, value) for steps, value in pairs if value is not None]
+    if len(pairs) < MIN_RUNS_FOR_CORRELATION or len({value for _, value in pairs}) < 2:
+        return ""
+    test = stats.spearmanr(*zip(*pairs, strict=True))
+    if not test.pvalue < SIGNIFICANCE_LEVEL:
+        return ""
+    return f" (steps and {measure.label}: rank correlation {test.statistic:+.2f})"
 
 
 def p_text(p: float) -> str:

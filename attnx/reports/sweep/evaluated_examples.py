@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
-from attnx.reports.stats.bootstrap import bootstrap_rates
-from attnx.reports.stats.bootstrap_file import read_draws
+from attnx.reports.stats.bootstrap import SAMPLES, bootstrap_rates, read_draws
 from attnx.runs.layout import PREDICTIONS
 from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field, read_symbols
@@ -25,20 +24,17 @@ KEY_COLUMNS = ("source", "references", "reference_steps", "tag", "name")
 
 
 class TestedExamples(NamedTuple):
-    """The examples of a run's test, sorted by what identifies them.
+    """The examples of a run's test, sorted by what identifies them: ``key`` is equal for equal examples.
 
     Attributes:
-        key: equal for equal examples.
-        edits: (n,) between each output and its closest reference; None if outputs are numbers.
-        symbols: (n,) of that reference.
+        errors: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers.
         tags: (n,) the language of each; "" without.
-        order: equal for equal examples in the same order.
-        resampled: measures of bootstrap samples, the same samples for runs of equal ``order``.
+        order: equal for equal examples in the same order, for which ``resampled`` has the same samples.
+        resampled: measures of bootstrap samples.
     """
 
     key: str
-    edits: Numbers | None
-    symbols: Numbers
+    errors: Numbers | None
     tags: NDArray[np.str_]
     order: str
     resampled: Mapping[str, Numbers]
@@ -52,9 +48,9 @@ def read_tested(folder: Path) -> TestedExamples | None:
         order = sorted(range(len(rows)), key=keys.__getitem__)
         rows = [rows[index] for index in order]
         tags = np.array([read_field(row.get("tag", "")) for row in rows])
-        edits = np.array([float(row["edits"]) for row in rows]) if "edits" in columns else None
-        symbols = np.ones(len(rows)) if edits is None else np.array(list(map(_reference_symbols, rows)), float)
-        return TestedExamples(_hash(sorted(keys)), edits, symbols, tags, _hash(keys), read_draws(folder))
+        counts = [(float(row["edits"]), _reference_symbols(row)) for row in rows] if "edits" in columns else None
+        errors = None if counts is None else np.array(counts)
+        return TestedExamples(_hash(sorted(keys)), errors, tags, _hash(keys), read_draws(folder))
     except (OSError, UserError, ValueError, KeyError):
         return None
 
@@ -71,44 +67,26 @@ def _reference_symbols(row: Mapping[str, str]) -> int:
     return len(nearest_reference(read_symbols(row["prediction"]), tuple(map(read_symbols, references)))[1])
 
 
-def rate(tested: TestedExamples, measure: str) -> float | None:
-    """An error rate in percent, by its name: ``per``, ``wer_macro``, ``per_fra``; None for other measures."""
-    base, group = _split_measure(measure)
-    mask = _group_mask(tested.tags, group)
-    if not base or tested.edits is None or not mask.any():
+def resample_rates(
+    tests: Sequence[TestedExamples], measure: str, samples: int = SAMPLES
+) -> tuple[Numbers, Numbers] | None:
+    """An error rate of runs in percent, and those on the same bootstrap samples of their equal examples.
+
+    ``measure`` may be that of a tag: ``per``, ``wer_macro``, ``per_fra``. The rates are (runs,) and (samples, runs);
+    None for a measure that is not counted from predictions.
+    """
+    base, tags = measure_base(measure, COUNTED), tests[0].tags
+    group = measure.removeprefix(base).removeprefix("_")
+    mask = tags == group if group not in ("", MACRO, MICRO) else np.full(len(tags), True)
+    if not base or tests[0].errors is None or not mask.any():
         return None
-    rates, _ = bootstrap_rates(_errors(tested, base)[mask], groups=_groups(tested.tags[mask], group), samples=1)
-    return float(rates[0])
-
-
-def resampled_rates(tests: Sequence[TestedExamples], measure: str) -> Numbers:
-    """(samples, runs) error rates on bootstrap samples of the test examples, the same samples for all runs."""
-    base, group = _split_measure(measure)
-    tags = tests[0].tags
-    mask = _group_mask(tags, group)
-    _, rates = bootstrap_rates(*(_errors(test, base)[mask] for test in tests), groups=_groups(tags[mask], group))
-    return rates
-
-
-def _split_measure(measure: str) -> tuple[str, str]:
-    """The base error rate of a measure, and the tag it is of: ``per_fra`` -> ``per``, ``fra``."""
-    base = measure_base(measure, COUNTED)
-    return base, measure.removeprefix(base).removeprefix("_")
+    groups = tags[mask].tolist() if group == MACRO else None
+    return bootstrap_rates(*(_errors(test, base)[mask] for test in tests), groups=groups, samples=samples)
 
 
 def _errors(tested: TestedExamples, base: str) -> Numbers:
     """(n, 2) the errors of each example, and the number they are divided by."""
-    assert tested.edits is not None, "only symbols have error rates"
+    assert tested.errors is not None, "only symbols have error rates"
     if COUNTED[base] == "symbols":
-        return np.stack([tested.edits, tested.symbols], axis=1)
-    return np.stack([np.minimum(tested.edits, 1), np.ones_like(tested.edits)], axis=1)
-
-
-def _group_mask(tags: NDArray[np.str_], group: str) -> NDArray[np.bool_]:
-    """(n,) the examples of a rate: those of one tag, or all."""
-    return np.ones(len(tags), dtype=np.bool_) if group in ("", MACRO, MICRO) else tags == group
-
-
-def _groups(tags: NDArray[np.str_], group: str) -> list[str] | None:
-    """The groups whose rates are averaged; None for one rate over all."""
-    return tags.tolist() if group == MACRO else None
+        return tested.errors
+    return np.stack([np.minimum(tested.errors[:, 0], 1), np.ones(len(tested.errors))], axis=1)

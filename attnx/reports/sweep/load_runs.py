@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,21 +25,12 @@ DATA = "training data"
 
 @dataclass
 class RunRecord:
-    """One run, however it ended.
+    """One run, however it ended: its results and curves, as far as they are finite, and facts of run.json.
 
     Attributes:
-        path: its folder.
         label: its overrides that differ in the sweep, or its name.
-        status: of the run or job.
-        seed: None if unknown.
         choices: its configuration by dotted keys, without seed, names and loggers.
-        results: the finite numbers of results.json.
-        curves: the finite values of metrics.csv, by column and step.
-        monitor: the validation measure that selects the best weights.
-        maximize: whether a higher one is better.
-        created: ISO 8601.
         budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
-        log: the file with its output, if there is one.
         error: one line, if it failed or cannot be read.
     """
 
@@ -70,25 +61,18 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
     runs = list(unique.values())
     if runs and all(run.status == RunStatus.UNREADABLE for run in runs):
         raise UserError(runs[0].error)
-    _name_data(runs)
-    return runs
-
-
-def _name_data(runs: Sequence[RunRecord]) -> None:
-    """Replace fingerprints of training data by ``data 1``, ``data 2`` in the order of their first runs."""
-    names: dict[str, str] = {}
+    data_names: dict[str, str] = {}  # by the fingerprint of the data, in the order of first runs
     for run in sorted(runs, key=lambda run: run.created):
         if DATA in run.choices:
-            run.choices[DATA] = names.setdefault(run.choices[DATA], f"data {len(names) + 1}")
+            run.choices[DATA] = data_names.setdefault(run.choices[DATA], f"data {len(data_names) + 1}")
+    return runs
 
 
 def _runs_in(folder: Path) -> Iterator[RunRecord]:
     if not folder.is_dir():
         raise UserError(f"{folder}: not a folder; name runs, sweeps, or a folder that holds some")
-    if _is_run_or_sweep(folder):
-        yield from _load(folder)
-        return
-    members = sorted(filter(_is_run_or_sweep, [*folder.iterdir(), *(folder / RUNS.name).glob("*")]))
+    entries = [folder] if _is_run_or_sweep(folder) else [*folder.iterdir(), *(folder / RUNS.name).glob("*")]
+    members = sorted(filter(_is_run_or_sweep, entries))
     if not members:
         raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
     for member in members:
@@ -125,7 +109,9 @@ def _load_jobs(sweep: Sweep) -> Iterator[RunRecord]:
 
 def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     info = run.info if job is None or (run.path / RUN).is_file() else {}
-    config = run.config or _config_of(info.get("overrides") or (job.overrides if job else []))
+    config = run.config or dict(map(split_override, info.get("overrides") or (job.overrides if job else [])))
+    if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
+        config["seed"] = int(config["seed"])
     choices = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
     if info.get("fingerprint"):
         choices[DATA] = info["fingerprint"]
@@ -155,14 +141,6 @@ def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
     if recorded == RunStatus.FINISHED and run.results:
         return RunStatus.FINISHED
     return RunStatus.WITHOUT_RESULTS if status == RunStatus.FINISHED else status
-
-
-def _config_of(overrides: Iterable[str]) -> dict[str, Any]:
-    """The known part of the configuration of a run that did not write one."""
-    config: dict[str, Any] = dict(map(split_override, overrides))
-    if str(config.get("seed", "")).isdecimal():
-        config["seed"] = int(config["seed"])
-    return config
 
 
 def _finite(curve: Curve) -> Curve:

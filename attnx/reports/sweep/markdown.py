@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
+from attnx.reports.markdown import cell_text, table
 from attnx.reports.stats.anova import FTest
-from attnx.reports.stats.mean_difference import MeanDifference
+from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.conditions import steps_range
 from attnx.reports.sweep.effects import Interaction
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.ranking_tables import steps_range
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.status import RunStatus
 
@@ -47,8 +48,8 @@ def status_counts(records: Sequence[RunRecord]) -> str:
 
 
 def _failure(run: RunRecord) -> str:
-    reason = f": {_cell(run.error)}" if run.error else ""
-    return f"- {_cell(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
+    reason = f": {cell_text(run.error)}" if run.error else ""
+    return f"- {cell_text(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     main = comparison.metrics[0]
     yield "\n\n".join(main.verdict)
     head = ["rank", *short_keys(comparison.keys), main.measure.label, *RANKING_HEAD]
-    yield _table(head, (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
+    yield table(head, (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
     if comparison.superseded:
         verb = "is" if comparison.superseded == 1 else "are"
         runs = count_phrase(comparison.superseded, "earlier run")
@@ -69,11 +70,11 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             f"Mean {main.measure.label} of each value, with equal weights over the values of the other choices (main "
             "effects, least squares)."
         )
-        yield _table(LEVEL_HEAD, _level_rows(main))
+        yield table(LEVEL_HEAD, _level_rows(main))
     if tests := list(_test_rows(main)):
         error = "the variance over seeds" if main.pooled.degrees else "the residual of the fit, since there is one seed"
         yield f"F-tests of main effects, and of interactions of two choices (A by B), against {error}."
-        yield _table(TEST_HEAD, tests)
+        yield table(TEST_HEAD, tests)
 
 
 def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
@@ -94,7 +95,7 @@ def _difference_cells(difference: MeanDifference | None, measure: Measure) -> li
 def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
     text = main.measure.format
     for effect in main.effects:
-        for value, mean, low, high, settings, difference in effect.levels:
+        for value, mean, low, high, difference, settings in effect.levels:
             interval = "" if low is None or high is None else f"{text(low)} to {text(high)}"
             cells = [effect.name, value, "" if mean is None else text(mean), interval]
             yield [*cells, *_difference_cells(difference, main.measure), str(settings)]
@@ -117,15 +118,3 @@ def _deviation(pair: Interaction, measure: Measure) -> str:
         return ""
     mean, low, high = map(measure.format, pair.deviation)
     return f"{', '.join(pair.values)}: {mean} ({low} to {high})"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join([_line(head), "|" + "---|" * len(head), *map(_line, rows)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_cell, cells)) + " |"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

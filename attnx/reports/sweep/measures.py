@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, label, measure_base
-from attnx.reports.run.results_table import UNITS
+from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, measure_base, measure_label
+from attnx.reports.run.tables import UNITS
 from attnx.reports.sweep.load_runs import RunRecord
 
 
 class Measure(NamedTuple):
-    """A metric of runs.
+    """A metric of runs: its key in results.json or, for validation metrics, in metrics.csv, and its name in text.
 
-    Attributes:
-        key: as in results.json; of validation metrics, as in metrics.csv.
-        label: its name in text.
-        is_higher_better: whether higher values are better.
-        digits: after the decimal point.
-        unit: of its values.
+    ``digits`` are those after the decimal point.
     """
 
     key: str
@@ -44,7 +39,8 @@ def measures(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Me
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
             unit = UNITS.get(key, "%" if measure_base(key, PERCENT) else "")
-            results.append(Measure(key, label(key), is_higher, _digits(values), unit))
+            digits = 4 if 0 < max(map(abs, values)) < 1 else 2
+            results.append(Measure(key, measure_label(key), is_higher, digits, unit))
     return results
 
 
@@ -54,9 +50,3 @@ def run_value(run: RunRecord, key: str) -> float | None:
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
     return (max if run.maximize else min)(values) if values else None
-
-
-def _digits(values: Iterable[float]) -> int:
-    """Two, or four if all values are below 1."""
-    largest = max(map(abs, values))
-    return 2 if largest >= 1 or largest == 0 else 4

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from attnx.reports.measure_names import PERCENT, label, measure_base
-from attnx.reports.sweep.attention_maps import attention_maps
+from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.errors import UserError
+from attnx.reports.measure_names import PERCENT, measure_base, measure_label
+from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
-from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import run_value
-from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short_keys
+from attnx.runs.alignments import Alignment, read_examples
 from attnx.runs.layout import PAGE
 from attnx.runs.status import RunStatus
 
@@ -29,9 +30,12 @@ COSTS = {
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
 }
+ROW_KEYS = ("setting", "mean", "sd", "interval", "difference", "both_sources")
 MIN_INTEGER_COST = 10  # costs that reach it are shown without decimals
 MAX_CURVE_POINTS = 120
 CURVE_DIGITS = 5  # significant digits
+MAX_MAP_SETTINGS, MAX_MAP_EXAMPLES = 4, 8
+PREFERRED_LENGTH = 24  # source symbols of a map at most, if there are such examples
 
 
 def page_data(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
@@ -66,11 +70,8 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
             for key, values in costs.items()
             if values
         ],
-        "curves": [
-            {"key": key, "label": _curve_label(key), "unit": "%" if measure_base(key, PERCENT) else ""}
-            for key in _curve_columns(runs)
-        ],
-        "maps": attention_maps(comparison),
+        "curves": _curves(runs),
+        "maps": _attention_maps(comparison),
     }
 
 
@@ -78,26 +79,10 @@ def _metric(metric: MetricComparison) -> dict[str, Any]:
     return {
         **metric.measure._asdict(),
         "verdict": metric.verdict,
-        "rows": [_row(row) for row in metric.rows],
-        "effects": [_effect(effect) for effect in metric.effects],
-        "interactions": [{**pair._asdict(), "test": list(pair.test)} for pair in metric.interactions],
+        "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in metric.rows],
+        "effects": [effect._asdict() for effect in metric.effects],
+        "interactions": [pair._asdict() for pair in metric.interactions],
     }
-
-
-def _row(row: RankedSetting) -> dict[str, Any]:
-    return {
-        "setting": row.setting,
-        "mean": row.mean,
-        "sd": row.sd,
-        "n": len(row.values),
-        "interval": row.interval,
-        "difference": row.difference,
-        "both": row.both_sources,
-    }
-
-
-def _effect(effect: Effect) -> dict[str, Any]:
-    return {"name": effect.name, "levels": [list(level) for level in effect.levels], "test": effect.test}
 
 
 def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
@@ -133,14 +118,14 @@ def _is_shown(column: str) -> bool:
     return column.startswith("valid_") or column == "train_loss"
 
 
-def _curve_columns(runs: Sequence[RunRecord]) -> list[str]:
+def _curves(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
     """The columns shown as curves, the monitored one first."""
     columns = dict.fromkeys(column for run in runs for column in run.curves if _is_shown(column))
-    return sorted(columns, key=lambda column: column != runs[0].monitor)
-
-
-def _curve_label(column: str) -> str:
-    return "training loss" if column == "train_loss" else label(column).removesuffix(", best")
+    curves = []
+    for key in sorted(columns, key=lambda column: column != runs[0].monitor):
+        label = "training loss" if key == "train_loss" else measure_label(key).removesuffix(", best")
+        curves.append({"key": key, "label": label, "unit": "%" if measure_base(key, PERCENT) else ""})
+    return curves
 
 
 def _thin(points: dict[int, float]) -> list[list[float]]:
@@ -148,3 +133,39 @@ def _thin(points: dict[int, float]) -> list[list[float]]:
     steps = sorted(points)
     steps = steps[:: -max(1, -(-len(steps) // MAX_CURVE_POINTS))][::-1]
     return [[float(step) for step in steps], [float(f"{points[step]:.{CURVE_DIGITS}g}") for step in steps]]
+
+
+def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
+    """Heat maps of examples that the best run of each of the best settings saved; None without alignments."""
+    if not comparison.metrics:
+        return None
+    best = max if comparison.metrics[0].measure.is_higher_better else min
+    selected: list[tuple[int, RunRecord, dict[ExampleKey, Alignment]]] = []
+    for row in comparison.metrics[0].rows:
+        seed = best(row.values, key=row.values.__getitem__)
+        run = next(run for run in comparison.settings[row.setting].runs if run.seed == seed)
+        if len(selected) < MAX_MAP_SETTINGS and (examples := _best_alignments(run)):
+            selected.append((row.setting, run, examples))
+    if not selected:
+        return None
+    maps = []
+    for key in _select([key for key in selected[0][2] if all(key in examples for _, _, examples in selected)]):
+        bests = [examples[key] for _, _, examples in selected]
+        weights = [{**output_data(best), "weights": scale_weights(best.weights)} for best in bests]
+        maps.append({"source": key[0], "name": key[1], "reference": bests[0].reference, "maps": weights})
+    return {"settings": [{"setting": index, "seed": run.seed} for index, run, _ in selected], "examples": maps}
+
+
+def _best_alignments(run: RunRecord) -> dict[ExampleKey, Alignment]:
+    try:
+        bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(run.path)]
+    except UserError:
+        return {}
+    return {example_key(best): best for best in bests}
+
+
+def _select(keys: Sequence[ExampleKey]) -> list[ExampleKey]:
+    """Some examples, evenly from short to long."""
+    by_length = sorted(keys, key=lambda key: len(key[0]))
+    short = [key for key in by_length if len(key[0]) <= PREFERRED_LENGTH] or by_length[:1]
+    return [short[index] for index in evenly_spaced_indices(len(short), MAX_MAP_EXAMPLES)]

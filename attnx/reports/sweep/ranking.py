@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -13,16 +14,16 @@ from scipy import stats
 
 from attnx.reports.measure_names import TEST
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.stats.bootstrap import percentile_interval
-from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL, MeanDifference
+from attnx.reports.stats.bootstrap import percentile_interval, resample_means
 from attnx.reports.stats.multiple_comparisons import (
+    SIGNIFICANCE_LEVEL,
+    MeanDifference,
     PooledVariance,
     compare_draws_with_best,
     compare_with_best,
     pool_variance,
 )
-from attnx.reports.stats.two_sources import resample_means
-from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled_rates
+from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, resample_rates
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.settings import Setting
@@ -32,15 +33,13 @@ MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved on
 
 
 class RankedSetting(NamedTuple):
-    """A setting by one metric.
+    """A setting, by its index, and its values of a metric by seed; intervals are 95 % and None if unknown.
 
     Attributes:
-        setting: its index.
-        values: by seed.
-        interval: the 95 % interval of its mean over seeds; None if no seed is repeated.
-        difference: from the best, adjusted for all comparisons; None for the best, and if unknown. Above zero is worse,
-            whether higher or lower values are better.
-        both_sources: the interval of the difference over both seeds and test examples, if known.
+        interval: of its mean over seeds.
+        difference: from the best, adjusted for all comparisons; None for the best. Above zero is worse, whether higher
+            or lower values are better.
+        both_sources: the interval of the difference over both seeds and test examples.
     """
 
     setting: int
@@ -60,33 +59,48 @@ class RankedSetting(NamedTuple):
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
-def rank_settings(
-    settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, TestedExamples]
-) -> tuple[list[RankedSetting], PooledVariance]:
-    """Rank settings by a metric, best first, and pool their variance over seeds; settings without it are left out.
+@dataclass
+class Ranking:
+    """Settings by a metric, best first, and their variance over seeds; ``settings`` are all, also those without it."""
 
-    Args:
-        settings: all that are compared.
-        measure: the metric.
-        tests: the test examples of runs, by their folders.
-    """
+    settings: Sequence[Setting]
+    measure: Measure
+    rows: list[RankedSetting]
+    pooled: PooledVariance
+
+    @property
+    def undecided(self) -> list[RankedSetting]:
+        """Settings after the first that do not differ significantly from it."""
+        return [row for row in self.rows[1:] if row.difference is None or row.difference.p >= SIGNIFICANCE_LEVEL]
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether the first setting won: there are several seeds, and all differences from it are significant."""
+        return bool(self.pooled.degrees) and len(self.rows) > 1 and not self.undecided
+
+    def name(self, row: RankedSetting) -> str:
+        """A setting's name in double asterisks."""
+        return f"**{self.settings[row.setting].name}**"
+
+
+def rank_settings(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, TestedExamples]) -> Ranking:
+    """Rank settings by a metric, and pool their variance over seeds; settings without it are left out."""
     sign = -1 if measure.is_higher_better else 1
     rows = [RankedSetting(index, _values(setting.runs, measure)) for index, setting in enumerate(settings)]
     rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
     groups = [[sign * value for value in row.values.values()] for row in rows]
     pooled = pool_variance(groups) if rows else PooledVariance(0.0, 0, None)
     rows = [row._replace(interval=_interval(row, pooled)) for row in rows]
-    if len(rows) < 2:
-        return rows, pooled
-    draws = _draws({row.setting: _measured_runs(settings[row.setting], row) for row in rows}, measure, tests)
-    draws = {index: sign * values for index, values in draws.items()}
-    differences = _differences(rows, groups, pooled, draws, sign)
-    rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
-    if pooled.variance > 0 and len(draws) == len(rows):
-        means = resample_means([draws[row.setting] for row in rows], groups)
-        intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
-        rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
-    return rows, pooled
+    if len(rows) > 1:
+        runs = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
+        draws = {index: sign * values for index, values in _draws(runs, measure, tests).items()}
+        differences = _differences(rows, groups, pooled, draws, sign)
+        rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
+        if pooled.variance > 0 and len(draws) == len(rows):
+            means = resample_means([draws[row.setting] for row in rows], groups)
+            intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
+            rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
+    return Ranking(settings, measure._replace(digits=_supported_digits(rows, measure.digits)), rows, pooled)
 
 
 def _differences(
@@ -107,7 +121,7 @@ def _differences(
     return dict(zip((row.setting for row in comparable), differences, strict=True))
 
 
-def supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
+def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
     """Digits after the point that the narrowest interval supports, of a mean or else of a difference."""
     means = [row.interval for row in rows if row.interval]
     intervals = means or [(row.difference.low, row.difference.high) for row in rows if row.difference]
@@ -131,12 +145,6 @@ def _interval(row: RankedSetting, pooled: PooledVariance) -> tuple[float, float]
     return row.mean - half, row.mean + half
 
 
-def _measured_runs(setting: Setting, row: RankedSetting) -> list[RunRecord]:
-    """The runs with a value, one per seed."""
-    by_seed = {run.seed: run for run in setting.runs}
-    return [by_seed[seed] for seed in row.values]
-
-
 def _draws(
     settings: Mapping[int, Sequence[RunRecord]], measure: Measure, tests: Mapping[Path, TestedExamples]
 ) -> dict[int, Numbers]:
@@ -148,8 +156,9 @@ def _draws(
     name = measure.key.removeprefix(TEST)
     runs = [run for group in settings.values() for run in group]
     columns: dict[Path, Numbers] = {}
-    if recounted := [run.path for run in runs if _can_recount(run, name, measure, tests)]:
-        columns = dict(zip(recounted, resampled_rates([tests[path] for path in recounted], name).T, strict=True))
+    recounted = [run.path for run in runs if _can_recount(run, name, measure, tests)]
+    if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
+        columns = dict(zip(recounted, rates[1].T, strict=True))
     else:
         tested = {run.path: tests[run.path] for run in runs if run.path in tests}
         tested = {path: test for path, test in tested.items() if measure.key in test.resampled}
@@ -164,7 +173,7 @@ def _draws(
 
 def _can_recount(run: RunRecord, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
     """Whether a rate counted from the predictions agrees with the saved one."""
-    if not measure.key.startswith(TEST):
+    if not measure.key.startswith(TEST) or run.path not in tests:
         return False
-    recounted = rate(tests[run.path], name) if run.path in tests else None
-    return recounted is not None and abs(recounted - run.results[measure.key]) < MAX_RECOUNT_ERROR
+    rates = resample_rates([tests[run.path]], name, samples=1)
+    return rates is not None and abs(float(rates[0][0]) - run.results[measure.key]) < MAX_RECOUNT_ERROR

@@ -10,15 +10,13 @@ from attnx.reports.sweep.load_runs import DATA, RunRecord
 
 KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
+UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their key
 
 
 class Setting(NamedTuple):
-    """Runs that differ by their seed alone.
+    """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
-    Attributes:
-        name: its choices in which settings differ.
-        values: of the varied choices, as text; a dash if a part has no such knob.
-        runs: by seed, in the order of seeds.
+    ``values`` are those of the varied choices as text; a dash if a part has no such knob.
     """
 
     name: str
@@ -76,11 +74,10 @@ def group_by_setting(runs: Iterable[RunRecord], keys: Sequence[str]) -> list[Set
     for run in sorted(runs, key=lambda run: run.created):
         values = tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
         by_values.setdefault(values, {})[run.seed] = run
-    return [Setting(_name(keys, values), values, _by_seed(group)) for values, group in by_values.items()]
-
-
-def _by_seed(runs: Mapping[Any, RunRecord]) -> list[RunRecord]:
-    return [runs[seed] for seed in sorted(runs, key=lambda seed: (seed is None, seed))]
+    return [
+        Setting(_name(keys, values), values, [by_seed[seed] for seed in sorted(by_seed, key=lambda s: (s is None, s))])
+        for values, by_seed in by_values.items()
+    ]
 
 
 def _name(keys: Sequence[str], values: Sequence[str]) -> str:
@@ -90,13 +87,8 @@ def _name(keys: Sequence[str], values: Sequence[str]) -> str:
     'mlp, depth=2, lr=0.01'
     """
     choices = [
-        value if "." not in key and _is_descriptive(value) else f"{name}={value}"
+        value if "." not in key and value[:1].isalpha() and value not in UNCLEAR_VALUES else f"{name}={value}"
         for key, name, value in zip(keys, short_keys(keys), values, strict=True)
         if value != ABSENT
     ]
     return ", ".join(choices) or "default"
-
-
-def _is_descriptive(value: str) -> bool:
-    """Whether a value is clear without its key."""
-    return value[:1].isalpha() and value not in ("null", "true", "false", "standard", "none")

@@ -12,11 +12,10 @@ from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
 from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.latex import latex
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import page_data
-from attnx.reports.sweep.spreadsheet import spreadsheet
+from attnx.reports.sweep.ranking_tables import latex, spreadsheet
 from attnx.runs.status import RunStatus
 
 STEM = "report"
@@ -41,14 +40,18 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
     compared = comparisons(records)
     texts = {
-        ".html": fill_page(PAGE, title, page_data(title, records, compared, page.parent)),
+        ".html": fill_page(PAGE, f"{title}: report", page_data(title, records, compared, page.parent)),
         ".md": markdown(title, records, compared),
         ".csv": spreadsheet(compared),
         ".tex": latex(compared),
     }
+    files = {page.with_suffix(suffix): text for suffix, text in texts.items()}
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        return [_write(page.with_suffix(suffix), text) for suffix, text in texts.items()]
+        for path, text in files.items():
+            with atomic_write(path) as partial:
+                partial.write_text(text, encoding="utf-8", newline="")
+        return [*files]
     except OSError as error:
         raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
 
@@ -62,9 +65,3 @@ def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
         return (home.relative_to(current) if home.is_relative_to(current) else home) / f"{STEM}.html"
     path = Path(out)
     return path if path.suffix == ".html" and not path.is_dir() else path / f"{STEM}.html"
-
-
-def _write(path: Path, text: str) -> Path:
-    with atomic_write(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="")
-    return path

@@ -1,0 +1,246 @@
+"""Draws parts: the scores, scope and weights of the example, a normalizer's weights, and a decoder step's vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Patch
+from numpy.typing import NDArray
+
+from attnx import registry
+from attnx.registry import PartSpec
+from attnx.reports.figures.grid_layout import DPI, GRID, INK, PALE
+from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch_forbidden, left_edges
+from attnx.reports.figures.tick_labels import column_groups
+
+Numbers = NDArray[np.float64]
+
+WIDTH, PANEL_HEIGHT = 6.0, 1.66  # inches
+MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 0.42, 0.18, 0.66, 0.72
+WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff", "#fdd9b5", "#ee9a52", "#a84a06"])
+WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
+MAX_LABELED_COLUMNS = 14  # with more columns every second one is labeled
+BROWN, BLUE = "#ee9a52", "#1f68ad"
+# One row of scores, of which the last two are not allowed, and the score that a rising one passes.
+SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
+FIXED_SCORE = 1.0
+RISING_SCORES = np.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161)
+STEP_HEIGHT = 2.5
+SELECTED, BOX = BLUE, "#f3f5f8"
+
+
+class Reading(NamedTuple):
+    """Attention of the example's queries over its memory, in arrays (t, m).
+
+    Attributes:
+        scores: before normalizing.
+        allowed_mask: bool.
+        gain: factor of the weights, or None.
+        weights: after normalizing.
+        columns: label of each memory position.
+        decoder_states: how many positions, the last ones, are decoder states.
+        is_fitted: whether parameters were fitted to the example.
+    """
+
+    scores: Numbers
+    allowed_mask: NDArray[np.bool_]
+    gain: Numbers | None
+    weights: Numbers
+    columns: Sequence[str]
+    decoder_states: int = 0
+    is_fitted: bool = False
+
+
+def draw_reading(reading: Reading, title: str, note: str) -> Figure:
+    """Draw scores, allowed positions and weights, a row per step and a column per memory position."""
+    figure, panels = make_panels(title, note)
+    low, high = float(reading.scores.min()), float(reading.scores.max())
+    # Pale green where there is no gain, so that a gain is visible.
+    gain = np.full(reading.allowed_mask.shape, 0.5) if reading.gain is None else reading.gain
+    more_gain = "" if reading.gain is None else "; darker: more gain"
+    scales = (WHITE_TO_BROWN, low, high), (WHITE_TO_GREEN, 0, 1), (WHITE_TO_BLUE, 0, 1)
+    texts = [("scores", f"white {low:.1f}, darkest {high:.1f}"), ("allowed", f"hatched: no{more_gain}")]
+    texts.append(("weights", "white 0, darkest 1"))
+    columns, states = len(reading.columns), reading.decoder_states
+    lefts, groups = left_edges(columns, states), column_groups(columns, states)
+    values = reading.scores, gain * reading.allowed_mask, reading.weights
+    for axes, cells, (colors, white, darkest), (name, legend) in zip(panels, values, scales, texts, strict=True):
+        for group_name, group in groups.items():
+            edges = np.append(lefts[group], lefts[group][-1] + 1)
+            style: dict[str, Any] = {
+                "cmap": colors,
+                "vmin": white,
+                "vmax": darkest,
+                "edgecolors": GRID,
+                "linewidth": 0.4,
+            }
+            axes.pcolormesh(edges, np.arange(len(cells) + 1), cells[:, group], **style)
+            if states:
+                _write_below(axes, edges[0] / (lefts[-1] + 1), group_name)
+        _label_columns(axes, reading, lefts, groups)
+        label_panel(axes, name, legend, lines_below=1 if states else 0)
+    for axes in panels[1:]:
+        hatch_forbidden(axes, reading.allowed_mask, lefts)
+    steps = np.arange(len(reading.weights))
+    panels[0].set_yticks(steps + 0.5, [str(step) for step in steps])
+    panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
+    panels[0].set_title("memory position", loc="right", fontsize=7.5, color=PALE, pad=4)
+    return figure
+
+
+def _label_columns(axes: Axes, reading: Reading, lefts: Numbers, groups: dict[str, slice]) -> None:
+    axes.set(xlim=(0, lefts[-1] + 1), ylim=(len(reading.weights), 0), yticks=[])
+    axes.spines[:].set_visible(False)
+    axes.xaxis.tick_top()
+    step = slice(None, None, 2 if len(lefts) > MAX_LABELED_COLUMNS else 1)
+    positions = np.concatenate([(lefts[group] + 0.5)[step] for group in groups.values()])
+    axes.set_xticks(positions, [name for group in groups.values() for name in reading.columns[group][step]])
+
+
+def blank_figure(height: float, title: str, note: str) -> Figure:
+    """A figure, ``height`` inches high, with a title and a note at the bottom."""
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+    FigureCanvasAgg(figure)
+    figure.text(0.08 / WIDTH, 1 - 0.1 / height, title, fontsize=10, color=INK, va="top", parse_math=False)
+    figure.text(0.08 / WIDTH, 0.09 / height, note, fontsize=7.5, color=PALE, va="bottom", parse_math=False)
+    return figure
+
+
+def make_panels(title: str, note: str, gap: float = 0.2) -> tuple[Figure, list[Axes]]:
+    """A figure with three empty panels, ``gap`` inches between them."""
+    height = MARGIN_TOP + PANEL_HEIGHT + MARGIN_BOTTOM
+    figure = blank_figure(height, title, note)
+    width = (WIDTH - MARGIN_LEFT - MARGIN_RIGHT - 2 * gap) / 3
+    lefts = [MARGIN_LEFT + column * (width + gap) for column in range(3)]
+    boxes = [(left / WIDTH, MARGIN_BOTTOM / height, width / WIDTH, PANEL_HEIGHT / height) for left in lefts]
+    panels = [figure.add_axes(box) for box in boxes]
+    for axes in panels:
+        axes.tick_params(length=0, pad=2, labelsize=7.5, labelcolor=INK)
+    return figure, panels
+
+
+def label_panel(axes: Axes, name: str, note: str, lines_below: int = 0) -> None:
+    """Write a panel's name above it, and a note on its colors below it."""
+    axes.set_title(name, loc="left", fontsize=9, color=INK, pad=4)
+    _write_below(axes, 0, note, lines_below)
+
+
+def _write_below(axes: Axes, x: float, text: str, line: int = 0) -> None:
+    """Write small text below a panel, at ``x`` from 0 to 1."""
+    offset: dict[str, Any] = {"xytext": (0, -4 - 10 * line), "textcoords": "offset points"}
+    axes.annotate(text, (x, 0), xycoords="axes fraction", fontsize=7.5, color=PALE, va="top", **offset)
+
+
+def row_weights(normalizer: PartSpec) -> Numbers:
+    """(m,) the weights of the row of scores."""
+    return _normalize(normalizer, np.array([SCORE_ROW]), np.arange(len(SCORE_ROW))[None] < ALLOWED_COUNT).ravel()
+
+
+def rising_weights(normalizer: PartSpec) -> Numbers:
+    """(n,) the weight of the first of two positions as its score rises past that of the second."""
+    pairs = np.stack([RISING_SCORES, np.full_like(RISING_SCORES, FIXED_SCORE)], axis=-1)
+    return _normalize(normalizer, pairs, np.full(pairs.shape, True))[:, 0]
+
+
+def _normalize(normalizer: PartSpec, scores: Numbers, allowed_mask: NDArray[np.bool_]) -> Numbers:
+    part = registry.build("normalizer", normalizer).eval()
+    with torch.no_grad():
+        weights = part(torch.tensor(scores, dtype=torch.float32), torch.from_numpy(allowed_mask))
+    return np.asarray(weights.double().numpy())
+
+
+def draw_normalizer(normalizer: PartSpec, title: str) -> Figure:
+    """Draw one row of scores, its weights, and the weight of one of two positions as its score rises."""
+    values, softmax = row_weights(normalizer), row_weights("softmax")
+    is_softmax = np.array_equal(values, softmax)
+    note = "" if is_softmax else "Dark lines: softmax of the same scores."
+    figure, panels = make_panels(title, note, gap=0.36)
+    scores, weights, curve = panels
+    positions = np.arange(len(SCORE_ROW))
+    scores.bar(positions, SCORE_ROW, color=BROWN, width=0.72)
+    weights.bar(positions, values, color=BLUE, width=0.72)
+    weights.set_ylim(0, max(1.02, values.max()))
+    curve.plot(RISING_SCORES, rising_weights(normalizer), color=BLUE, linewidth=1.8)
+    if not is_softmax:
+        bars = positions[:ALLOWED_COUNT]
+        weights.hlines(softmax[:ALLOWED_COUNT], bars - 0.36, bars + 0.36, color=INK, linewidth=1.2)
+        curve.plot(RISING_SCORES, rising_weights("softmax"), color=INK, linewidth=0.8)
+    for axes in (scores, weights):
+        span = ALLOWED_COUNT - 0.5, len(positions) - 0.5
+        axes.axvspan(*span, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0)
+        axes.set(xlim=(-0.5, len(positions) - 0.5), xticks=[])
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GRID)
+        axes.grid(axis="y", color=GRID, linewidth=0.5)
+        axes.set_axisbelow(True)
+    curve.set_xticks((RISING_SCORES[0], FIXED_SCORE, RISING_SCORES[-1]))
+    label_panel(scores, "one row of scores", "hatched: not allowed")
+    label_panel(weights, "weights", f"{(values > 0).sum()} of {ALLOWED_COUNT} above 0, sum {values.sum():.2f}")
+    label_panel(curve, "weight of one of two", f"by its score; the second has {FIXED_SCORE:g}", lines_below=1)
+    return figure
+
+
+class Vector(NamedTuple):
+    """A vector that a query input may select: its text, its position in inches, and when it is known."""
+
+    text: str
+    position: tuple[float, float]
+    availability: str
+
+
+VECTORS = {
+    "context": Vector("$c_{t-1}$  last context", (0.95, 1.85), "known after the previous step has read"),
+    "prev_state": Vector("$h_{t-1}$  previous state", (0.95, 1.2), "known before the cell runs"),
+    "token": Vector(
+        "$e(y_{t-1})$  token", (2.6, 0.55), "known before the cell runs; in training, for all steps at once"
+    ),
+    "tag": Vector("$e(l)$  tag", (0.95, 0.55), "known from the start"),
+    "state": Vector("$h_t$  current state", (4.1, 1.2), "known after the cell has run"),
+}
+MODULES = {"query": (2.6, 1.85), "attention": (4.1, 1.85), "cell": (2.6, 1.2), "readout": (5.45, 1.2)}
+ARROWS = [("prev_state", "cell"), ("token", "cell"), ("cell", "state"), ("state", "readout")]
+ARROWS += [("query", "attention"), ("attention", "readout")]
+# Arrows that would cross another box are curved.
+CURVATURES = {("token", "query"): 0.55, ("attention", "readout"): -0.2}
+
+
+def draw_step(needs: str, title: str) -> Figure:
+    """Draw the vectors of one step, the selected one in color with an arrow to the query."""
+    figure = blank_figure(STEP_HEIGHT, title, f"The selected vector is {VECTORS[needs].availability}.")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(0, STEP_HEIGHT))
+    axes.set_axis_off()
+    boxes = {name: _draw_box(axes, name, position, "white", INK) for name, position in MODULES.items()}
+    for name, vector in VECTORS.items():
+        colors = (SELECTED, "white") if name == needs else (BOX, INK)
+        boxes[name] = _draw_box(axes, vector.text, vector.position, *colors)
+    figure.draw_without_rendering()  # boxes get their sizes, at which arrows end
+    for arrow in ARROWS:
+        _draw_arrow(axes, boxes, arrow, PALE, 1.0)
+    _draw_arrow(axes, boxes, (needs, "query"), SELECTED, 2.0)
+    return figure
+
+
+def _draw_box(axes: Axes, text: str, position: tuple[float, float], fill: str, ink: str) -> Patch:
+    shape = "square,pad=0.45" if fill == "white" else "round,pad=0.45"
+    edge = SELECTED if fill == SELECTED else GRID
+    style = {"boxstyle": shape, "facecolor": fill, "edgecolor": edge, "linewidth": 1}
+    patch = axes.text(*position, text, fontsize=8.5, color=ink, ha="center", va="center", bbox=style).get_bbox_patch()
+    assert patch is not None
+    return patch
+
+
+def _draw_arrow(axes: Axes, boxes: dict[str, Patch], ends: tuple[str, str], color: str, width: float) -> None:
+    curve = f"arc3,rad={CURVATURES.get(ends, 0.0)}"
+    start, end = (MODULES.get(name) or VECTORS[name].position for name in ends)
+    arrow = FancyArrowPatch(start, end, connectionstyle=curve, arrowstyle="-|>", color=color, linewidth=width)
+    arrow.set(patchA=boxes[ends[0]], patchB=boxes[ends[1]], mutation_scale=9)
+    axes.add_patch(arrow)

@@ -1,0 +1,168 @@
+"""Tables of a run in a terminal: its composition at the start, its results, and the list of its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from attnx.config.view import name_and_knobs
+from attnx.files.printable import printable
+from attnx.reports.markdown import titled_table
+from attnx.reports.measure_names import TEST, is_higher_better, measure_base, measure_label
+from attnx.reports.significant_digits import format_interval, format_value
+from attnx.runs.results_json import BaselineDifference
+from attnx.runs.run import Run, read_run
+
+CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "attention", "scorer", "scope", "query",
+               "normalizer", "decoding", "optimizer", "lr_schedule", "trainer", "seed")  # fmt: skip
+# Keys of run.json, or of the configuration, and their labels.
+DERIVED = {
+    "schedule": "schedule",
+    "kernels": "fast kernels",
+    "compiler": "compiler",
+    "compiled": "compiled",
+    "derived": "derived settings",
+    "parameters": "parameters",
+    "data": "data",
+    "notes": "notes",
+    "signatures": "signatures",
+    "steps": "steps",
+    "seed": "seed",
+}
+UNITS = {
+    "test_per": "%  phone error rate",
+    "test_wer": "%  word error rate",
+    "test_symbol_error_rate": "%  symbol error rate",
+    "test_sequence_error_rate": "%  sequence error rate",
+    "test_error": "%  wrong answers",
+    "test_scaled_error": "0 is perfect, 1 is the training mean",
+    "test_mean_absolute_error": "in the data's units, over steps that prediction and reference have",
+    "test_root_mean_squared_error": "in the data's units, over steps that prediction and reference have",
+    "test_length_error": "steps too many or too few",
+    "test_rse": "root relative squared error of the last step, 1 is the mean",
+    "test_corr": "correlation of the last step, mean over columns",
+    "test_own_mse": "in the data's units",
+    "test_own_mae": "in the data's units",
+    "train_examples_per_second": "examples/s in training",
+    "train_seconds": "s of training, validation included",
+}
+CAPTION = "95 % confidence intervals: exact for error rates of whole outputs, bootstrap over test examples otherwise"
+# Descriptions of baselines; the rest go by their names.
+FORECASTS = {"naive": "the last value", "seasonal": "the last season"}
+
+
+class ResultRow(NamedTuple):
+    """A result as text: metric, value, 95 % interval or "", and unit, signature or comparison with baselines or ""."""
+
+    measure: str
+    value: str
+    interval: str
+    remark: str
+
+
+def start_table(folder: Path) -> Table:
+    """Parts and knobs, the schedule with its reason, derived settings, and sizes of model and data."""
+    run = read_run(folder)
+    title = Text(printable(f"attnx {folder}"), "table.title")
+    table = Table(title=title, title_justify="left", show_header=False, pad_edge=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for kind in CONFIG_KEYS:
+        if kind in run.config and kind not in DERIVED:
+            name, knobs = name_and_knobs(run.config[kind])
+            table.add_row(kind, Text(printable(name)).append(f"  {printable(knobs)}" if knobs else "", "dim"))
+    for key, name in DERIVED.items():
+        if value := run.info.get(key, run.config.get(key)):
+            table.add_row(name, Text(printable(_fact_text(value), keep="\n")))
+    return table
+
+
+def _fact_text(value: Any) -> str:
+    """A fact as text; lists and mappings have a line per entry."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {entry}" for key, entry in value.items())
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def results_table(run: Run) -> Table:
+    """The results of a run or an evaluation with 95 % intervals, for a terminal."""
+    table = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    if run.intervals:
+        table.add_column(style="dim", no_wrap=True)
+        table.caption, table.caption_justify = CAPTION, "left"
+    table.add_column(overflow="fold")
+    for row in result_rows(run):
+        table.add_row(*(Text(printable(cell)) for cell in _cells(run, row)))
+    return table
+
+
+def results_section(run: Run) -> str:
+    """The results in Markdown."""
+    head = ResultRow("measure", "value", "95 % interval", "remark")
+    return titled_table("Results", _cells(run, head), (_cells(run, row) for row in result_rows(run)))
+
+
+def result_rows(run: Run) -> list[ResultRow]:
+    """A row per result, in order."""
+    rows, verdicts = [], baseline_verdicts(run)
+    for name, value in run.results.items():
+        interval = run.intervals.get(name)
+        text = format_interval(*interval) if interval else ""
+        remark = UNITS.get(name) or run.signatures.get(measure_base(name, run.signatures), "")
+        if name in verdicts:
+            remark = f"the run {verdicts[name]}"
+        rows.append(ResultRow(name, format_value(value, interval), text, remark))
+    return rows
+
+
+def _cells(run: Run, row: ResultRow) -> list[str]:
+    """A row, without the interval if no result has one."""
+    return [row.measure, row.value, *([row.interval] if run.intervals else []), row.remark]
+
+
+def file_list(folder: Path) -> str:
+    """The files of a folder, on two lines."""
+    names = ", ".join(path.name + "/" * path.is_dir() for path in sorted(folder.iterdir()))
+    return f"{folder}: start with README.md\n  {names}"
+
+
+def baseline_verdicts(run: Run) -> dict[str, str]:
+    """The comparison with each baseline in each metric, by the name of the baseline's metric."""
+    return {
+        f"{TEST}{baseline}_{measure.removeprefix(TEST)}": baseline_verdict(baseline, measure, difference)
+        for baseline, differences in run.baselines.items()
+        for measure, difference in differences.items()
+    }
+
+
+def baseline_verdict(baseline: str, measure: str, difference: BaselineDifference) -> str:
+    """Whether a run is better than a baseline in a metric, and by how much.
+
+    >>> baseline_verdict("naive", "test_mse", BaselineDifference(0.0075, 0.0031, 0.0122))
+    'is worse than the last value: MSE 0.0075 higher (0.0031 to 0.0122)'
+    >>> baseline_verdict("linear", "test_mse", BaselineDifference(-0.0012, -0.0050, 0.0031))
+    'does not differ significantly from linear: MSE 0.0012 lower (0.0050 lower to 0.0031 higher)'
+    """
+    value, *ends = difference
+    low, high = ends
+    name, text = FORECASTS.get(baseline, baseline), f"{measure_label(measure)} {_difference_text(value, low, high)}"
+    if low <= 0 <= high:
+        interval = " to ".join(_difference_text(end, low, high) for end in ends)
+        return f"does not differ significantly from {name}: {text} ({interval})"
+    is_higher = is_higher_better(measure)
+    verdict = "differs from" if is_higher is None else "is better than" if is_higher == (low > 0) else "is worse than"
+    return f"{verdict} {name}: {text} ({format_interval(*sorted(map(abs, ends)))})"
+
+
+def _difference_text(difference: float, low: float, high: float) -> str:
+    """A difference in words, with the digits of the interval."""
+    if not difference:
+        return "no different"
+    return f"{format_value(abs(float(difference)), (low, high))} {'higher' if difference > 0 else 'lower'}"
