@@ -42,12 +42,6 @@ def answered(pairs: list[Pair], outputs: list[str]) -> Predictions:
     return [Prediction(pair, output.split(), -1.0, None) for pair, output in zip(pairs, outputs, strict=True)]
 
 
-def read(folder: Path) -> Examples:
-    result = read_examples(folder)
-    assert result is not None
-    return result
-
-
 def shared(*folders: Path) -> list[list[str]]:
     """What the tests share, by the sources of each."""
     part = shared_part([read(folder) for folder in folders])
