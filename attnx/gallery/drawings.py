@@ -31,7 +31,7 @@ BROWN, BLUE = "#ee9a52", "#1f68ad"
 # One row of scores, of which the last two are not allowed, and the score that a rising one passes.
 SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
 FIXED_SCORE = 1.0
-RISING_SCORES = np.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161)
+RISING_SCORES = torch.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161).double().numpy()
 STEP_HEIGHT = 2.5
 SELECTED, BOX = BLUE, "#f3f5f8"
 
