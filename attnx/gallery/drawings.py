@@ -37,16 +37,9 @@ SELECTED, BOX = BLUE, "#f3f5f8"
 
 
 class Reading(NamedTuple):
-    """Attention of the example's queries over its memory, in arrays (t, m).
+    """Attention of the example's queries over its memory, in arrays (t, m); ``gain`` is a factor of the weights.
 
-    Attributes:
-        scores: before normalizing.
-        allowed_mask: bool.
-        gain: factor of the weights, or None.
-        weights: after normalizing.
-        columns: label of each memory position.
-        decoder_states: how many positions, the last ones, are decoder states.
-        is_fitted: whether parameters were fitted to the example.
+    ``columns`` label the memory positions, of which the last ones are decoder states; parameters may have been fitted.
     """
 
     scores: Numbers

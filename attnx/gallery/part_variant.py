@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnx.config.view import value_text
 from attnx.registry import PartSpec
 from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
 
@@ -24,7 +24,7 @@ class PartVariant:
 
     def __str__(self) -> str:
         """The overrides that select it on the command line."""
-        knobs = (f"{knob_key(self.part, name)}={knob_text(value)}" for name, value in self.knobs.items())
+        knobs = (f"{knob_key(self.part, name)}={value_text(value)}" for name, value in self.knobs.items())
         return " ".join([f"{self.part.kind}={self.part.name}", *knobs])
 
     @property
@@ -43,29 +43,11 @@ def knob_key(part: Part, name: str) -> str:
     return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 
-def knob_text(value: Any) -> str:
-    """A knob's value on the command line."""
-    if isinstance(value, list):
-        return f"[{','.join(map(knob_text, value))}]"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def alternatives(part: Part) -> list[PartVariant]:
     """The part with each non-default value of each knob that is a bool or a Literal."""
-    return [
-        PartVariant(part, {knob.name: value})
-        for knob in part.knobs
-        for value in _values(knob.annotation)
-        if value != knob.default
-    ]
-
-
-def _values(annotation: str) -> Sequence[Any]:
-    """The values of a ``bool`` or a ``Literal``; none for any other type."""
-    if annotation == "bool":
-        return (False, True)
-    match ast.parse(annotation, mode="eval").body:
-        case ast.Subscript(value=ast.Name(id="Literal"), slice=items):
-            values = ast.literal_eval(items)
-            return values if isinstance(values, tuple) else (values,)
-    return ()
+    variants = []
+    for knob in part.knobs:
+        literal = re.fullmatch(r"Literal\[([^][]*)\]", knob.annotation)
+        values = ast.literal_eval(f"({literal[1]},)") if literal else (False, True) if knob.annotation == "bool" else ()
+        variants += [PartVariant(part, {knob.name: value}) for value in values if value != knob.default]
+    return variants

@@ -49,8 +49,12 @@ def variants_to_draw(part: Part) -> list[PartVariant]:
     default = PartVariant(part)
     if part.kind not in ("scope", "normalizer"):
         return [default]
-    weights = _weights(default)
-    return [default, *(variant for variant in alternatives(part) if not _is_close(_weights(variant), weights))]
+    variants, weights = [default], _weights(default)
+    for variant in alternatives(part):
+        changed = _weights(variant)
+        if changed.shape != weights.shape or not np.allclose(changed, weights):
+            variants.append(variant)
+    return variants
 
 
 def save_picture(figure: Figure, path: Path) -> Path:
@@ -67,7 +71,3 @@ def _read(variant: PartVariant) -> Reading:
 
 def _weights(variant: PartVariant) -> Numbers:
     return row_weights(variant.spec) if variant.part.kind == "normalizer" else _read(variant).weights
-
-
-def _is_close(first: Numbers, second: Numbers) -> bool:
-    return first.shape == second.shape and np.allclose(first, second)

@@ -9,8 +9,9 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.compose import compose
+from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, knob_key, knob_text
+from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, knob_key
 from attnx.registry.source_scan import Part, catalog
 
 PICTURES, PAGE = "parts", "parts.md"
@@ -130,24 +131,16 @@ def page(variants: Sequence[PartVariant]) -> str:
 
 def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     part = variants[0].part
-    summary, *details = _paragraphs(part)
+    # The paragraphs of the docstring without formula, source and example.
+    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
+    paragraphs = map(str.strip, re.split(r"\n\s*\n", text.replace("``", "`")))
+    summary, *details = list(filter(None, paragraphs)) or [part.name]
     yield f"### {part.name}"
     yield summary
     yield f"`{part.doc_line('Formula')}`"
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
     yield from details
-    yield "\n".join(_facts(part))
-
-
-def _paragraphs(part: Part) -> list[str]:
-    """The paragraphs of a docstring without formula, source and example."""
-    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
-    text = text.replace("``", "`")
-    return [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()] or [part.name]
-
-
-def _facts(part: Part) -> Iterator[str]:
-    for knob in part.knobs:
-        yield f"- `{knob_key(part, knob.name)}={knob_text(knob.default)}`: {knob.type.phrase}"
-    yield f"- Source: {part.doc_line('Source') or 'not stated'}"
-    yield f"- In `{part.module}`" + ("" if part.origin == "core" else f", {part.origin}")
+    facts = [f"`{knob_key(part, knob.name)}={value_text(knob.default)}`: {knob.type.phrase}" for knob in part.knobs]
+    facts.append(f"Source: {part.doc_line('Source') or 'not stated'}")
+    facts.append(f"In `{part.module}`" + ("" if part.origin == "core" else f", {part.origin}"))
+    yield "\n".join(f"- {fact}" for fact in facts)

@@ -183,7 +183,7 @@ def test_numeric_examples_match_by_name_and_target(tmp_path: Path) -> None:
     second_folder = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
     assert read(first).order == read(longer).order
     assert "share no test example" in shown(first, second_folder)[1]
-    assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].identities) == 1
+    assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].order) == 1
 
 
 def test_unnamed_examples_match_only_as_a_complete_test(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from rich.text import Text
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE
 from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
+from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.gallery.part_variant import DRAWN_KINDS, knob_key, knob_text
+from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
 from attnx.registry.source_scan import KINDS, Part
 
 DESCRIPTION = """\
@@ -191,7 +192,7 @@ def _knob_table(part: Part, width: int) -> str:
 def _knobs(part: Part) -> dict[str, str]:
     """Every knob as it is written on the command line, with its default, and what it can be."""
     written = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
-    return {f"{written(knob.name)}={knob_text(knob.default)}": knob.type.phrase for knob in part.knobs}
+    return {f"{written(knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs}
 
 
 def _summary(choice: Choice) -> str:

@@ -57,9 +57,9 @@ def compare(folders: Sequence[Path | str]) -> Table:
         raise UserError("nothing to compare: name at least one run folder")
     runs = _read(folders)
     _refuse_mixed([item.run for item in runs])
-    tested = [item.test for item in runs if item.test.identities]
+    tested = [item.test for item in runs if item.test.order]
     differ = any(test.counts != tested[0].counts for test in tested)
-    size = max(len(item.shared.identities) for item in runs)
+    size = max(len(item.shared.order) for item in runs)
     title = f"runs compared on the test examples that all share: {size:,}" if differ and size else "runs compared"
     table = Table(title=title, title_justify="left", title_style="bold", caption_justify="left")
     table.add_column("measure")
@@ -91,12 +91,12 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
     for refusal in errors:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
     has_unique_names = len({item.heading for item in runs}) == len(runs)
-    tested = [item.test for item in runs if item.test.identities]
+    tested = [item.test for item in runs if item.test.order]
     parts = iter(shared_part(tested) if len(tested) > 1 else ())
     return [
         item._replace(
             heading=printable(item.heading if has_unique_names else _folder_name(item.run)),
-            shared=next(parts, NO_EXAMPLES) if item.test.identities else item.test,
+            shared=next(parts, NO_EXAMPLES) if item.test.order else item.test,
         )
         for item in runs
     ]
@@ -141,13 +141,13 @@ def _recomputable_rates(runs: Sequence[ComparedRun]) -> list[str]:
 
 def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[str]:
     """Lines on the examples and measures that are left out because the tests differ."""
-    if not any(item.shared.identities for item in runs):
+    if not any(item.shared.order for item in runs):
         yield "the runs share no test example: their results are of different tests, so no run can be called better"
         return
     counts = []
     for item in runs:
-        complete = len(item.test.identities)
-        if count := complete - len(item.shared.identities):
+        complete = len(item.test.order)
+        if count := complete - len(item.shared.order):
             counts.append(f"{count:,} of the {complete:,} test examples of {item.heading}")
     if counts:
         yield f"not shared: {', '.join(counts)}; each README.md has the results of the complete test"

@@ -55,14 +55,13 @@ class Examples(NamedTuple):
     ``predictions`` is empty if outputs are numbers.
     """
 
-    identities: tuple[Hashable, ...]
-    tags: tuple[str, ...]
-    predictions: tuple[PredictionRow, ...]
+    order: tuple[tuple[Hashable, str], ...] = ()
+    predictions: tuple[PredictionRow, ...] = ()
 
     @property
-    def order(self) -> list[tuple[Hashable, str]]:
-        """Identity and tag of each; equal for the same examples in the same order."""
-        return list(zip(self.identities, self.tags, strict=True))
+    def tags(self) -> list[str]:
+        """The tag of each."""
+        return [tag for _, tag in self.order]
 
     @property
     def counts(self) -> Counter[tuple[Hashable, str]]:
@@ -72,11 +71,10 @@ class Examples(NamedTuple):
     def select(self, indices: Sequence[int]) -> Examples:
         """The examples at some indices, in their order."""
         predictions = tuple(self.predictions[index] for index in indices) if self.predictions else ()
-        identities, tags = zip(*(self.order[index] for index in indices), strict=True) if indices else ((), ())
-        return Examples(identities, tags, predictions)
+        return Examples(tuple(self.order[index] for index in indices), predictions)
 
 
-NO_EXAMPLES = Examples((), (), ())
+NO_EXAMPLES = Examples()
 
 
 def read_test_examples(folder: Path) -> Examples:
@@ -96,15 +94,19 @@ def read_test_examples(folder: Path) -> Examples:
         if not {"source", "reference"} <= set(columns):
             raise UserError(f"{folder / PREDICTIONS}:1: has neither a column references nor source and reference")
         arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
-        identities = [(row.get("name") or row["source"], _digest(arrays[row["reference"]])) for row in rows]
-        return Examples(tuple(identities), tuple(read_field(row.get("tag", "")) for row in rows), ())
+        return Examples(
+            tuple(
+                ((row.get("name") or row["source"], _digest(arrays[row["reference"]])), read_field(row.get("tag", "")))
+                for row in rows
+            )
+        )
     predictions = read_predictions(folder)
     keys: list[Hashable] = [_identity(row) for row in predictions]
     run = Evaluation(folder).evaluated_run if is_evaluation(folder) else Run(folder)
     if (run.path / VOCABULARY / SOURCE_FEATURES).is_file() and not all(row.name for row in predictions):
         test = hash(tuple(keys))
         keys = [(test, key) for key in keys]
-    return Examples(tuple(keys), tuple(row.tag for row in predictions), tuple(predictions))
+    return Examples(tuple((key, row.tag) for key, row in zip(keys, predictions, strict=True)), tuple(predictions))
 
 
 def _digest(reference: NDArray[np.float64]) -> bytes:
@@ -191,10 +193,10 @@ def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: s
 
     Also that of the mean over tags if there are several; empty without a test.
     """
-    if not first.test.identities or not challenger.test.identities:
+    if not first.test.order or not challenger.test.order:
         return {}
     baseline, test = shared_part([first.test, challenger.test])
-    if not baseline.identities:
+    if not baseline.order:
         return {rate: "no shared example"}
     errors = count_errors(test.predictions, rate), count_errors(baseline.predictions, rate)
     cells = {rate: _format_difference(bootstrap_difference(*errors))}
@@ -205,7 +207,7 @@ def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: s
 
 def difference_by_draws(measure: str, first: ComparedRun, challenger: ComparedRun) -> str:
     """The difference of a run from the first in any measure, by saved draws of the same test; ``-`` without any."""
-    if not first.test.identities or first.test.order != challenger.test.order:
+    if not first.test.order or first.test.order != challenger.test.order:
         return ABSENT
     if measure not in first.draws or measure not in challenger.draws:
         return ABSENT

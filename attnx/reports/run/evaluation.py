@@ -32,12 +32,6 @@ from attnx.runs.table_fields import write_symbols
 # The metric of a task whose outputs may be too long or too short.
 LENGTH_ERROR = "length_error"
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal
-TITLES = {
-    "by_length": "errors by length",
-    "by_symbol": "errors by symbol",
-    "by_column": "errors by column",
-    "confusions": "most confused",
-}
 EVALUATION_FILES = {
     layout.EVALUATION: "the evaluation: run, weights, decoding, data",
     **{file: FILES[file] for file in (layout.RESULTS, layout.PREDICTIONS, layout.RESAMPLED, layout.MATRICES)},
@@ -101,13 +95,14 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
     """The results and the first rows of each table, for a terminal."""
     results = results_table(Evaluation(folder).load())
-    return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
+    return [results, *(_table(name, rows) for name, rows in tables.items() if rows)]
 
 
-def _table(title: str, rows: Rows) -> Table:
+def _table(name: str, rows: Rows) -> Table:
+    title = "most confused" if name == "confusions" else f"errors {name.replace('_', ' ')}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items():
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+    for column, value in rows[0].items():
+        table.add_column(column.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows[:MAX_ROWS_SHOWN]:
         cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
         table.add_row(*(Text(printable(cell)) for cell in cells))

@@ -118,6 +118,10 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     # Like a knob of the part: runs of the same part with other code differ in it.
     choices |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_records(info).items()}
     status = _status(run, parse_status(info.get("status")), job)
+    curves = {
+        column: {step: value for step, value in curve.items() if math.isfinite(value)}
+        for column, curve in run.curves.items()
+    }
     return RunRecord(
         path=run.path,
         label=label,
@@ -125,12 +129,10 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         seed=config.get("seed"),
         choices=choices,
         results={name: value for name, value in run.results.items() if value is not None and math.isfinite(value)},
-        curves={column: _finite(curve) for column, curve in run.curves.items() if _finite(curve)},
-        monitor=str(info.get("monitor") or ""),
+        curves={column: curve for column, curve in curves.items() if curve},
         maximize=bool(info.get("maximize")),
-        created=str(info.get("created") or ""),
-        budget=str(info.get("budget") or ""),
         log=run.log,
+        **{key: str(info.get(key) or "") for key in ("monitor", "created", "budget")},
         error="" if status == RunStatus.FINISHED else str((job and job.error) or info.get("error") or run.job_error),
     )
 
@@ -141,7 +143,3 @@ def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
     if recorded == RunStatus.FINISHED and run.results:
         return RunStatus.FINISHED
     return RunStatus.WITHOUT_RESULTS if status == RunStatus.FINISHED else status
-
-
-def _finite(curve: Curve) -> Curve:
-    return {step: value for step, value in curve.items() if math.isfinite(value)}

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
 from attnx.reports.markdown import cell_text, table
-from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.effects import Interaction
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
@@ -102,19 +100,12 @@ def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
 
 
 def _test_rows(main: MetricComparison) -> Iterator[list[str]]:
-    for effect in main.effects:
-        if effect.test is not None:
-            yield [effect.name, *_test_cells(effect.test), ""]
+    tests = [(effect.name, effect.test, "") for effect in main.effects if effect.test is not None]
     for pair in main.interactions:
-        yield [" by ".join(pair.names), *_test_cells(pair.test), _deviation(pair, main.measure)]
-
-
-def _test_cells(test: FTest) -> list[str]:
-    return [f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p)]
-
-
-def _deviation(pair: Interaction, measure: Measure) -> str:
-    if pair.values is None or pair.deviation is None:
-        return ""
-    mean, low, high = map(measure.format, pair.deviation)
-    return f"{', '.join(pair.values)}: {mean} ({low} to {high})"
+        deviation = ""
+        if pair.values is not None and pair.deviation is not None:
+            mean, low, high = map(main.measure.format, pair.deviation)
+            deviation = f"{', '.join(pair.values)}: {mean} ({low} to {high})"
+        tests.append((" by ".join(pair.names), pair.test, deviation))
+    for name, test, deviation in tests:
+        yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p), deviation]
