@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch
 from numpy.typing import NDArray
@@ -58,29 +58,15 @@ def draw_reading(reading: Reading, title: str, note: str) -> Figure:
     # Pale green where there is no gain, so that a gain is visible.
     gain = np.full(reading.allowed_mask.shape, 0.5) if reading.gain is None else reading.gain
     more_gain = "" if reading.gain is None else "; darker: more gain"
-    scales = (WHITE_TO_BROWN, low, high), (WHITE_TO_GREEN, 0, 1), (WHITE_TO_BLUE, 0, 1)
-    texts = [("scores", f"white {low:.1f}, darkest {high:.1f}"), ("allowed", f"hatched: no{more_gain}")]
-    texts.append(("weights", "white 0, darkest 1"))
-    columns, states = len(reading.columns), reading.decoder_states
-    lefts, groups = left_edges(columns, states), column_groups(columns, states)
-    values = reading.scores, gain * reading.allowed_mask, reading.weights
-    for axes, cells, (colors, white, darkest), (name, legend) in zip(panels, values, scales, texts, strict=True):
-        for group_name, group in groups.items():
-            edges = np.append(lefts[group], lefts[group][-1] + 1)
-            style: dict[str, Any] = {
-                "cmap": colors,
-                "vmin": white,
-                "vmax": darkest,
-                "edgecolors": GRID,
-                "linewidth": 0.4,
-            }
-            axes.pcolormesh(edges, np.arange(len(cells) + 1), cells[:, group], **style)
-            if states:
-                _write_below(axes, edges[0] / (lefts[-1] + 1), group_name)
-        _label_columns(axes, reading, lefts, groups)
-        label_panel(axes, name, legend, lines_below=1 if states else 0)
+    _draw_heatmap(panels[0], reading, reading.scores, WHITE_TO_BROWN, (low, high))
+    _draw_heatmap(panels[1], reading, gain * reading.allowed_mask, WHITE_TO_GREEN, (0, 1))
+    _draw_heatmap(panels[2], reading, reading.weights, WHITE_TO_BLUE, (0, 1))
+    below = 1 if reading.decoder_states else 0
+    label_panel(panels[0], "scores", f"white {low:.1f}, darkest {high:.1f}", below)
+    label_panel(panels[1], "allowed", f"hatched: no{more_gain}", below)
+    label_panel(panels[2], "weights", "white 0, darkest 1", below)
     for axes in panels[1:]:
-        hatch_forbidden(axes, reading.allowed_mask, lefts)
+        hatch_forbidden(axes, reading.allowed_mask, left_edges(len(reading.columns), reading.decoder_states))
     steps = np.arange(len(reading.weights))
     panels[0].set_yticks(steps + 0.5, [str(step) for step in steps])
     panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
@@ -88,8 +74,15 @@ def draw_reading(reading: Reading, title: str, note: str) -> Figure:
     return figure
 
 
-def _label_columns(axes: Axes, reading: Reading, lefts: Numbers, groups: dict[str, slice]) -> None:
-    axes.set(xlim=(0, lefts[-1] + 1), ylim=(len(reading.weights), 0), yticks=[])
+def _draw_heatmap(axes: Axes, reading: Reading, cells: Numbers, colors: Colormap, limits: tuple[float, float]) -> None:
+    columns, (low, high) = (len(reading.columns), reading.decoder_states), limits
+    lefts, groups = left_edges(*columns), column_groups(*columns)
+    for name, group in groups.items():
+        edges, rows = np.append(lefts[group], lefts[group][-1] + 1), np.arange(len(cells) + 1)
+        axes.pcolormesh(edges, rows, cells[:, group], cmap=colors, vmin=low, vmax=high, edgecolors=GRID, linewidth=0.4)
+        if reading.decoder_states:
+            _write_below(axes, edges[0] / (lefts[-1] + 1), name)
+    axes.set(xlim=(0, lefts[-1] + 1), ylim=(len(cells), 0), yticks=[])
     axes.spines[:].set_visible(False)
     axes.xaxis.tick_top()
     step = slice(None, None, 2 if len(lefts) > MAX_LABELED_COLUMNS else 1)
@@ -112,7 +105,7 @@ def make_panels(title: str, note: str, gap: float = 0.2) -> tuple[Figure, list[A
     figure = blank_figure(height, title, note)
     width = (WIDTH - MARGIN_LEFT - MARGIN_RIGHT - 2 * gap) / 3
     lefts = [MARGIN_LEFT + column * (width + gap) for column in range(3)]
-    boxes = [(left / WIDTH, MARGIN_BOTTOM / height, width / WIDTH, PANEL_HEIGHT / height) for left in lefts]
+    boxes = [(x / WIDTH, MARGIN_BOTTOM / height, width / WIDTH, PANEL_HEIGHT / height) for x in lefts]
     panels = [figure.add_axes(box) for box in boxes]
     for axes in panels:
         axes.tick_params(length=0, pad=2, labelsize=7.5, labelcolor=INK)

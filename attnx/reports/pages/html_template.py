@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "page.html"
+DOCUMENT = Path(__file__).parent / "document.html"
 
 
 def fill_page(body: Path, title: str, data: Any) -> str:
@@ -17,7 +17,7 @@ def fill_page(body: Path, title: str, data: Any) -> str:
     parts = {name: file.read_text(encoding="utf-8").rstrip("\n") for name, file in files.items()}
     parts |= {"title": html.escape(title), "data": embedded_json(data)}
     parts["body"] = parts["body"].replace("{{title}}", parts["title"])
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], PAGE.read_text(encoding="utf-8"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], DOCUMENT.read_text(encoding="utf-8"))
 
 
 def embedded_json(data: Any) -> str:
