@@ -68,8 +68,8 @@ def by_dot(width: int) -> Read:
 
 def reading(attention: nn.Module, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """The contexts, with every position valid."""
-    present = torch.ones(keys.shape[:2], dtype=torch.bool)
-    context: Tensor = attention(queries, Memory(keys, values, present, (keys.shape[1],))).context
+    memory_mask = torch.ones(keys.shape[:2], dtype=torch.bool)
+    context: Tensor = attention(queries, Memory(keys, values, memory_mask, (keys.shape[1],))).context
     return context
 
 

@@ -25,7 +25,7 @@ from attnx.decoding.contracts import StepModel
 from attnx.decoding.ensemble import Ensemble
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
-from attnx.models.state_ops import index_select_tree
+from attnx.models.sequence_model import index_select_tree
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.readouts.joint import Joint
 
@@ -147,7 +147,7 @@ class FusedDecoder:
         queries, steps = self.model.query(query), state.step.view(-1, beams)
         if beams > 1:
             queries = queries.view(len(steps), beams, queries.shape[-1])
-        attention = self.model.attention(queries, state.memory, steps=steps, need_weights=need_weights)
+        attention: AttentionOutput = self.model.attention(queries, state.memory, steps=steps, need_weights=need_weights)
         if beams == 1:
             return attention
         context, weights, scores = (None if part is None else _unfold_beams(part) for part in attention[:3])

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.accel.lstm import autograd, bindings
-from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 
 MIN_ROWS_FOR_C = 512

@@ -13,7 +13,8 @@ The letters of tensor axes, here and everywhere in attnx:
 ``...`` any leading axes; every contract broadcasts over them
 ====== =============================================================================
 
-Booleans have one polarity: True means may be read (``allowed``) or is real and not padding (``present``).
+Masks have one polarity: True means that a query may read the position (``allowed_mask``), or that the position is real
+and not padding (``memory_mask``, ``source_mask``).
 """
 
 from __future__ import annotations

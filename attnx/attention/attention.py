@@ -60,26 +60,26 @@ class Attention(nn.Module):
         """Whether weights sum to 1, as far as the normalizer declares it."""
         return bool(getattr(self.normalizer, "is_distribution", False))
 
-    def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+    def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """Prepare what may be read, once.
 
         Args:
             states: (b, m, memory_size), what queries are compared with.
-            present: (b, m) bool, all True if left out. What lies at absent positions is never read.
+            memory_mask: (b, m) bool, False at padding, which is never read; all True if left out.
             values: (b, m, v), what contexts are made of; ``states`` if left out.
 
         Raises:
             UserError: these are of other shapes or types.
         """
-        check_states(states, present, values, self.memory_size)
-        states, present, values = zero_padding(states, present, values)
-        return Memory(self.scorer.project_keys(states), values, present, lengths=(states.shape[1],))
+        check_states(states, memory_mask, values, self.memory_size)
+        states, memory_mask, values = zero_padding(states, memory_mask, values)
+        return Memory(self.scorer.project_keys(states), values, memory_mask, lengths=(states.shape[1],))
 
     def forward(
         self,
         queries: Tensor,
         memory: Memory,
-        allowed: Tensor | None = None,
+        allowed_mask: Tensor | None = None,
         steps: Tensor | None = None,
         history: AttentionHistory | None = None,
         need_weights: bool = False,
@@ -90,7 +90,7 @@ class Attention(nn.Module):
         Args:
             queries: (b, q, query_size).
             memory: from :meth:`make_memory`.
-            allowed: (b, q, m) bool or broadcastable to it; narrows the scope further.
+            allowed_mask: (b, q, m) bool or broadcastable to it; narrows the scope further.
             steps: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
             history: how the memory was read before, for a scorer that needs it; never, if left out.
             need_weights: also return weights and scores.
@@ -101,18 +101,17 @@ class Attention(nn.Module):
             the contexts (b, q, v), and weights and scores (b, q, m) if requested.
 
         Raises:
-            UserError: the queries, the memory or what is allowed are of other shapes or types.
+            UserError: the queries, the memory or the mask are of other shapes or types.
         """
-        check_query(queries, memory, allowed, self.query_size)
+        check_query(queries, memory, allowed_mask, self.query_size)
         if steps is None:
             steps = torch.arange(queries.shape[1], device=queries.device)
-        dropping = self.dropout > 0 and self.training
-        if dropout_mask is None and dropping:
+        if dropout_mask is None and self.dropout > 0 and self.training:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
             dropout_mask = nn.functional.dropout(mask, self.dropout)
         history = (history or empty_history(memory)) if self.needs_history else None
         prepared = self.scorer.project_queries(self.project(queries))
-        inputs = AttentionInputs(queries, prepared, memory, steps, allowed, history, dropout_mask, need_weights)
+        inputs = AttentionInputs(queries, prepared, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         return self.attend(inputs)
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
@@ -120,58 +119,44 @@ class Attention(nn.Module):
         return self.attend_with_scores(inputs, self.score(inputs))
 
     def score(self, inputs: AttentionInputs) -> Tensor:
-        """The scores (b, q, m) as the scorer defines them."""
-        if inputs.history is not None:
-            return self._score_with_history(inputs.prepared_queries, inputs.memory, inputs.history)
-        return cast("Scorer", self.scorer).score(inputs.prepared_queries, inputs.memory.keys)
+        """The scores (b, q, m) as the scorer defines them; with a history separately for each source."""
+        queries, keys, history = inputs.prepared_queries, inputs.memory.keys, inputs.history
+        if history is None:
+            return cast("Scorer", self.scorer).score(queries, keys)
+        scorer, lengths = cast("HistoryScorer", self.scorer), list(inputs.memory.lengths)
+        sources = zip(*(torch.split(part, lengths, dim=-1) for part in (keys.mT, *history)), strict=True)
+        return torch.cat([scorer.score(queries, keys.mT, AttentionHistory(*weights)) for keys, *weights in sources], -1)
 
     def scope_mask(self, inputs: AttentionInputs) -> ScopeMask:
-        """What may be read, and by what the weights are multiplied."""
-        mask = self._scope_mask(inputs.queries, inputs.steps, inputs.memory)
-        return mask if inputs.allowed is None else mask._replace(allowed=mask.allowed & inputs.allowed)
+        """What may be read, and by what the weights are multiplied; a window holds within each source."""
+        memory_mask = inputs.memory.mask if inputs.memory.mask.dim() == 3 else inputs.memory.mask[:, None]
+        sources = torch.split(memory_mask, list(inputs.memory.lengths), dim=-1)
+        masks = [ScopeMask(*self.scope(inputs.queries, inputs.steps, source)) for source in sources]
+        mask = masks[0]
+        if len(masks) > 1:
+            gains = [mask.gain for mask in masks if mask.gain is not None]
+            allowed_mask = torch.cat([mask.allowed_mask for mask in masks], -1)
+            mask = ScopeMask(allowed_mask, torch.cat(gains, -1) if gains else None)
+        if inputs.allowed_mask is None:
+            return mask
+        return mask._replace(allowed_mask=mask.allowed_mask & inputs.allowed_mask)
 
     def attend_with_scores(
         self, inputs: AttentionInputs, scores: Tensor, mask: ScopeMask | None = None
     ) -> AttentionOutput:
         """Normalize the scores and sum the values by the weights; ``mask`` defaults to :meth:`scope_mask`."""
         mask = self.scope_mask(inputs) if mask is None else mask
-        weights = self.normalizer(scores, mask.allowed)
+        weights = self.normalizer(scores, mask.allowed_mask)
         if mask.gain is not None:
             weights = weights * mask.gain
-        context = self.weighted_sum(
-            weights if inputs.dropout_mask is None else weights * inputs.dropout_mask, inputs.memory.values
-        )
+        mixed = weights if inputs.dropout_mask is None else weights * inputs.dropout_mask
+        context = self.weighted_sum(mixed, inputs.memory.values)
         add_penalty = getattr(self.scorer, "penalty", None)
         penalty = None if add_penalty is None else add_penalty(weights, inputs.history)
-        return (
-            AttentionOutput(context, weights, scores, penalty)
-            if inputs.need_weights
-            else AttentionOutput(context, penalty=penalty)
-        )
+        if not inputs.need_weights:
+            return AttentionOutput(context, penalty=penalty)
+        return AttentionOutput(context, weights, scores, penalty)
 
     def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
         """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
         return weights @ values
-
-    def _score_with_history(self, queries: Tensor, memory: Memory, history: AttentionHistory) -> Tensor:
-        """Score each source separately: the end of one is not near the start of the next."""
-        scorer, lengths = cast("HistoryScorer", self.scorer), list(memory.lengths)
-        sources = zip(
-            torch.split(memory.keys, lengths, dim=-2),
-            torch.split(history.previous, lengths, dim=-1),
-            torch.split(history.cumulative, lengths, dim=-1),
-            strict=True,
-        )
-        return torch.cat(
-            [scorer.score(queries, keys, AttentionHistory(*weights)) for keys, *weights in sources], dim=-1
-        )
-
-    def _scope_mask(self, queries: Tensor, steps: Tensor, memory: Memory) -> ScopeMask:
-        """Call the scope for each source separately; a window holds within each."""
-        present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
-        sources = torch.split(present, list(memory.lengths), dim=-1)
-        masks = [self.scope(queries, steps, source) for source in sources]
-        if len(masks) == 1:
-            return ScopeMask(*masks[0])
-        gains = [mask.gain for mask in masks if mask.gain is not None]
-        return ScopeMask(torch.cat([mask.allowed for mask in masks], -1), torch.cat(gains, -1) if gains else None)

@@ -24,10 +24,8 @@ def build(
     scorer: PartChoice = "additive",
     scope: PartChoice = "global",
     normalizer: PartChoice = "softmax",
-    dropout: float = 0.0,
-    heads: int = 1,
     values_size: int | None = None,
-    chunk_mib: int = 64,
+    **knobs: float,
 ) -> Attention | MultiHeadAttention:
     """Compose an attention module.
 
@@ -39,10 +37,8 @@ def build(
         scorer: how relevant a position is.
         scope: which positions may be read.
         normalizer: how scores become weights.
-        dropout: share of the weights dropped while training.
-        heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        chunk_mib: how many MiB the hidden layers of scores may take at a time after ``accel.enable``.
+        knobs: those of :func:`build_standard`: ``heads``, ``dropout``, ``chunk_mib``.
 
     Raises:
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
@@ -51,20 +47,19 @@ def build(
     for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size or 1}.items():
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
-    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "chunk_mib": chunk_mib}
-    registry.check("attention", "standard", knobs)
-    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
+    checked = registry.check("attention", "standard", {"projection": "never", **knobs})
+    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), checked)
 
 
 def build_attention(
     scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> Attention | MultiHeadAttention:
-    """Build the parts and the attention that they compose.
+    """Build the parts, given as in :func:`build`, and the attention that they compose.
 
     Args:
-        scorer: as in :func:`build`.
-        scope: likewise.
-        normalizer: likewise.
+        scorer: how relevant a position is.
+        scope: which positions may be read.
+        normalizer: how scores become weights.
         sizes: the widths of queries, memory and values.
         knobs: those of the ``attention`` node.
     """
@@ -132,13 +127,13 @@ def _build_single(
     memory_size: int,
     knobs: Mapping[str, Any],
 ) -> Attention:
-    needs_equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
     # A scorer that needs equal widths sees queries that were projected to the memory's.
-    scorer_size = memory_size if needs_equal else query_size
-    scorer_part: Any = _build_part("scorer", scorer, query_size=scorer_size, memory_size=memory_size)
+    needs_equal = not isinstance(scorer, nn.Module) and _requires_equal_dims(scorer)
+    scorer_sizes = {"query_size": memory_size if needs_equal else query_size, "memory_size": memory_size}
+    scorer_part: Any = _build_part("scorer", scorer, **scorer_sizes)
     scope_part: Any = _build_part("scope", scope, query_size=query_size, memory_size=memory_size)
     normalizer_part: Any = _build_part("normalizer", normalizer)
-    is_refused = knobs.get("projection", "auto") == "never" and query_size != memory_size
+    is_refused = knobs.get("projection") == "never" and query_size != memory_size
     if is_refused and scorer_part.requires_equal_dims:
         raise UserError(
             f"the scorer {type(scorer_part).__name__.lower()} needs equal widths, but the query has {query_size} and "
@@ -148,9 +143,8 @@ def _build_single(
     return Attention(scorer_part, scope_part, normalizer_part, query_size, memory_size, **options)
 
 
-def _equal_widths(scorer: PartSpec) -> bool:
-    name, _ = registry.parse_spec("scorer", scorer)
-    return bool(registry.declarations("scorer", name)["requires_equal_dims"])
+def _requires_equal_dims(scorer: PartSpec) -> bool:
+    return bool(registry.declarations("scorer", registry.parse_spec("scorer", scorer)[0])["requires_equal_dims"])
 
 
 def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Says in one line what is wrong with the tensors that attention is given, before torch stumbles or broadcasts."""
+"""One-line errors about the tensors of an attention call, before torch stumbles or broadcasts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from attnx.errors import UserError
 from attnx.ops.tracing import is_tracing
 
 
-def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, memory_size: int) -> None:
-    """See that a memory can be made of these.
-
-    Args:
-        states: to be (b, m, memory_size).
-        present: to be (b, m) bool, if given.
-        values: to be (b, m, v), if given.
-        memory_size: the width of the states.
+def check_states(states: Tensor, memory_mask: Tensor | None, values: Tensor | None, memory_size: int) -> None:
+    """Check that a memory can be made of states (b, m, memory_size), a mask (b, m) and values (b, m, v), if given.
 
     Raises:
         UserError: it cannot.
@@ -25,10 +19,10 @@ def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, 
     if is_tracing():  # where shapes are recorded and not known
         return
     _check_batch(states, "make_memory", "states", "m", memory_size)
-    if present is not None and (present.dtype != torch.bool or present.shape != states.shape[:2]):
+    if memory_mask is not None and (memory_mask.dtype != torch.bool or memory_mask.shape != states.shape[:2]):
         raise UserError(
-            f"make_memory: present is {_describe(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True "
-            "where something is"
+            f"make_memory: memory_mask is {_describe(memory_mask)}; expected (b, m) bool, here "
+            f"{tuple(states.shape[:2])}, False at padding"
         )
     if values is not None and (values.dim() != 3 or values.shape[:2] != states.shape[:2]):
         raise UserError(
@@ -37,31 +31,27 @@ def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, 
         )
 
 
-def check_query(queries: Tensor, memory: Memory, allowed: Tensor | None, query_size: int) -> None:
-    """See that a memory can be read with these queries.
-
-    Args:
-        queries: to be (b, q, query_size).
-        memory: to be a :class:`Memory` of b rows, or of one.
-        allowed: to be bool, if given.
-        query_size: the width of the queries.
+def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, query_size: int) -> None:
+    """Check that queries (b, q, query_size), and a mask (b, q, m) if given, fit a memory of b rows, or of one.
 
     Raises:
-        UserError: it cannot.
+        UserError: they do not.
     """
     if is_tracing():  # where shapes are recorded and not known
         return
     if not isinstance(memory, Memory):
         raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.make_memory(states)")
     _check_batch(queries, "attention", "queries", "q", query_size)
-    rows, positions = memory.present.shape[0], memory.present.shape[-1]
+    rows, positions = memory.mask.shape[0], memory.mask.shape[-1]
     if rows != queries.shape[0] and 1 not in (rows, queries.shape[0]):
         raise UserError(
             f"attention: the queries have {queries.shape[0]} rows, the memory {rows}; give each row its own"
         )
-    if allowed is not None and (allowed.dtype != torch.bool or allowed.shape[-1:] not in ((), (1,), (positions,))):
+    if allowed_mask is not None and (
+        allowed_mask.dtype != torch.bool or allowed_mask.shape[-1:] not in ((), (1,), (positions,))
+    ):
         raise UserError(
-            f"attention: allowed is {_describe(allowed)}; expected (b, q, m) bool, here "
+            f"attention: allowed_mask is {_describe(allowed_mask)}; expected (b, q, m) bool, here "
             f"{(*queries.shape[:2], positions)}, True where may be read"
         )
 
@@ -84,5 +74,5 @@ def _check_batch(tensor: Tensor, function: str, what: str, middle: str, width: i
 
 
 def _describe(tensor: Tensor) -> str:
-    kind = "" if tensor.is_floating_point() else f" {str(tensor.dtype).removeprefix('torch.')}"
-    return f"{tuple(tensor.shape)}{kind}" if kind else f"{tuple(tensor.shape)} of numbers"
+    kind = "of numbers" if tensor.is_floating_point() else str(tensor.dtype).removeprefix("torch.")
+    return f"{tuple(tensor.shape)} {kind}"

@@ -15,19 +15,18 @@ def all_valid_mask(states: Tensor) -> Tensor:
     return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
 
 
-def zero_padding(states: Tensor, present: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """States and values (the states, if left out) with zeros where nothing is, and what is present.
+def zero_padding(states: Tensor, memory_mask: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """States and values (the states, if left out) with zeros at padding, and the mask.
 
-    Zeroed, not only masked: 0 weight times an inf or NaN in the padding would still be NaN. Where nothing is absent, as
-    far as that is told at no cost, they are what was given.
+    Zeroed, not only masked: a weight of 0 times an inf or NaN in the padding would still be NaN.
     """
-    if present is None:
+    if memory_mask is None:
         return states, all_valid_mask(states), states if values is None else values
-    if is_all_true_on_cpu(present):
-        return states, present, states if values is None else values
-    absent = ~present[..., None]
-    states = states.masked_fill(absent, 0.0)
-    return states, present, states if values is None else values.masked_fill(absent, 0.0)
+    if is_all_true_on_cpu(memory_mask):
+        return states, memory_mask, states if values is None else values
+    padding = ~memory_mask[..., None]
+    states = states.masked_fill(padding, 0.0)
+    return states, memory_mask, states if values is None else values.masked_fill(padding, 0.0)
 
 
 def concat_sources(first: Memory, second: Memory) -> Memory:
@@ -45,7 +44,7 @@ def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
     return (
         torch.cat([first.keys, second.keys], dim=-2),
         torch.cat([first.values, second.values], dim=-2),
-        torch.cat([first.present, second.present], dim=-1),
+        torch.cat([first.mask, second.mask], dim=-1),
     )
 
 
@@ -54,14 +53,14 @@ def hide_future(memory: Memory, first: Tensor) -> Memory:
 
     It is what makes a pass over all steps at once read no state that a loop would not have made yet.
     """
-    rows, positions = memory.present.shape
+    rows, positions = memory.mask.shape
     last_length = memory.lengths[-1]
     is_visible = torch.arange(last_length, device=first.device) < first[..., None]
     steps = is_visible.shape[-2]
     is_visible = is_visible.expand(rows, steps, last_length)
-    earlier = memory.present[:, None, : positions - last_length].expand(-1, steps, -1)
+    earlier = memory.mask[:, None, : positions - last_length].expand(-1, steps, -1)
     return memory._replace(
-        present=torch.cat([earlier, memory.present[:, None, positions - last_length :] & is_visible], dim=-1)
+        mask=torch.cat([earlier, memory.mask[:, None, positions - last_length :] & is_visible], dim=-1)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,78 +34,73 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, heads: Iterable[Attention], query_size: int, memory_size: int, values_size: int) -> None:
         super().__init__()
-        self.heads = nn.ModuleList(heads)
-        self.num_heads = len(self.heads)
+        self.heads: Sequence[Attention] = nn.ModuleList(heads)  # type: ignore[assignment]
+        self.num_heads, first = len(self.heads), self.heads[0]
         self.query = nn.Linear(query_size, memory_size, bias=False)
         self.keys = nn.Linear(memory_size, memory_size, bias=False)
         self.values = nn.Linear(values_size, values_size, bias=False)
         self.out = nn.Linear(values_size, values_size, bias=False)
-        first = self._heads[0]
-        self.dropout, self.needs_history, self.is_distribution = (
-            first.dropout,
-            first.needs_history,
-            first.is_distribution,
-        )
+        self.dropout, self.needs_history = first.dropout, first.needs_history
+        self.is_distribution = first.is_distribution
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
         self.heads_are_parameter_free = not (has_history or first.state_dict())
-
-    @property
-    def _heads(self) -> list[Attention]:
-        return list(self.heads)  # type: ignore[arg-type]
 
     def make_memory(
         self,
         states: Tensor,
-        present: Tensor | None = None,
+        memory_mask: Tensor | None = None,
         values: Tensor | None = None,
         rotation: Tensor | None = None,
     ) -> Memory:
         """As :meth:`Attention.make_memory`; keys (b, h, m, k) and values (b, h, m, v / h).
 
-        ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates what each
-        head's scorer gets by its position.
+        ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates the keys by their positions.
         """
-        check_states(states, present, values, self.keys.in_features)
-        states, present, values = zero_padding(states, present, values)
-        # The projections have no bias, so that what is absent stays zero.
+        check_states(states, memory_mask, values, self.keys.in_features)
+        states, memory_mask, values = zero_padding(states, memory_mask, values)
+        # The projections have no bias, so that padding stays zero.
         projected = self._split(states, self.keys, rotation)
         if self.heads_are_parameter_free:
-            keys = self._heads[0].scorer.project_keys(projected)
+            keys = self.heads[0].scorer.project_keys(projected)
         else:
-            heads = zip(self._heads, projected.unbind(1), strict=True)
+            heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        return Memory(keys, self._split(values, self.values), present, lengths=(states.shape[1],))
+        return Memory(keys, self._split(values, self.values), memory_mask, lengths=(states.shape[1],))
 
     def forward(
         self,
         queries: Tensor,
         memory: Memory,
-        allowed: Tensor | None = None,
+        allowed_mask: Tensor | None = None,
         steps: Tensor | None = None,
         history: AttentionHistory | None = None,
         need_weights: bool = False,
         dropout_mask: Tensor | None = None,
-        rotation: Tensor | None = None,
     ) -> AttentionOutput:
-        """As :meth:`Attention.forward`; weights, scores, mask (b, h, q, m) and history (b, h, m) are of every head.
-
-        ``rotation`` is that of the queries, as for :meth:`make_memory`.
-        """
-        check_query(queries, memory, allowed, self.query.in_features)
+        """As :meth:`Attention.forward`; weights, scores, mask (b, h, q, m) and history (b, h, m) are of every head."""
+        check_query(queries, memory, allowed_mask, self.query.in_features)
         if steps is None:
             steps = torch.arange(queries.shape[1], device=queries.device)
-        projected = self._split(queries, self.query, rotation)
-        output = self.attend_heads(
-            AttentionInputs(projected, projected, memory, steps, allowed, history, dropout_mask, need_weights)
+        split = self.project_queries(queries)
+        return self.attend(
+            AttentionInputs(split, split, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         )
+
+    def project_queries(self, queries: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """(b, q, query_size) -> (b, h, q, width), rotated as in :meth:`make_memory`."""
+        return self._split(queries, self.query, rotation)
+
+    def attend(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend with projected queries (b, h, q, width), and join the heads' contexts."""
+        output = self.attend_heads(inputs)
         return output._replace(context=self.out(output.context.transpose(1, 2).flatten(2)))
 
     def attend_heads(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with every head: queries (b, h, q, width), which no scorer has prepared -> (b, h, q, ...)."""
         if self.heads_are_parameter_free and inputs.history is None:
             rows = self.fold_heads(inputs)
-            output = self._heads[0](
-                rows.queries, rows.memory, rows.allowed, rows.steps, None, rows.need_weights, rows.dropout_mask
+            output = self.heads[0](
+                rows.queries, rows.memory, rows.allowed_mask, rows.steps, None, rows.need_weights, rows.dropout_mask
             )
             return self.unfold_heads(output)
         return self._per_head(inputs)
@@ -116,15 +111,15 @@ class MultiHeadAttention(nn.Module):
         def repeat(part: Tensor) -> Tensor:
             return part[:, None].expand(-1, self.num_heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
 
-        keys, values, present, lengths = inputs.memory
-        rows, query_count, allowed, steps = len(present), inputs.queries.shape[2], inputs.allowed, inputs.steps
-        queries = inputs.queries.flatten(0, 1)
+        keys, values, memory_mask, lengths = inputs.memory
+        queries, steps, allowed_mask = inputs.queries.flatten(0, 1), inputs.steps, inputs.allowed_mask
+        shape = len(memory_mask), inputs.queries.shape[2], keys.shape[2]
         return inputs._replace(
             queries=queries,
             prepared_queries=queries,
-            memory=Memory(keys.flatten(0, 1), values.flatten(0, 1), repeat(present), lengths),
-            steps=steps if steps.dim() == 1 else repeat(steps.expand(rows, -1)),
-            allowed=None if allowed is None else repeat(allowed.expand(rows, query_count, keys.shape[2])),
+            memory=Memory(keys.flatten(0, 1), values.flatten(0, 1), repeat(memory_mask), lengths),
+            steps=steps if steps.dim() == 1 else repeat(steps.expand(shape[0], -1)),
+            allowed_mask=None if allowed_mask is None else repeat(allowed_mask.expand(shape)),
             dropout_mask=None if inputs.dropout_mask is None else inputs.dropout_mask.flatten(0, 1),
         )
 
@@ -146,21 +141,20 @@ class MultiHeadAttention(nn.Module):
             head(
                 inputs.queries[:, i],
                 memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
-                inputs.allowed,
+                inputs.allowed_mask,
                 inputs.steps,
                 None if history is None else AttentionHistory(history.previous[:, i], history.cumulative[:, i]),
                 inputs.need_weights,
                 None if dropout_mask is None else dropout_mask[:, i],
             )
-            for i, head in enumerate(self._heads)
+            for i, head in enumerate(self.heads)
         ]
-        context = torch.stack([output.context for output in outputs], dim=1)
-        penalties = [output.penalty for output in outputs if output.penalty is not None]
-        penalty = torch.stack(penalties).mean(0) if penalties else None
+        contexts, weights, scores, penalties = zip(*outputs, strict=True)
+        penalty = None if penalties[0] is None else torch.stack(penalties).mean(0)
+        context = torch.stack(contexts, dim=1)
         if not inputs.need_weights:
             return AttentionOutput(context, penalty=penalty)
-        weights = torch.stack([output.weights for output in outputs], dim=1)
-        return AttentionOutput(context, weights, torch.stack([output.scores for output in outputs], dim=1), penalty)
+        return AttentionOutput(context, torch.stack(weights, dim=1), torch.stack(scores, dim=1), penalty)
 
     def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
         """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.attention.memory import all_valid_mask
-from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
+from attnx.attention.types import AttentionOutput, Memory
 from attnx.registry import register
 
 
@@ -29,20 +29,12 @@ class NoAttention(nn.Module):
     is_distribution = False
     num_heads = 1
 
-    def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+    def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
-        present = all_valid_mask(states) if present is None else present
-        return Memory(keys=states, values=states, present=present, lengths=(states.shape[1],))
+        return Memory(
+            states, states, all_valid_mask(states) if memory_mask is None else memory_mask, (states.shape[1],)
+        )
 
-    def forward(
-        self,
-        queries: Tensor,
-        memory: Memory,
-        allowed: Tensor | None = None,
-        steps: Tensor | None = None,
-        history: AttentionHistory | None = None,
-        need_weights: bool = False,
-        dropout_mask: Tensor | None = None,
-    ) -> AttentionOutput:
-        """(b, q, anything) -> contexts (b, q, v), all the same."""
+    def forward(self, queries: Tensor, memory: Memory, **options: object) -> AttentionOutput:
+        """(b, q, anything) -> contexts (b, q, v), all the same; the options of :class:`Attention` change nothing."""
         return AttentionOutput(memory.values.expand(-1, queries.shape[1], -1))

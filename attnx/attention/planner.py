@@ -25,21 +25,14 @@ KNOWN_IN_ADVANCE = frozenset({"token", "tag"})
 
 @dataclass(frozen=True)
 class PlannerInputs:
-    """What the planner needs to know, all of it plain.
+    """What the planner needs to know, all of it plain."""
 
-    Attributes:
-        needs: what the query inputs need, by query input: ``{"current_state": "state"}``; empty without attention.
-        feed: where the context enters the recurrence, or None to let the planner choose.
-        growing: the memory holds decoder states.
-        needs_history: the scorer reads earlier weights.
-        sampling: training feeds the model's own outputs back at times.
-    """
-
+    # what the query inputs need, by query input: ``{"current_state": "state"}``; empty without attention
     needs: dict[str, str]
-    feed: Feed | None = None
-    growing: bool = False
-    needs_history: bool = False
-    sampling: bool = False
+    feed: Feed | None = None  # where the context enters the recurrence, or None to let the planner choose
+    growing: bool = False  # the memory holds decoder states
+    needs_history: bool = False  # the scorer reads earlier weights
+    sampling: bool = False  # training feeds the model's own outputs back at times
 
 
 @dataclass(frozen=True)

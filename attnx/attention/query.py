@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import QueryInput
 from attnx.attention.types import QueryContext
 
 
 class Query(nn.Module):
-    """Concatenate what the query inputs pick from a step.
+    """Concatenate what the query inputs pick from a step."""
 
-    Args:
-        inputs: the query inputs, each with ``size`` and ``needs``.
-    """
-
-    def __init__(self, inputs: Iterable[Any]) -> None:
+    def __init__(self, inputs: Iterable[QueryInput]) -> None:
         super().__init__()
-        parts = list(inputs)
-        self.inputs = nn.ModuleList(parts)
-        self.size: int = sum(part.size for part in parts)
-        self.needs: dict[str, str] = {type(part).__name__: part.needs for part in parts}
+        self.inputs: Sequence[QueryInput] = nn.ModuleList(inputs)  # type: ignore[assignment, arg-type]
+        self.size = sum(part.size for part in self.inputs)
+        self.needs = {type(part).__name__: part.needs for part in self.inputs}
 
     def forward(self, step: QueryContext) -> Tensor:
         """-> (b, q, size)."""

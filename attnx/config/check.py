@@ -10,7 +10,7 @@ from attnx import registry
 from attnx.config.groups import PART_GROUPS, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
 from attnx.config.hydra_errors import unknown_key
 from attnx.errors import UserError
-from attnx.models.resolve import resolve
+from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.config import POSITIONS
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
@@ -41,7 +41,7 @@ def check(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str,
     _reject_encoder_without_source(checked, overrides)
     _reject_ineffective_params(checked)
     _check_end(checked)
-    resolve(checked)
+    resolve_model(checked)
     return checked
 
 

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnx.attention.memory import stack_step_weights
 from attnx.data.special_tokens import EOS
-from attnx.decoding.constraints import DecodingConstraints
-from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
+from attnx.decoding.constraints import require_symbols
+from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
-from attnx.decoding.penalties import Length, length_penalty, score_coverage
+from attnx.decoding.search import ConstrainedSearch, SearchInputs
 from attnx.errors import UserError
 from attnx.registry import Natural, NonNegative, Positive, Rate, register
 
+MIN_COVERAGE = 1e-9
+"""The least that a position counts as read: weights may be 0, and their logarithm is to be a number."""
 MAX_ACTIVE_SHARE = 0.9
 """Finished rows are dropped once at most this share of the rows is active: to drop them costs a gather."""
 
 
 class ActiveBeams(NamedTuple):
-    """Hypotheses that are still written: w of each of a rows, those of a row together.
+    """Hypotheses that are still written: w of each of a rows, those of a row together."""
 
-    Attributes:
-        rows: (a,) their rows in the batch.
-        state: the model's, of a * w rows.
-        total: (a, w) log-probabilities; -inf where there is no hypothesis.
-        written: (a * w, t).
-        weights: (a * w, t, m), or (a * w, h, t, m), their attention weights; None unless needed.
-    """
-
-    rows: Tensor
-    state: object
-    total: Tensor
-    written: Tensor
-    weights: Tensor | None
+    rows: Tensor  # (a,) their rows in the batch
+    state: object  # the model's, of a * w rows
+    total: Tensor  # (a, w) log-probabilities; -inf where there is no hypothesis
+    written: Tensor  # (a * w, t)
+    weights: Tensor | None  # (a * w, t, m), or (a * w, h, t, m), their attention weights; None unless needed
 
 
 @register("decoding", "beam")
-class Beam:
+@dataclass(frozen=True)
+class Beam(ConstrainedSearch):
     """Write the ``beam_size`` likeliest beginnings side by side; the ``nbest`` best outputs are found.
 
     Formula: ``score(y) = log p(y | x) / penalty(|y|) + coverage * sum_s log(min(sum_t a_ts, 1))``
@@ -52,58 +48,42 @@ class Beam:
     outputs, to go on would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
     """
 
-    def __init__(
-        self,
-        beam_size: Positive = 5,
-        nbest: Positive = 1,
-        length_penalty: Literal["none", "gnmt", "average"] = "none",
-        length_penalty_alpha: NonNegative = 0.6,
-        coverage_penalty: NonNegative = 0.0,
-        max_length_ratio: Rate = 2.0,
-        max_length_extra: Natural = 5,
-        min_length: Natural = 0,
-        no_repeat_ngram_size: Natural = 0,
-    ) -> None:
+    beam_size: Positive = 5
+    nbest: Positive = 1
+    length_penalty: Literal["none", "gnmt", "average"] = "none"
+    length_penalty_alpha: NonNegative = 0.6
+    coverage_penalty: NonNegative = 0.0
+    max_length_ratio: Rate = 2.0
+    max_length_extra: Natural = 5
+    min_length: Natural = 0
+    no_repeat_ngram_size: Natural = 0
+
+    def __post_init__(self) -> None:
+        nbest, beam_size = self.nbest, self.beam_size
         if nbest > beam_size:
             raise UserError(f"decoding.nbest={nbest} is more than decoding.beam_size={beam_size}; choose a wider beam")
-        self.beam_size, self.nbest = beam_size, nbest
-        self.length_penalty: Length = length_penalty
-        self.length_penalty_alpha, self.coverage_penalty = length_penalty_alpha, coverage_penalty
-        self.rules = DecodingConstraints(max_length_ratio, max_length_extra, min_length, no_repeat_ngram_size)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: a beam is of symbols, and coverage is what weights that sum to 1 add up to."""
-        self.rules.check(model, "beam")
+        require_symbols(model, "beam")
         if self.coverage_penalty and not (model.is_distribution and "encoder" in model.sources):
             raise UserError(
-                "decoding.coverage_penalty adds up attention weights on the source that sum to 1 at each step, "
-                "and this model "
-                "has none; use normalizer=softmax over the encoder's states, or leave decoding.coverage_penalty out"
+                "decoding.coverage_penalty adds up attention weights on the source that sum to 1 at each step, and "
+                "this model has none; use normalizer=softmax over the encoder's states, or leave it out"
             )
 
-    @torch.no_grad()
-    def __call__(
-        self,
-        model: StepModel,
-        source: Tensor,
-        present: Tensor,
-        tag: Tensor | None = None,
-        need_weights: bool = False,
-        prefix: Tensor | None = None,
-        choices: NextTokenFilter | None = None,
-    ) -> DecodeResult:
-        """As :class:`Search`; ``nbest`` hypotheses a row, no two alike."""
-        self.check(model)
-        rules = self.rules.for_batch(model, prefix, choices)
-        limit, needs_weights = rules.limit(present), need_weights or self.coverage_penalty > 0
+    def search(self, inputs: SearchInputs) -> DecodeResult:
+        """``nbest`` hypotheses a row, no two alike."""
+        model, limit, result = inputs.model, inputs.limit, None
         max_penalty = length_penalty(self.length_penalty, self.length_penalty_alpha, limit)
-        beams, result = _init_beams(model.init_state(source, present, tag), len(limit), source.device), None
+        all_rows, total = torch.arange(len(limit), device=limit.device), torch.zeros(len(limit), 1).to(limit.device)
+        beams = ActiveBeams(all_rows, inputs.state, total, all_rows.new_zeros(len(limit), 0), None)
         while len(beams.rows):
-            beams = self._expand(model, beams, rules, needs_weights)
+            beams = self._expand(beams, inputs)
             is_ended = (beams.written[:, -1] == EOS).view_as(beams.total)
             is_ended |= (limit[beams.rows] == beams.written.shape[1])[:, None]
             if result is None or bool(is_ended.any()):
-                finished = self._score_finished(beams, is_ended, present)
+                finished = self._score_finished(beams, is_ended, inputs.source_mask)
                 result = empty_results(len(limit), self.nbest, finished) if result is None else result
                 result = merge_best(result, finished, beams.rows)
                 beams = beams._replace(total=beams.total.masked_fill(is_ended, NEG_INF))
@@ -114,17 +94,15 @@ class Beam:
             beams = beams._replace(total=beams.total.masked_fill(~can_win, NEG_INF))
             beams = _drop_finished_rows(model, beams, can_win.any(1))
         assert result is not None, "a batch has rows, and a row at least one step"
-        return trim(result if need_weights else result._replace(weights=None), "decoder" in model.sources)
+        return trim(result if inputs.need_weights else result._replace(weights=None), "decoder" in model.sources)
 
-    def _expand(
-        self, model: StepModel, beams: ActiveBeams, rules: DecodingConstraints, needs_weights: bool
-    ) -> ActiveBeams:
+    def _expand(self, beams: ActiveBeams, inputs: SearchInputs) -> ActiveBeams:
         """The likeliest continuations of all hypotheses by one step, ended ones among them."""
-        rows, _, total, written, weights = beams
-        width = total.shape[1]
-        inputs = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
-        predicted, state, attention = model.decode_step(inputs, beams.state, needs_weights)
-        rules.apply_(predicted, written, rows.repeat_interleave(width))
+        model, (rows, _, total, written, weights) = inputs.model, beams
+        width, needs_weights = total.shape[1], inputs.need_weights or self.coverage_penalty > 0
+        tokens = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
+        predicted, state, attention = model.decode_step(tokens, beams.state, needs_weights)
+        inputs.rules.apply_(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
         total, index = likely.topk(min(self.beam_size, likely.shape[1]))
@@ -137,24 +115,18 @@ class Beam:
         select = model.reorder_beams if len(parents) == len(rows) * width else model.select_rows
         return ActiveBeams(rows, select(state, parents), total, written, weights)
 
-    def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, present: Tensor) -> DecodeResult:
+    def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, source_mask: Tensor) -> DecodeResult:
         """The hypotheses by rows, scored where they have ended."""
         steps = torch.full_like(is_ended, beams.written.shape[1], dtype=torch.int64)
         score = beams.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
         if self.coverage_penalty:
             assert beams.weights is not None
-            covered = beams.weights[..., : present.shape[1]].sum(-2)
+            covered = beams.weights[..., : source_mask.shape[1]].sum(-2)
             covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
-            score = score + self.coverage_penalty * score_coverage(covered, present[beams.rows, None])
+            score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None])
         score = score.masked_fill(~is_ended, NEG_INF)
         flat = beams.written, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights
         return group_by_source(DecodeResult(*flat), is_ended.shape[1])
-
-
-def _init_beams(state: Any, rows: int, device: torch.device) -> ActiveBeams:
-    """One empty hypothesis for each row."""
-    all_rows = torch.arange(rows, device=device)
-    return ActiveBeams(all_rows, state, torch.zeros(rows, 1, device=device), all_rows.new_zeros(rows, 0), None)
 
 
 def _drop_finished_rows(model: StepModel, beams: ActiveBeams, is_active: Tensor) -> ActiveBeams:
@@ -167,3 +139,26 @@ def _drop_finished_rows(model: StepModel, beams: ActiveBeams, is_active: Tensor)
     weights = None if beams.weights is None else beams.weights[selected]
     state = model.select_rows(beams.state, selected)
     return ActiveBeams(beams.rows[active], state, beams.total[active], beams.written[selected], weights)
+
+
+def length_penalty(name: str, alpha: float, steps: Tensor) -> Tensor:
+    """By what the log-probability of so many steps, EOS included, is divided; it never falls as steps grow.
+
+    ``gnmt`` is equation 14 of Wu et al. 2016, https://arxiv.org/abs/1609.08144: ((5 + steps) / 6)^alpha.
+
+    >>> length_penalty("gnmt", 0.5, torch.tensor([1, 19]))
+    tensor([1., 2.])
+    """
+    if name == "none":
+        return torch.ones_like(steps, dtype=torch.get_default_dtype())
+    return ((5 + steps) / 6) ** alpha if name == "gnmt" else steps.to(torch.get_default_dtype())
+
+
+def score_coverage(covered: Tensor, source_mask: Tensor) -> Tensor:
+    """How much of the source was left unread, 0 or less: sum_s log(min(c_s, 1)), by the same equation.
+
+    Args:
+        covered: (..., s) the sum of the weights that each position had.
+        source_mask: (..., s) bool, which positions there are.
+    """
+    return covered.clamp(MIN_COVERAGE, 1.0).log().masked_fill(~source_mask, 0.0).sum(-1)

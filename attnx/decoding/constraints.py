@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,64 +16,36 @@ from attnx.nn.targets.symbols import Symbols
 
 @dataclass(frozen=True)
 class DecodingConstraints:
-    """Constraints that every search obeys.
+    """Constraints that every search obeys."""
 
-    Args:
-        max_length_ratio: maximum steps of a row per step of its source.
-        max_length_extra: steps added to that maximum.
-        min_length: minimum number of symbols, EOS not counted.
-        no_repeat_ngram_size: length of the symbol sequences that never come twice; 0 for any.
-        prefix: (b, p) the first symbols of each row, padded with PAD; or None.
-        choices: filters the next tokens; or None.
-        steps: how many steps every row has; None where the length is open.
-    """
+    max_length_ratio: float  # maximum steps of a row per step of its source
+    max_length_extra: int  # steps added to that maximum
+    min_length: int = 0  # minimum number of symbols, EOS not counted
+    no_repeat_ngram_size: int = 0  # length of the symbol sequences that never come twice; 0 for any
+    prefix: Tensor | None = None  # (b, p) the first symbols of each row, padded with PAD; or None
+    choices: NextTokenFilter | None = None  # filters the next tokens; or None
+    steps: int | None = None  # how many steps every row has; None where the length is open
 
-    max_length_ratio: float
-    max_length_extra: int
-    min_length: int = 0
-    no_repeat_ngram_size: int = 0
-    prefix: Tensor | None = None
-    choices: NextTokenFilter | None = None
-    steps: int | None = None
-
-    def check(self, model: StepModel, search: str | None = None) -> None:
-        """Check that nothing about symbols meets a target of numbers: these constraints, or a search of this name.
-
-        Raises:
-            UserError: the target is made of numbers, and a constraint or the search is about symbols.
-        """
-        if isinstance(model.target, Symbols):
-            return
-        if search:
-            raise UserError(
-                f"decoding={search} chooses among symbols, but the target is made of numbers; use decoding=greedy"
-            )
-        names = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
-        names += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
-        if names:
-            raise UserError(f"{names[0]} is a rule about symbols, but the target is made of numbers; leave it out")
-
-    def for_batch(
-        self, model: StepModel, prefix: Tensor | None, choices: NextTokenFilter | None
-    ) -> DecodingConstraints:
-        """These constraints for one batch.
+    def check(self, model: StepModel) -> None:
+        """Check that the constraints fit the target, and each other.
 
         Raises:
             UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
         """
-        rules = replace(self, prefix=prefix, choices=choices, steps=getattr(model.target, "steps", None))
-        rules.check(model)
-        if prefix is not None:
-            ends = (prefix == PAD) | (prefix == EOS)
-            if bool((prefix == BOS).any() | (ends[:, :-1] & (prefix[:, 1:] != PAD)).any()):
+        names = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
+        names += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
+        if names and not isinstance(model.target, Symbols):
+            raise UserError(f"{names[0]} is a rule about symbols, but the target is made of numbers; leave it out")
+        if self.prefix is not None:
+            ends = (self.prefix == PAD) | (self.prefix == EOS)
+            if bool((self.prefix == BOS).any() | (ends[:, :-1] & (self.prefix[:, 1:] != PAD)).any()):
                 raise UserError("a prefix holds symbols, perhaps EOS after them, and then only PAD")
-        return rules
 
-    def limit(self, present: Tensor) -> Tensor:
+    def limit(self, source_mask: Tensor) -> Tensor:
         """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
-            return present.new_full((len(present),), self.steps, dtype=torch.int64)
-        limit = ((present.sum(-1) * self.max_length_ratio).long() + self.max_length_extra).clamp(
+            return source_mask.new_full((len(source_mask),), self.steps, dtype=torch.int64)
+        limit = ((source_mask.sum(-1) * self.max_length_ratio).long() + self.max_length_extra).clamp(
             min=self.min_length + 1
         )
         if self.prefix is not None:
@@ -121,3 +93,15 @@ def repeated_ngram_ends(written: Tensor, size: int) -> Tensor:
     ngrams = written.unfold(1, size, 1)
     is_repeated = (ngrams[..., :-1] == written[:, None, written.shape[1] - size + 1 :]).all(-1)
     return torch.where(is_repeated, ngrams[..., -1], PAD)
+
+
+def require_symbols(model: StepModel, search: str) -> None:
+    """Check that a search of this name meets a target of symbols.
+
+    Raises:
+        UserError: the target is made of numbers.
+    """
+    if not isinstance(model.target, Symbols):
+        raise UserError(
+            f"decoding={search} chooses among symbols, but the target is made of numbers; use decoding=greedy"
+        )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
-from attnx.nn.targets.contract import TargetSpec
+from attnx.nn.contracts import TargetSpec
 
 NextTokenFilter = Callable[[Tensor, Tensor], Tensor]
 """What has been written (r, t) and the batch's row of each (r,) -> (r, symbols) bool, what may come next."""
@@ -31,7 +31,7 @@ class StepModel(Protocol):
     @property
     def is_distribution(self) -> bool: ...  # noqa: D102 - above
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         ...
 
@@ -63,23 +63,18 @@ class DecodeResult(NamedTuple):
     """What a search found: n hypotheses for each row of the batch, best first.
 
     Where a row has fewer than n the length is 0, and score and log-probability are -inf.
-
-    Attributes:
-        written: (b, n, t) int64 symbols, each ended by EOS (unless cut off by its limit) and padded with PAD; or
-            (b, n, t, f) scaled numbers, padded with zeros.
-        lengths: (b, n) int64, how many steps each has, its EOS included.
-        log_probability: (b, n) the model's own log-probability of each, its EOS included; of numbers that of going on
-            and ending where it did.
-        score: (b, n) what they are ranked by.
-        weights: (b, n, t, m) attention weights of the paths taken, or None; (b, n, h, t, m) with several heads. Of the
-            columns the first are the source's positions, the rest the decoder's own states, as far as the memory holds
-            them.
     """
 
+    # (b, n, t) int64 symbols, each ended by EOS (unless cut off by its limit) and padded with PAD; or (b, n, t, f)
+    # scaled numbers, padded with zeros
     written: Tensor
-    lengths: Tensor
+    lengths: Tensor  # (b, n) int64, how many steps each has, its EOS included
+    # (b, n) the model's own log-probability of each, its EOS included; of numbers that of going on and ending where
+    # it did
     log_probability: Tensor
-    score: Tensor
+    score: Tensor  # (b, n) what they are ranked by
+    # (b, n, t, m) attention weights of the paths taken, or None; (b, n, h, t, m) with several heads. Of the columns
+    # the first are the source's positions, the rest the decoder's own states, as far as the memory holds them.
     weights: Tensor | None
 
 
@@ -98,7 +93,7 @@ class Search(Protocol):
         self,
         model: StepModel,
         source: Tensor,
-        present: Tensor,
+        source_mask: Tensor,
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
@@ -109,7 +104,7 @@ class Search(Protocol):
         Args:
             model: what is searched, in evaluation mode.
             source: (b, s) symbols, or (b, s, features).
-            present: (b, s) bool.
+            source_mask: (b, s) bool.
             tag: (b,) int64, if there are tags.
             need_weights: also return the attention weights.
             prefix: (b, p) int64, how each row must begin, padded behind with PAD.

@@ -54,9 +54,9 @@ class Ensemble(nn.Module):
         ensemble.members = list(members)
         return ensemble
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
         """The states of all, before the first step."""
-        return tuple(model.init_state(source, present, tag) for model in self.members)
+        return tuple(model.init_state(source, source_mask, tag) for model in self.members)
 
     def decode_step(
         self, inputs: Tensor, state: tuple[Any, ...], need_weights: bool = False

@@ -9,19 +9,19 @@ from torch import Tensor
 STRIDE, FIRST_FACTOR, SECOND_FACTOR = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
 
-def row_seeds(source: Tensor, present: Tensor, seed: int) -> Tensor:
+def row_seeds(source: Tensor, source_mask: Tensor, seed: int) -> Tensor:
     """A seed (b,) int64 for each row: the same for the same source, however it is padded.
 
     Args:
         source: (b, s) symbols, or (b, s, features).
-        present: (b, s) bool, the source mask.
+        source_mask: (b, s) bool, the source mask.
         seed: of the search.
     """
     if source.is_floating_point():
         source = source.float().contiguous().view(torch.int32)
     shape = source.shape[1:]
     position = torch.arange(1, shape.numel() + 1, device=source.device).view(shape)
-    mixed = _mix(source.long() + STRIDE * position) * (present if source.dim() == 2 else present[..., None])
+    mixed = _mix(source.long() + STRIDE * position) * (source_mask if source.dim() == 2 else source_mask[..., None])
     return _mix(_mix(mixed.flatten(1).sum(1)) + seed)
 
 

@@ -60,12 +60,9 @@ def _widen(search: dict[str, Any], requested: Mapping[str, Any], nbest: int) -> 
     if beam_size < nbest and "beam_size" in requested:
         raise UserError(f"decoding.beam_size={beam_size} holds fewer than the {nbest} best; raise it, or leave it out")
     wide = {"beam_size": max(beam_size, nbest)} if "beam_size" in search else {}
-    return {"name": name, **registry.check("decoding", name, {**_without_name(search), **wide, "nbest": nbest})}
+    knobs = {knob: value for knob, value in search.items() if knob != "name"}
+    return {"name": name, **registry.check("decoding", name, {**knobs, **wide, "nbest": nbest})}
 
 
 def _knobs(name: str) -> set[str]:
     return {knob.name for knob in registry.describe("decoding", name).knobs}
-
-
-def _without_name(search: Mapping[str, Any]) -> dict[str, Any]:
-    return {knob: value for knob, value in search.items() if knob != "name"}

@@ -27,7 +27,7 @@ def _leaves(tree: Any) -> Iterator[Tensor]:
         yield tree
     elif isinstance(tree, Memory):
         for length in tree.lengths:
-            yield tree.present.new_zeros(tree.present.shape[0], length)
+            yield tree.mask.new_zeros(tree.mask.shape[0], length)
         yield from tree[:3]
     elif isinstance(tree, tuple):
         for part in tree:

@@ -60,7 +60,7 @@ def read_example(scorer: PartSpec = "dot", scope: PartSpec = "global", normalize
     positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
     return Reading(
         scores=_numbers(scores),
-        allowed_mask=mask.allowed[0].numpy(),
+        allowed_mask=mask.allowed_mask[0].numpy(),
         gain=None if mask.gain is None else _numbers(mask.gain[0]),
         weights=_numbers(weights),
         columns=[*positions, *map(str, range(decoder_states))],
@@ -96,7 +96,7 @@ def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
     history, outputs = empty_history(memory), []
     for index in range(STEPS):
         step = torch.tensor([index])
-        visible = memory if memory.present.dim() == 2 else memory._replace(present=memory.present[:, step])
+        visible = memory if memory.mask.dim() == 2 else memory._replace(mask=memory.mask[:, step])
         outputs.append(attention(queries[:, step], visible, steps=step, history=history, need_weights=True))
         history = update_history(history, outputs[-1].weights)
     return torch.cat([output.scores[0] for output in outputs]), torch.cat([output.weights[0] for output in outputs])

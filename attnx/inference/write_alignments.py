@@ -12,7 +12,7 @@ import numpy as np
 from attnx import registry
 from attnx.inference.predictor import Prediction
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.models.resolve import resolve
+from attnx.models.resolve import resolve_model
 from attnx.runs.alignments import END
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import Run
@@ -30,7 +30,7 @@ def save_alignments(
     """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
     config = Run(folder).config
-    resolved = resolve(config) if config else None
+    resolved = resolve_model(config) if config else None
     sites, streams = getattr(resolved, "sites", ()), getattr(resolved, "self_attention_sites", {})
     continues = bool(config and registry.describe("task", config["task"]["name"]).properties.get("continues"))
     for index, best in enumerate(predictions):

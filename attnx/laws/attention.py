@@ -18,7 +18,7 @@ Parts = Mapping[str, Any]  # scorer, scope and normalizer, by name, or by name a
 
 # Rows of 7, 4, 1 and no positions; 3 queries of width 5; keys of width 11, values of width 2.
 B, Q, M, WIDTH, KEYS, VALUES = 4, 3, 7, 5, 11, 2
-PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
+MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 
 
 class Inputs(NamedTuple):
@@ -40,30 +40,35 @@ def compose(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1
     return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
 
 
-def example_history(states: Tensor, present: Tensor) -> AttentionHistory:
+def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:
     """Earlier weights, for scorers that need a history; 0 at padding."""
-    last = (3 * torch.arange(states.shape[1]) % 11 + 1).to(states.dtype) / 13 * present
-    return AttentionHistory(last, 2 * last + present)
+    last = (3 * torch.arange(states.shape[1]) % 11 + 1).to(states.dtype) / 13 * memory_mask
+    return AttentionHistory(last, 2 * last + memory_mask)
 
 
 def attend(
-    attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **kwargs: Any
+    attention: Any,
+    queries: Tensor,
+    states: Tensor,
+    values: Tensor | None,
+    memory_mask: Tensor = MEMORY_MASK,
+    **kwargs: Any,
 ) -> AttentionOutput:
     """Attend to a memory of these states, with weights and scores."""
-    memory, history = attention.make_memory(states, present, values), example_history(states, present)
+    memory, history = attention.make_memory(states, memory_mask, values), example_history(states, memory_mask)
     output: AttentionOutput = attention(queries, memory, need_weights=True, **{"history": history, **kwargs})
     return output
 
 
-def scope_mask(attention: Any, queries: Tensor, present: Tensor = PRESENT) -> ScopeMask:
+def scope_mask(attention: Any, queries: Tensor, memory_mask: Tensor = MEMORY_MASK) -> ScopeMask:
     """The scope's mask, with a gain of 1 if it has none."""
-    mask: ScopeMask = attention.scope(queries, torch.arange(Q), present[:, None])
+    mask: ScopeMask = attention.scope(queries, torch.arange(Q), memory_mask[:, None])
     return mask._replace(gain=torch.ones(()) if mask.gain is None else mask.gain)
 
 
 def without_padding(tensor: Tensor) -> Tensor:
     """(b, m, ...) with zeros at padding."""
-    return tensor.masked_fill(~PRESENT[..., None], 0.0)
+    return tensor.masked_fill(~MEMORY_MASK[..., None], 0.0)
 
 
 def contexts_are_weighted_sums_of_values(parts: Parts) -> None:
@@ -72,7 +77,7 @@ def contexts_are_weighted_sums_of_values(parts: Parts) -> None:
     output = attend(attention, *inputs)
     weights = require_tensor(output.weights, "", (B, Q, M))
     require_tensor(output.scores, "", (B, Q, M))
-    outside = weights[~scope_mask(attention, inputs.queries).allowed]
+    outside = weights[~scope_mask(attention, inputs.queries).allowed_mask]
     require((outside == 0).all(), "", "a position outside the scope has a weight above 0")
     expected = (weights[..., None] * without_padding(inputs.values)[:, None]).sum(-2)
     require_close(output.context, expected, "", "the context is not the weighted sum")
@@ -82,14 +87,18 @@ def weights_are_normalized_scores_times_gain(parts: Parts) -> None:
     """Weights are the scorer's scores, normalized over the scope, times the scope's gain."""
     attention, inputs = compose(parts), random_inputs()
     output, states = attend(attention, *inputs), without_padding(inputs.states)
-    mask, scorer, history = scope_mask(attention, inputs.queries), attention.scorer, example_history(states, PRESENT)
+    mask, scorer, history = (
+        scope_mask(attention, inputs.queries),
+        attention.scorer,
+        example_history(states, MEMORY_MASK),
+    )
     arguments = (history,) if attention.needs_history else ()
     scores = scorer.score(
         scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states), *arguments
     )
     assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
     require_close(output.scores, scores, "", "the scores are not the scorer's")
-    weights = attention.normalizer(scores, mask.allowed) * mask.gain
+    weights = attention.normalizer(scores, mask.allowed_mask) * mask.gain
     require_close(output.weights, weights, "", "the weights are not the normalized scores")
     if output.penalty is not None:
         require_close(output.penalty, scorer.penalty(output.weights, history), "", "the penalty is not the scorer's")
@@ -98,10 +107,10 @@ def weights_are_normalized_scores_times_gain(parts: Parts) -> None:
 def masked_positions_have_no_effect(parts: Parts) -> None:
     """States and values at masked positions have no effect on the contexts."""
     attention, inputs, changed = compose(parts), random_inputs(), random_inputs()
-    allowed = scope_mask(attention, inputs.queries).allowed
+    allowed_mask = scope_mask(attention, inputs.queries).allowed_mask
     expected = attend(attention, *inputs).context
     for step in range(Q):
-        forbidden = ~allowed[:, step, :, None]
+        forbidden = ~allowed_mask[:, step, :, None]
         states = torch.where(forbidden, 100 * changed.states, inputs.states)
         values = torch.where(forbidden, 100 * changed.values, inputs.values)
         output = attend(attention, inputs.queries, states, values).context
@@ -113,13 +122,13 @@ def padding_may_be_nan(parts: Parts) -> None:
     attention, (queries, states, values) = compose(parts), random_inputs()
     expected = attend(attention, queries, states, values)
     poison = torch.tensor([torch.nan, torch.inf, -torch.inf]).repeat(M)[:M, None]
-    poisoned = [torch.where(PRESENT[..., None], tensor, poison).requires_grad_() for tensor in (states, values)]
+    poisoned = [torch.where(MEMORY_MASK[..., None], tensor, poison).requires_grad_() for tensor in (states, values)]
     output = attend(attention, queries, *poisoned)
     require_close(output.context, expected.context, "", "padding changes the context")
     output.context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
     require_finite_gradients(attention, dict(zip(("states", "values"), poisoned, strict=True)), "")
     require(
-        all(tensor.grad is None or (tensor.grad[~PRESENT] == 0).all() for tensor in poisoned),
+        all(tensor.grad is None or (tensor.grad[~MEMORY_MASK] == 0).all() for tensor in poisoned),
         "",
         "padding has a gradient other than 0",
     )
@@ -128,11 +137,11 @@ def padding_may_be_nan(parts: Parts) -> None:
 def rows_are_independent(parts: Parts) -> None:
     """Contexts and weights of a row do not depend on other rows."""
     attention, (queries, states, values) = compose(parts), random_inputs()
-    history = AttentionHistory(*(torch.rand(2, B, M) * PRESENT))
+    history = AttentionHistory(*(torch.rand(2, B, M) * MEMORY_MASK))
     together = attend(attention, queries, states, values, history=history)
     for pick in (slice(row, row + 1) for row in range(B)):
         row_history = AttentionHistory(history.previous[pick], history.cumulative[pick])
-        alone = attend(attention, queries[pick], states[pick], values[pick], PRESENT[pick], history=row_history)
+        alone = attend(attention, queries[pick], states[pick], values[pick], MEMORY_MASK[pick], history=row_history)
         require_same_output(alone, together._replace(context=together.context[pick]), pick, "in a batch")
 
 
@@ -147,8 +156,8 @@ def padding_has_no_effect(parts: Parts) -> None:
     """Padding after a memory has no effect."""
     attention, inputs, longer = compose(parts), random_inputs(), random_inputs()
     states, values = torch.cat([inputs.states, longer.states], 1), torch.cat([inputs.values, longer.values], 1)
-    present = torch.cat([PRESENT, torch.zeros_like(PRESENT)], 1)
-    padded = attend(attention, inputs.queries, states, values, present)
+    memory_mask = torch.cat([MEMORY_MASK, torch.zeros_like(MEMORY_MASK)], 1)
+    padded = attend(attention, inputs.queries, states, values, memory_mask)
     require_same_output(attend(attention, *inputs), padded, (..., slice(0, M)), "without padding")
     assert padded.weights is not None
     require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
@@ -157,7 +166,7 @@ def padding_has_no_effect(parts: Parts) -> None:
 def steps_equal_one_call(parts: Parts) -> None:
     """A call for each query, with its step, gives what one call for all queries gives."""
     attention, (queries, states, values) = compose(parts), random_inputs()
-    memory, history = attention.make_memory(states, PRESENT, values), example_history(states, PRESENT)
+    memory, history = attention.make_memory(states, MEMORY_MASK, values), example_history(states, MEMORY_MASK)
     steps = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
     expected_output = attention(queries, memory, steps=steps, history=history, need_weights=True)
     for step in (slice(step, step + 1) for step in range(Q)):
@@ -173,7 +182,7 @@ def empty_memory_gives_zeros(parts: Parts) -> None:
     contexts = attention(torch.randn(B, Q, WIDTH), empty).context
     require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
     inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
-    output = attend(attention, *inputs, present=torch.zeros(B, M, dtype=torch.bool))
+    output = attend(attention, *inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
     require((output.context == 0).all(), "", "the context of a row of padding is not 0")
     require(output.weights is not None and (output.weights == 0).all(), "", "weights of a row of padding are not 0")
     (output.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
@@ -199,15 +208,15 @@ def callers_can_restrict_the_scope(parts: Parts) -> None:
     """A mask from the caller restricts the scope; weights are normalized over what both allow."""
     attention, inputs = compose(parts), random_inputs()
     restriction = torch.rand(B, Q, M) < 0.5
-    output, mask = attend(attention, *inputs, allowed=restriction), scope_mask(attention, inputs.queries)
-    allowed = restriction & mask.allowed
+    output, mask = attend(attention, *inputs, allowed_mask=restriction), scope_mask(attention, inputs.queries)
+    allowed_mask = restriction & mask.allowed_mask
     assert output.weights is not None
-    require((output.weights[~allowed] == 0).all(), "", "a position that the caller masks has a weight above 0")
-    weights = attention.normalizer(output.scores, allowed) * mask.gain
+    require((output.weights[~allowed_mask] == 0).all(), "", "a position that the caller masks has a weight above 0")
+    weights = attention.normalizer(output.scores, allowed_mask) * mask.gain
     require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
-    unrestricted = attend(attention, *inputs, allowed=torch.ones(1, 1, 1, dtype=torch.bool)).context
+    unrestricted = attend(attention, *inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
     require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
-    contexts = attend(attention, *inputs, allowed=torch.zeros(B, Q, M, dtype=torch.bool)).context
+    contexts = attend(attention, *inputs, allowed_mask=torch.zeros(B, Q, M, dtype=torch.bool)).context
     require((contexts == 0).all(), "", "where the caller forbids unrestricted the context is not zero")
 
 
@@ -216,9 +225,9 @@ def calls_leave_no_state(parts: Parts) -> None:
     attention, first, second = compose(parts), random_inputs(), random_inputs()
     previous = [dict(vars(module)) for module in attention.modules()]
     weights = copy.deepcopy(attention.state_dict())
-    memory = attention.make_memory(first.states, PRESENT, first.values)
+    memory = attention.make_memory(first.states, MEMORY_MASK, first.values)
     expected = attention(first.queries, memory).context
-    attention(second.queries, attention.make_memory(second.states, PRESENT, second.values))
+    attention(second.queries, attention.make_memory(second.states, MEMORY_MASK, second.values))
     require_close(attention(first.queries, memory).context, expected, "", "memories affect each other")
     current = [dict(vars(module)) for module in attention.modules()]
     require(current == previous, "", "a call changes attributes of a module")
@@ -241,7 +250,7 @@ def heads_are_independent_attentions(parts: Parts) -> None:
     """Each of two heads attends over its half of the projected queries, keys and values."""
     both, queries = compose(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
     states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
-    last, total = torch.rand(2, B, 2, M) * PRESENT[:, None]
+    last, total = torch.rand(2, B, 2, M) * MEMORY_MASK[:, None]
     output = attend(both, queries, states, values, history=AttentionHistory(last, total))
     projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
     halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)

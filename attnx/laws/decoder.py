@@ -13,7 +13,7 @@ from attnx.laws.violation import require, require_close, require_finite, require
 from attnx.nn.recurrent import State
 
 INPUT, ROWS, STEPS = 5, 3, 4
-# The protocol :class:`attnx.nn.decoders.contract.Decoder`.
+# The protocol :class:`attnx.nn.contracts.Decoder`.
 MEMBERS = ("run", "step", "num_layers", "size", "tensors_per_layer", "dropout")
 
 
@@ -31,7 +31,7 @@ def run(part: Any, inputs: Tensor, state: State) -> Tensor:
 
 
 def declarations(decoder: Candidate) -> None:
-    """A decoder is an nn.Module with the protocol :class:`attnx.nn.decoders.contract.Decoder`.
+    """A decoder is an nn.Module with the protocol :class:`attnx.nn.contracts.Decoder`.
 
     Its knob ``hidden_size`` is its size: other parts are built by it.
     """

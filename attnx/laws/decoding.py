@@ -15,7 +15,7 @@ from attnx.laws.violation import described, require, require_close, require_tens
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
 )
-PRESENT = SOURCE != 0
+SOURCE_MASK = SOURCE != 0
 
 
 def confident_model(**choices: Any) -> Any:
@@ -26,10 +26,10 @@ def confident_model(**choices: Any) -> Any:
     return model
 
 
-def decode(part: Any, model: Any, source: Tensor, present: Tensor, **kwargs: Any) -> DecodeResult:
+def decode(part: Any, model: Any, source: Tensor, source_mask: Tensor, **kwargs: Any) -> DecodeResult:
     """Decode, and check the types and shapes of the result."""
     with torch.no_grad():
-        result: DecodeResult = part(model, source, present, **kwargs)
+        result: DecodeResult = part(model, source, source_mask, **kwargs)
     require(isinstance(result, DecodeResult), "__call__", f"it returned {described(result)} instead of a DecodeResult")
     written = require_tensor(result.written, "__call__", (len(source), None, None))
     for value in (result.lengths, result.log_probability, result.score):
@@ -48,7 +48,7 @@ def declarations(search: Candidate) -> None:
 
 def shapes(search: Candidate) -> None:
     """A search finds n hypotheses a row, best first, with weights if they are asked for."""
-    result = decode(search.build(), confident_model(), SOURCE, PRESENT, need_weights=True)
+    result = decode(search.build(), confident_model(), SOURCE, SOURCE_MASK, need_weights=True)
     require((result.score.diff(dim=1) <= 0).all(), "__call__", "hypotheses are not in the order of their scores")
     require_tensor(result.weights, "__call__", (*result.written.shape, None))
 
@@ -58,10 +58,10 @@ def rows_are_independent(search: Candidate) -> None:
     part = search.build()
     for scope in ("global", "encoder_decoder"):
         model = confident_model(scope=scope)
-        together = decode(part, model, SOURCE, PRESENT)
-        for row, length in enumerate(PRESENT.sum(-1).tolist()):
+        together = decode(part, model, SOURCE, SOURCE_MASK)
+        for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
             pick = slice(row, row + 1)
-            alone = decode(part, model, SOURCE[pick, :length], PRESENT[pick, :length])
+            alone = decode(part, model, SOURCE[pick, :length], SOURCE_MASK[pick, :length])
             same = torch.equal(alone.lengths, together.lengths[pick])
             steps = int(alone.lengths.max()) if same else 0
             same = same and torch.equal(alone.written[..., :steps], together.written[pick, :, :steps])
@@ -71,11 +71,11 @@ def rows_are_independent(search: Candidate) -> None:
 def log_probabilities_are_the_models(search: Candidate) -> None:
     """The log-probability of an output is the sum of the model's over its steps."""
     model = confident_model()
-    result = decode(search.build(), model, SOURCE, PRESENT)
+    result = decode(search.build(), model, SOURCE, SOURCE_MASK)
     best, lengths = result.written[:, 0], result.lengths[:, 0]
     with torch.no_grad():
         inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
-        steps = torch.log_softmax(model(SOURCE, PRESENT, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
+        steps = torch.log_softmax(model(SOURCE, SOURCE_MASK, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
     total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
     require_close(result.log_probability[:, 0], total, "__call__", "the log-probability is not the model's")
 

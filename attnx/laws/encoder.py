@@ -11,20 +11,18 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_methods
 from attnx.laws.gradients import require_finite_gradients, require_used
 from attnx.laws.violation import described, require, require_close, require_finite, require_tensor
-from attnx.nn.encoders.contract import EncoderOutput
+from attnx.nn.contracts import EncoderOutput
 
 INPUT = 5
 LENGTHS = torch.tensor([7, 4, 1])
-PRESENT = torch.arange(7) < LENGTHS[:, None]
+SOURCE_MASK = torch.arange(7) < LENGTHS[:, None]
 
 
-def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
+def encode(part: Any, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
     """Encode, and check the types and shapes of the output."""
-    encoded = part(inputs, present)
+    encoded = part(inputs, source_mask)
     right = isinstance(encoded, tuple) and len(encoded) == 2
-    require(
-        right, "forward", f"it returned {described(encoded)} instead of an EncoderOutput (attnx.nn.encoders.contract)"
-    )
+    require(right, "forward", f"it returned {described(encoded)} instead of an EncoderOutput (attnx.nn.contracts)")
     layers, final = encoded
     require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
     downsampling = getattr(part, "downsampling", 1)
@@ -49,15 +47,15 @@ def declarations(encoder: Candidate) -> None:
 
 def shapes(encoder: Candidate) -> None:
     """An encoder returns an EncoderOutput: the states and the final state of every layer, lowest first."""
-    encode(encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT), PRESENT)
+    encode(encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT), SOURCE_MASK)
 
 
 def rows_are_independent(encoder: Candidate) -> None:
     """The encoding of a row does not depend on other rows, nor on padding with finite numbers."""
     part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT)
-    together = encode(part, inputs, PRESENT)
+    together = encode(part, inputs, SOURCE_MASK)
     for row, length in enumerate(LENGTHS.tolist()):
-        alone = encode(part, inputs[row : row + 1, :length], PRESENT[row : row + 1, :length])
+        alone = encode(part, inputs[row : row + 1, :length], SOURCE_MASK[row : row + 1, :length])
         states = alone.layers[-1][0]
         among = together.layers[-1][row, : len(states)]
         require_close(among, states, "forward", f"row {row} has other states in a batch")
@@ -73,7 +71,7 @@ def rows_are_independent(encoder: Candidate) -> None:
 def numbers_are_finite(encoder: Candidate) -> None:
     """States and gradients are finite, also those of an empty row."""
     part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT, requires_grad=True)
-    encoded = encode(part, inputs, PRESENT & (LENGTHS > 1)[:, None])
+    encoded = encode(part, inputs, SOURCE_MASK & (LENGTHS > 1)[:, None])
     require_finite(encoded.layers[-1], "forward", "states")
     (encoded.layers[-1].sum() + encoded.final[-1][0].sum()).backward()  # type: ignore[no-untyped-call]
     require_finite_gradients(part, {"inputs": inputs}, "forward")
@@ -82,7 +80,7 @@ def numbers_are_finite(encoder: Candidate) -> None:
 def every_parameter_is_used(encoder: Candidate) -> None:
     """Every parameter has a gradient."""
     part = encoder.build(input_size=INPUT)
-    encode(part, torch.randn(3, 7, INPUT), PRESENT).layers[-1].sum().backward()  # type: ignore[no-untyped-call]
+    encode(part, torch.randn(3, 7, INPUT), SOURCE_MASK).layers[-1].sum().backward()  # type: ignore[no-untyped-call]
     require_used(part)
 
 

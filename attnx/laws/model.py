@@ -12,7 +12,7 @@ from attnx.nn.targets.numbers import Numbers
 
 # Two rows of different lengths and tags.
 SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
-PRESENT = SOURCE != 0
+SOURCE_MASK = SOURCE != 0
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 TAG = torch.tensor([2, 0])
 EXTRA_POSITIONS = 3  # of padding, appended to a source
@@ -36,7 +36,7 @@ class Case(NamedTuple):
     @property
     def batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The arguments of forward."""
-        return self.source, PRESENT, self.inputs, TAG
+        return self.source, SOURCE_MASK, self.inputs, TAG
 
 
 def outputs(case: Case) -> Any:
@@ -93,13 +93,13 @@ def rows_are_independent(case: Case) -> None:
     """Outputs, weights and gradients of a row depend neither on other rows nor on padding, even of NaN."""
     model, source, inputs, length = case.model, case.source, case.inputs, SOURCE.shape[1]
     worst = torch.nan if source.is_floating_point() else 17
-    hidden = source.masked_fill(~PRESENT if source.dim() == 2 else ~PRESENT[..., None], worst)
+    hidden = source.masked_fill(~SOURCE_MASK if source.dim() == 2 else ~SOURCE_MASK[..., None], worst)
     longer = torch.cat([hidden, hidden.new_full((2, EXTRA_POSITIONS, *source.shape[2:]), worst)], 1)
-    present = torch.cat([PRESENT, torch.zeros(2, EXTRA_POSITIONS, dtype=torch.bool)], 1)
-    together, (padded,) = _outcome(model, (longer, present, inputs, TAG))
-    lengths = PRESENT.sum(-1).tolist()
+    source_mask = torch.cat([SOURCE_MASK, torch.zeros(2, EXTRA_POSITIONS, dtype=torch.bool)], 1)
+    together, (padded,) = _outcome(model, (longer, source_mask, inputs, TAG))
+    lengths = SOURCE_MASK.sum(-1).tolist()
     rows = [
-        (source[i : i + 1, :size], PRESENT[i : i + 1, :size], inputs[i : i + 1], TAG[i : i + 1])
+        (source[i : i + 1, :size], SOURCE_MASK[i : i + 1, :size], inputs[i : i + 1], TAG[i : i + 1])
         for i, size in enumerate(lengths)
     ]
     alone, tight = _outcome(model, *rows)
@@ -129,7 +129,7 @@ def steps_equal_the_pass(case: Case) -> None:
     model, inputs, order = case.model, case.inputs, torch.tensor([1, 0, 1])
     output = outputs(case)
     expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
-    state = model.init_state(case.source, PRESENT, TAG)
+    state = model.init_state(case.source, SOURCE_MASK, TAG)
     for step in range(inputs.shape[1]):
         selected = model.select_rows(state, order)
         predictions, state, attention = model.decode_step(inputs[:, step], state, need_weights=True)

@@ -11,7 +11,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_declarations, require_methods
 from attnx.laws.gradients import require_finite_gradients, require_used
 from attnx.laws.violation import require_close, require_finite, require_tensor
-from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.contracts import OutputInputs
 
 SIZE, WIDTH, ROWS, STEPS = 19, 17, 2, 3
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}

@@ -18,16 +18,17 @@ class ResolvedConfig(Protocol):
         ...
 
 
-def resolve(config: Mapping[str, Any]) -> ResolvedConfig | None:
-    """Resolve a checked configuration by the function ``resolve`` of its model's ``config_module``; None without one.
+def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
+    """Resolve a checked configuration by the function that its model declares as ``resolver``; None without one.
 
     Raises:
         UserError: settings that contradict each other.
     """
-    module = registry.describe("model", config["model"]["name"]).properties.get("config_module")
-    if module is None:
+    resolver = registry.describe("model", config["model"]["name"]).properties.get("resolver")
+    if resolver is None:
         return None
-    resolved: ResolvedConfig = importlib.import_module(module).resolve(config)
+    module, _, function = resolver.rpartition(".")
+    resolved: ResolvedConfig = getattr(importlib.import_module(module), function)(config)
     return resolved
 
 

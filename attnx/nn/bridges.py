@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import nn
 
-from attnx.nn.decoders.contract import Decoder
+from attnx.nn.contracts import Decoder
 from attnx.nn.recurrent import LayerState, State
-
-
-class Bridge(Protocol):
-    """Makes the decoder's first state."""
-
-    def __call__(self, final: State, batch: int) -> State:
-        """The encoder's state after each layer, empty without an encoder, and the number of rows -> the first state."""
-        ...
 
 
 class EncoderStateBridge(nn.Module):

@@ -15,11 +15,6 @@ class FeedForward(nn.Module):
 
     Formula: ``f(x) = W_2 activation(W_1 x + b_1) + b_2``
     Source: Vaswani et al. 2017, equation 2, https://arxiv.org/abs/1706.03762
-
-    Args:
-        hidden_size: width of inputs and outputs.
-        feedforward_size: width between the two maps.
-        activation: ``relu``, ``gelu`` or ``silu``.
     """
 
     def __init__(self, hidden_size: int, feedforward_size: int, activation: Activation) -> None:

@@ -37,12 +37,7 @@ class PositionEncoding(nn.Module):
     ``sinusoidal`` (Vaswani et al. 2017, section 3.5) and ``learned`` (Gehring et al. 2017, section 3.1,
     https://arxiv.org/abs/1705.03122) are added; ``rotary`` (Su et al. 2021, https://arxiv.org/abs/2104.09864) rotates
     queries and keys.
-
-    Args:
-        hidden_size: width of the embeddings.
-        kind: ``sinusoidal``, ``learned`` or ``rotary``.
-        max_positions: number of learned positions; later ones share the last.
-        head_size: width of a head's queries and keys.
+    There are ``max_positions`` learned vectors; later positions share the last.
     """
 
     def __init__(self, hidden_size: int, kind: PositionKind, max_positions: int, head_size: int) -> None:

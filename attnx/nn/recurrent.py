@@ -18,15 +18,10 @@ STEPS: dict[str, Any] = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN_TA
 
 
 class RnnOutput(NamedTuple):
-    """A pass over whole sequences.
+    """A pass over whole sequences."""
 
-    Attributes:
-        outputs: of every layer, lowest first, each (b, t, hidden).
-        state: after the last step.
-    """
-
-    outputs: list[Tensor]
-    state: State
+    outputs: list[Tensor]  # of every layer, lowest first, each (b, t, hidden)
+    state: State  # after the last step
 
 
 class RecurrentLayer(nn.RNNBase):
@@ -75,13 +70,7 @@ class Recurrent(nn.Module):
     """Layers of one kind of cell.
 
     Dropout between the layers comes from masks its caller draws, so that a loop and a fused pass drop the same units.
-
-    Args:
-        cell: ``lstm``, ``gru`` or ``rnn`` (tanh).
-        input_size: width of the inputs.
-        hidden_size: width of each layer (of each direction).
-        layers: how many.
-        bidirectional: also run from the end; outputs and states of both directions are concatenated.
+    With ``bidirectional`` layers also run from the end, and the outputs and states of both directions are concatenated.
     """
 
     def __init__(

@@ -16,11 +16,6 @@ class Residual(nn.Module):
     Formula: ``post: norm(x + f(x)); pre: x + f(norm(x))``
     Source: post, Vaswani et al. 2017, section 3.1, https://arxiv.org/abs/1706.03762; pre, Xiong et al. 2020,
         https://arxiv.org/abs/2002.04745
-
-    Args:
-        hidden_size: width of the states.
-        norm: ``pre`` or ``post``.
-        dropout: share of the sublayer's outputs dropped while training.
     """
 
     def __init__(self, hidden_size: int, norm: Norm, dropout: float) -> None:

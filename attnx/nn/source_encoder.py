@@ -7,26 +7,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnx.nn.contracts import Encoder, EncoderOutput
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoders.contract import Encoder, EncoderOutput
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
 
 
 class EncodedSource(NamedTuple):
-    """A batch of sources, encoded.
+    """A batch of sources, encoded."""
 
-    Attributes:
-        keys: (b, m, keys_size), what queries are compared with.
-        values: (b, m, values_size), what contexts are made of.
-        source_mask: (b, m) bool; m is s, or what :attr:`SourceEncoder.downsampling` makes of it.
-        final: the encoder's state after each layer; empty without an encoder.
-    """
-
-    keys: Tensor
-    values: Tensor
-    source_mask: Tensor
-    final: State
+    keys: Tensor  # (b, m, keys_size), what queries are compared with
+    values: Tensor  # (b, m, values_size), what contexts are made of
+    source_mask: Tensor  # (b, m) bool; m is s, or what :attr:`SourceEncoder.downsampling` makes of it
+    final: State  # the encoder's state after each layer; empty without an encoder
 
 
 class SourceEncoder(nn.Module):

@@ -3,7 +3,7 @@
 from attnx.ops.entmax import entmax as entmax
 from attnx.ops.hardmax import hardmax as hardmax
 from attnx.ops.masked_normalize import masked_normalize as masked_normalize
-from attnx.ops.masked_softmax import masked_softmax as masked_softmax
+from attnx.ops.masked_normalize import masked_softmax as masked_softmax
 from attnx.ops.rotary import apply_rope as apply_rope
 from attnx.ops.rotary import rope_cos_sin as rope_cos_sin
 from attnx.ops.sparsemax import sparsemax as sparsemax

@@ -12,7 +12,7 @@ from attnx.ops.masked_normalize import masked_normalize
 from attnx.ops.sparsemax import sparsemax
 
 
-def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
+def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
     """The weights p that maximize ``p . scores + H(p)``, H being the entropy ``sum(p - p^alpha) / (alpha^2 - alpha)``.
 
     They are ``max(0, (alpha - 1) score - threshold)^(1 / (alpha - 1))`` (Peters et al. 2019, section 3), exactly 0
@@ -21,7 +21,7 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
 
     Args:
         scores: (..., m).
-        allowed: (..., m) bool, broadcast against ``scores``.
+        allowed_mask: (..., m) bool, broadcast against ``scores``.
         alpha: above 1, up to 2; a tensor is broadcast against (..., 1) and may be learned.
 
     Returns:
@@ -31,7 +31,7 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
     tensor([0.6400, 0.3600, 0.0000, 0.0000])
     """
     if not isinstance(alpha, Tensor) and alpha == 2:
-        return sparsemax(scores, allowed)
+        return sparsemax(scores, allowed_mask)
     wide = torch.promote_types(scores.dtype, torch.float32)
     # alpha - 1 is what is handed on: it keeps its digits where alpha is close to 1.
     alpha_minus_1 = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
@@ -43,7 +43,7 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
         weights: Tensor = _Entmax.apply(masked, expanded)  # type: ignore[no-untyped-call]
         return weights
 
-    return masked_normalize(normalize, scores.to(wide), allowed).to(scores.dtype)
+    return masked_normalize(normalize, scores.to(wide), allowed_mask).to(scores.dtype)
 
 
 class _Entmax(torch.autograd.Function):

@@ -8,12 +8,12 @@ from torch import Tensor
 from attnx.ops.masked_normalize import masked_normalize
 
 
-def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
+def hardmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """One-hot at the highest allowed score, the first of equals; straight-through: backwards it is softmax.
 
     Args:
         scores: (..., m).
-        allowed: (..., m) bool, broadcast against ``scores``.
+        allowed_mask: (..., m) bool, broadcast against ``scores``.
 
     Returns:
         (..., m) weights, each row one 1 among zeros, or all zeros if nothing is allowed.
@@ -21,7 +21,7 @@ def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
     >>> hardmax(torch.tensor([3.0, 5.0, 5.0, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0., 1., 0., 0.])
     """
-    return masked_normalize(_straight_through, scores, allowed)
+    return masked_normalize(_straight_through, scores, allowed_mask)
 
 
 def _straight_through(scores: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from attnx.ops.masked_normalize import masked_normalize
 
 
-def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
+def sparsemax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """Project the scores onto the simplex: of all weights that sum to 1, those nearest to the scores.
 
     They are ``max(0, score - threshold)`` (Martins and Astudillo 2016, proposition 1), exactly 0 for whatever scores
@@ -16,7 +16,7 @@ def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
 
     Args:
         scores: (..., m).
-        allowed: (..., m) bool, broadcast against ``scores``.
+        allowed_mask: (..., m) bool, broadcast against ``scores``.
 
     Returns:
         (..., m) weights, 0 where forbidden; each row sums to 1, or to 0 if nothing is allowed.
@@ -25,7 +25,7 @@ def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
     tensor([0.7500, 0.2500, 0.0000, 0.0000])
     """
     wide = torch.promote_types(scores.dtype, torch.float32)
-    return masked_normalize(_project, scores.to(wide), allowed).to(scores.dtype)
+    return masked_normalize(_project, scores.to(wide), allowed_mask).to(scores.dtype)
 
 
 def _project(scores: Tensor) -> Tensor:

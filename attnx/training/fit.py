@@ -15,7 +15,7 @@ from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
-from attnx.models.resolve import resolve
+from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.run.build_all import build_reports
 from attnx.reports.run.readme import write_run_readme
@@ -251,7 +251,7 @@ def _task_notes(prepared: PreparedRun) -> dict[str, Any]:
 
 def _derived_settings(prepared: PreparedRun) -> dict[str, str]:
     """The schedule, and settings derived from others."""
-    resolved = resolve(prepared.config)
+    resolved = resolve_model(prepared.config)
     settings: dict[str, str] = {} if resolved is None else resolved.summary()
     return {**settings, "derived": (settings.get("derived", "") + _projection(prepared)).strip()}
 

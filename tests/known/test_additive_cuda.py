@@ -97,10 +97,10 @@ def test_a_read_matches_the_definition(additive_triton: Any, monkeypatch: pytest
     kernel.build(torch.device(DEVICE))
     attention.kernels = (kernel,)
     queries, states = torch.randn(2, 3, 5, device=DEVICE), torch.randn(2, 7, 11, device=DEVICE)
-    present = torch.arange(7, device=DEVICE) < torch.tensor([[7], [4]], device=DEVICE)
+    memory_mask = torch.arange(7, device=DEVICE) < torch.tensor([[7], [4]], device=DEVICE)
     actual, expected = (
         torch.autograd.grad(
-            item(queries, item.make_memory(states, present)).context.pow(2).sum(), list(item.parameters())
+            item(queries, item.make_memory(states, memory_mask)).context.pow(2).sum(), list(item.parameters())
         )
         for item in (attention.to(DEVICE), definition.to(DEVICE))
     )

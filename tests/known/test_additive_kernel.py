@@ -223,7 +223,7 @@ def test_blocks_of_queries_match_the_complete_read(scope: Any, narrowed: str, mo
     pairs = {"not at all": None, "by pair": (rows, queries, positions), "by query": (queries, 1)}
     shape = pairs.get(narrowed, (positions,))
     inputs = {
-        "allowed": None if shape is None else torch.rand(shape) < 0.7,
+        "allowed_mask": None if shape is None else torch.rand(shape) < 0.7,
         "steps": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
         "dropout_mask": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
     }

@@ -32,8 +32,11 @@ def attention(request: pytest.FixtureRequest) -> Any:
         ),
         ((STATES.long(),), r"the states are torch.int64; expected floating-point"),
         (([[1.0]],), r"the states are a list; expected a tensor \(b, m, 26\)"),
-        ((STATES, torch.ones(2, 7)), r"present is \(2, 7\) of numbers; expected \(b, m\) bool"),
-        ((STATES, torch.ones(2, 6, dtype=BOOL)), r"present is \(2, 6\) bool; expected \(b, m\) bool, here \(2, 7\)"),
+        ((STATES, torch.ones(2, 7)), r"memory_mask is \(2, 7\) of numbers; expected \(b, m\) bool"),
+        (
+            (STATES, torch.ones(2, 6, dtype=BOOL)),
+            r"memory_mask is \(2, 6\) bool; expected \(b, m\) bool, here \(2, 7\)",
+        ),
         ((STATES, None, torch.zeros(2, 6, 26)), r"values are \(2, 6, 26\).*the states \(2, 7\)"),
         ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
     ],
@@ -72,14 +75,16 @@ def test_another_object_is_no_memory(attention: Any) -> None:
         attention(QUERIES, STATES)
 
 
-@pytest.mark.parametrize("allowed", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"])
-def test_an_invalid_mask_is_refused(attention: Any, allowed: torch.Tensor) -> None:
-    with pytest.raises(UserError, match=r"^attention: allowed is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
-        attention(QUERIES, attention.make_memory(STATES), allowed=allowed)
+@pytest.mark.parametrize(
+    "allowed_mask", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"]
+)
+def test_an_invalid_mask_is_refused(attention: Any, allowed_mask: torch.Tensor) -> None:
+    with pytest.raises(UserError, match=r"^attention: allowed_mask is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
+        attention(QUERIES, attention.make_memory(STATES), allowed_mask=allowed_mask)
 
 
 def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
-    read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed=torch.ones(5, 7, dtype=BOOL))
+    read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed_mask=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)
 
 

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
 from attnx.data.special_tokens import EOS, PAD
-from attnx.decoding.beam import Beam
+from attnx.decoding.beam import Beam, length_penalty, score_coverage
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
-from attnx.decoding.penalties import length_penalty, score_coverage
 from attnx.decoding.row_rng import row_seeds, uniform
 from attnx.decoding.sampling import Sampling
 from attnx.errors import UserError
@@ -36,7 +35,7 @@ class Tree(nn.Module):
         self.rows, self.target, self.read = rows, Symbols(5), weights
         self.num_calls: list[int] = []
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> Tensor:
         return torch.arange(len(source))[:, None]  # the row, and then what it wrote
 
     def decode_step(
@@ -74,9 +73,9 @@ def test_length_penalties_by_hand() -> None:
 
 def test_the_coverage_penalty_by_hand() -> None:
     """ln 1/2 + ln 1/4 where a third position was read twice over, and a fourth is none."""
-    covered, present = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
-    assert score_coverage(covered, present).item() == pytest.approx(-3 * math.log(2))
-    assert score_coverage(torch.zeros(1), present[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
+    covered, source_mask = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
+    assert score_coverage(covered, source_mask).item() == pytest.approx(-3 * math.log(2))
+    assert score_coverage(torch.zeros(1), source_mask[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
 
 
 def test_a_beam_finds_what_greedy_misses() -> None:
@@ -172,11 +171,11 @@ def test_each_row_has_its_own_limit() -> None:
 
 def test_a_limit_by_hand() -> None:
     """2 * 3 + 5 steps; 7 symbols and EOS if there are to be 7; 5 of a prefix and one more; and never none."""
-    present = torch.ones(1, 3, dtype=torch.bool)
-    assert DecodingConstraints(2.0, 5).limit(present).tolist() == [11]
-    assert DecodingConstraints(0.5, 1, min_length=7).limit(present).tolist() == [8]
-    assert DecodingConstraints(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(present).tolist() == [6]
-    assert DecodingConstraints(0.1, 0).limit(present).tolist() == [1]
+    source_mask = torch.ones(1, 3, dtype=torch.bool)
+    assert DecodingConstraints(2.0, 5).limit(source_mask).tolist() == [11]
+    assert DecodingConstraints(0.5, 1, min_length=7).limit(source_mask).tolist() == [8]
+    assert DecodingConstraints(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(source_mask).tolist() == [6]
+    assert DecodingConstraints(0.1, 0).limit(source_mask).tolist() == [1]
 
 
 def test_an_ensemble_by_hand() -> None:

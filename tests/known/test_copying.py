@@ -15,7 +15,7 @@ from attnx.data.examples import Pair
 from attnx.data.splits import Splits
 from attnx.errors import UserError
 from attnx.inference.build_model import new_model
-from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.copying import Copying
 from attnx.tasks.contract import SequenceData
 

@@ -18,7 +18,7 @@ Built = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7, 11, 2]])
-PRESENT = torch.ones(1, 5, dtype=torch.bool)
+SOURCE_MASK = torch.ones(1, 5, dtype=torch.bool)
 INPUTS = torch.tensor([[1, 5, 3, 8]])
 BOTH = ["encoder", "decoder"]
 
@@ -44,7 +44,9 @@ def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> 
         model.embedding.weight[3] = 1.0
         model.decoder.layers[0].weight_ih_l0.fill_(LN2)
         model.output.weight[:, 0] = torch.arange(17.0)
-    output = model(torch.tensor([[5, 7]]), PRESENT[:, :2], torch.tensor([[3, 3]]), need_weights=True, schedule=schedule)
+    output = model(
+        torch.tensor([[5, 7]]), SOURCE_MASK[:, :2], torch.tensor([[3, 3]]), need_weights=True, schedule=schedule
+    )
     e = math.exp(3 / 5)
     shares = torch.tensor([[1 / 4, 3 / 4, 0, 0], [1 / (4 + e), 3 / (4 + e), e / (4 + e), 0]])
     torch.testing.assert_close(output.weights[0], shares)
@@ -54,7 +56,7 @@ def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> 
 
 def weights(model: Any) -> Tensor:
     """(steps, positions), the source's five first; a growing memory may lack a column for the last state."""
-    return model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
+    return model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True).weights[0]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_states_of_different_width_are_projected(built: Built) -> None:
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
     model = built(scope="encoder_decoder")
     assert model.state_projection.values.weight.shape == (22, 13)
-    _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, PRESENT))
+    _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, SOURCE_MASK))
     assert state.memory.lengths == (5, 1)
     torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(state.top_hidden))
 
@@ -146,8 +148,8 @@ def test_every_scope_reads_every_source(built: Built, name: str) -> None:
 def test_decoding_returns_the_weights_of_its_output(built: Built, feed: str) -> None:
     """A search returns the weights of a pass over its output; a query before the cell runs cannot read that state."""
     model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
-    decoded = Greedy()(model, SOURCE, PRESENT, need_weights=True)
+    decoded = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)
     steps = decoded.written.shape[2]
     inputs = torch.cat([torch.tensor([[BOS]]), decoded.written[:, 0, :-1]], 1)
     assert decoded.weights.shape == (1, 1, steps, 5 + (steps - 1 if feed == "now" else steps))
-    torch.testing.assert_close(decoded.weights[:, 0], model(SOURCE, PRESENT, inputs, need_weights=True).weights)
+    torch.testing.assert_close(decoded.weights[:, 0], model(SOURCE, SOURCE_MASK, inputs, need_weights=True).weights)

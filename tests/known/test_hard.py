@@ -59,11 +59,11 @@ def test_the_gradient_covers_only_allowed_positions() -> None:
 def test_the_gradient_is_that_of_softmax() -> None:
     """Whatever the loss makes of the weights."""
     scores = torch.randn(5, 3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
-    allowed = torch.arange(7) < torch.tensor([7, 3, 1, 0, 5])[:, None, None]
+    allowed_mask = torch.arange(7) < torch.tensor([7, 3, 1, 0, 5])[:, None, None]
     factors = torch.arange(105.0, dtype=torch.float64).view(5, 3, 7)
     gradients = []
     for normalizer in (Hard(0.7), Softmax(0.7)):
         inputs = scores.clone().requires_grad_()
-        (normalizer(inputs, allowed) * factors).sum().backward()
+        (normalizer(inputs, allowed_mask) * factors).sum().backward()
         gradients.append(inputs.grad)
     torch.testing.assert_close(*gradients)

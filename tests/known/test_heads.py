@@ -58,9 +58,9 @@ def test_one_mask_and_one_step_broadcast_over_rows() -> None:
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
     queries, memory = torch.randn(3, 5, 6), heads.make_memory(torch.randn(3, 7, 6))
-    allowed, steps = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
-    shared = heads(queries, memory, allowed=allowed, steps=steps).context
-    expanded = heads(queries, memory, allowed=allowed.expand(3, -1, -1), steps=steps.expand(3, -1)).context
+    allowed_mask, steps = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
+    shared = heads(queries, memory, allowed_mask=allowed_mask, steps=steps).context
+    expanded = heads(queries, memory, allowed_mask=allowed_mask.expand(3, -1, -1), steps=steps.expand(3, -1)).context
     torch.testing.assert_close(shared, expanded)
 
 

@@ -15,7 +15,7 @@ Built = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
-PRESENT = SOURCE > 0
+SOURCE_MASK = SOURCE > 0
 INPUTS = torch.tensor([[1, 5, 3, 8, 13], [1, 7, 2, 2, 11]])
 
 
@@ -57,7 +57,7 @@ def looping(built: Built) -> Any:
 def test_training_matches_the_explicit_loop(looping: Any) -> None:
     """Logits, weights and gradients are those of the loop above."""
     logits, weights = by_hand(looping, INPUTS)
-    output = looping(SOURCE, PRESENT, INPUTS, need_weights=True)
+    output = looping(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)
     torch.testing.assert_close(output.logits, logits)
     # The state of the last step was not there yet when it read.
     torch.testing.assert_close(output.weights, weights[..., :-1])
@@ -69,7 +69,7 @@ def test_training_matches_the_explicit_loop(looping: Any) -> None:
 def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
     """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
     logits, _ = by_hand(looping, INPUTS)
-    state = looping.init_state(SOURCE, PRESENT)
+    state = looping.init_state(SOURCE, SOURCE_MASK)
     for step in range(5):
         result, state, read = looping.decode_step(INPUTS[:, step], state)
         torch.testing.assert_close(result, torch.log_softmax(logits[:, step], -1))
@@ -96,7 +96,7 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
         model.embedding.weight[2:4, 0] = torch.tensor([LN2, LN3])
         model.decoder.layers[0].weight_ih_l0.fill_(1.0)
         model.output.weight[:, 0] = torch.arange(17.0)
-    output = model(SOURCE[:1], PRESENT[:1], torch.tensor([[2, 3, 2]]), need_weights=True, schedule=schedule)
+    output = model(SOURCE[:1], SOURCE_MASK[:1], torch.tensor([[2, 3, 2]]), need_weights=True, schedule=schedule)
     a, b, c = math.exp(9 / 25), math.exp(12 / 25), math.exp(16 / 25)
     if include_self:
         weights = [[1, 0, 0], [b / (b + c), c / (b + c), 0], [a / (2 * a + b), b / (2 * a + b), a / (2 * a + b)]]
@@ -112,8 +112,8 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
 def test_a_history_model_works_without_a_source(built: Built, feed: str, bridge: str) -> None:
     """Nothing of the source is read and no parameter of it exists; every parameter there is gets a gradient."""
     model = built(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
-    output = model(SOURCE, PRESENT, INPUTS)
-    assert torch.equal(output.logits, model(SOURCE + 2, ~PRESENT, INPUTS).logits)
+    output = model(SOURCE, SOURCE_MASK, INPUTS)
+    assert torch.equal(output.logits, model(SOURCE + 2, ~SOURCE_MASK, INPUTS).logits)
     output.logits.sum().backward()
     assert all(value.grad is not None for value in model.parameters())
     assert model.source is None
@@ -122,8 +122,8 @@ def test_a_history_model_works_without_a_source(built: Built, feed: str, bridge:
 def test_a_history_model_works_with_an_encoder(built: Built) -> None:
     """The decoder starts from it and reads its own states alone; the encoder learns by way of the start."""
     model = built(scope="history", model={"bridge": "last"})
-    output = model(SOURCE, PRESENT, INPUTS, need_weights=True)
+    output = model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)
     assert output.weights.shape == (2, 5, 5)
-    assert not torch.allclose(output.logits, model(SOURCE + 2, PRESENT, INPUTS).logits)
+    assert not torch.allclose(output.logits, model(SOURCE + 2, SOURCE_MASK, INPUTS).logits)
     output.logits.sum().backward()
     assert all(value.grad.abs().sum() > 0 for name, value in model.named_parameters() if "encoder" in name)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.history.config import resolve
+from attnx.models.history.config import resolve_history
 
 pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2
@@ -87,7 +87,7 @@ def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
 def test_every_scope_covers_the_past(scope: str) -> None:
-    result = resolve(config(scope=node("scope", scope)))
+    result = resolve_history(config(scope=node("scope", scope)))
     assert (result.sources, result.bridge, result.plan.feed) == (("decoder",), "zeros", "now")
     assert result.summary()["schedule"].startswith("step by step")
 
@@ -104,5 +104,5 @@ def test_every_scope_covers_the_past(scope: str) -> None:
 )
 def test_an_invalid_configuration_is_refused(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
-        resolve(config(**choices))
+        resolve_history(config(**choices))
     assert message in str(error.value)

@@ -12,7 +12,7 @@ from attnx.nn.targets.forecast import ForecastTarget, median_first, subtract_las
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
-PRESENT = torch.tensor([[True, True], [True, False]])
+TARGET_MASK = torch.tensor([[True, True], [True, False]])
 RIGHT = torch.tensor([[[2.0, 3.0], [5.0, 7.0]], [[11.0, 13.0], [0.0, 0.0]]])
 
 
@@ -21,16 +21,16 @@ def test_squared_error() -> None:
     outputs = RIGHT + torch.tensor([[[1.0, -2.0], [0.0, 3.0]], [[2.0, 0.0], [17.0, 19.0]]])
     side = ForecastTarget(features=2, steps=2)
     assert side.width == 2
-    assert side.loss(outputs, RIGHT, PRESENT).item() == 2.5 + 4.5 + 2
+    assert side.loss(outputs, RIGHT, TARGET_MASK).item() == 2.5 + 4.5 + 2
 
 
 def test_quantile_loss_weighs_the_two_sides() -> None:
     """Too low by 4 costs 4 q, too high by 4 costs 4 (1 - q): the median 2 either way, 0.75 3 or 1."""
     side = ForecastTarget(features=1, steps=1, quantiles=(0.5, 0.75))
-    right, present = torch.tensor([[[10.0]]]), torch.tensor([[True]])
+    right, target_mask = torch.tensor([[[10.0]]]), torch.tensor([[True]])
     assert side.width == 2
-    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, present).item() == (2 + 3) / 2
-    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, present).item() == (2 + 1) / 2
+    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, target_mask).item() == (2 + 3) / 2
+    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, target_mask).item() == (2 + 1) / 2
     metric = QuantileLoss(quantiles=[0.5, 0.75])
     metric.update([np.array([[6.0, 14.0]])], [np.array([[10.0]])])
     assert metric.compute().item() == (2 + 1) / 2

@@ -179,7 +179,7 @@ def test_heads_are_read_as_rows(logged_warnings: Callable[[], list[str]], monkey
     queries, memory = torch.randn(2, 3, 4), attention.make_memory(torch.randn(2, 7, 6))
     reads = []
     for line in ((), (NotBuilt(),)):
-        for head in attention._heads:
+        for head in attention.heads:
             head.kernels = line
         reads.append(attention(queries, memory).context)
     torch.testing.assert_close(*reads)

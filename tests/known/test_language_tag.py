@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.models.seq2seq.config import resolve
+from attnx.models.seq2seq.config import resolve_seq2seq
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -17,7 +17,7 @@ Composed = Callable[..., dict[str, Any]]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE, INPUTS = torch.tensor([[3, 5, 7]] * 3), torch.tensor([[1, 5, 3, 8]] * 3)
-PRESENT, TAG = SOURCE > 0, torch.tensor([0, 2, 0])
+SOURCE_MASK, TAG = SOURCE > 0, torch.tensor([0, 2, 0])
 HEARD = {
     "query": {"query": ["language_tag"]},
     "query of two": {"query": ["previous_state", "language_tag"]},
@@ -32,34 +32,34 @@ HEARD = {
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
 def test_different_tags_give_different_queries(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
-    assert resolve(composed(**choices)).needs_tags
+    assert resolve_seq2seq(composed(**choices)).needs_tags
     model = built(**choices).eval()
-    logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
+    logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
     assert not torch.allclose(logits[0], logits[1])
     for row in range(3):
         pick = slice(row, row + 1)
-        alone = model(SOURCE[pick], PRESENT[pick], INPUTS[pick], TAG[pick]).logits
+        alone = model(SOURCE[pick], SOURCE_MASK[pick], INPUTS[pick], TAG[pick]).logits
         torch.testing.assert_close(alone, logits[pick])
 
 
 def test_a_model_without_tag_inputs_ignores_the_tag(built: Built, composed: Composed) -> None:
-    assert not resolve(composed()).needs_tags
+    assert not resolve_seq2seq(composed()).needs_tags
     model = built().eval()
     assert model.tag_embedding is None
-    logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
+    logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[1])
 
 
 def test_a_missing_tag_is_tag_0(built: Built) -> None:
     model = built(query=["language_tag"]).eval()
-    left_out, first = model(SOURCE, PRESENT, INPUTS), model(SOURCE, PRESENT, INPUTS, torch.zeros_like(TAG))
+    left_out, first = model(SOURCE, SOURCE_MASK, INPUTS), model(SOURCE, SOURCE_MASK, INPUTS, torch.zeros_like(TAG))
     assert torch.equal(left_out.logits, first.logits)
 
 
 def test_a_query_of_the_tag_alone_permits_attending_first(composed: Composed) -> None:
     """It is known for every step before the decoder runs; the context can enter at once."""
-    plan = resolve(composed(query=["language_tag"])).plan
+    plan = resolve_seq2seq(composed(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
     assert plan.reason == "the query is language_tag alone, known at the start"
 
@@ -91,7 +91,7 @@ def test_a_model_with_tags_by_hand(built: Built) -> None:
             for parameter in layer.parameters():
                 parameter.zero_()
             layer.weight_ih_l0.copy_(torch.tensor([[0.0, 1.0]]))
-    state = model.init_state(SOURCE, PRESENT, TAG)
+    state = model.init_state(SOURCE, SOURCE_MASK, TAG)
     assert state.tag_embedding.flatten().tolist() == [LN2, LN3, LN2]
     expected = torch.tensor([3 / 5, 4 / 5, 3 / 5])[:, None]
     torch.testing.assert_close(state.memory.values[..., 0], expected.expand(3, 3))

@@ -58,10 +58,10 @@ def test_alignment() -> None:
 
 def test_local_m() -> None:
     """p_t = t: the window [p_t - D, p_t + D] moves along, and waits at the end of a shorter source."""
-    allowed = Local(query_size=2, window=1)(
+    allowed_mask = Local(query_size=2, window=1)(
         torch.zeros(2, 6, 2), torch.arange(6), torch.tensor([[[1, 1, 1, 1, 1]], [[1, 1, 1, 0, 0]]], dtype=torch.bool)
-    ).allowed
-    assert allowed.int().tolist() == [
+    ).allowed_mask
+    assert allowed_mask.int().tolist() == [
         [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]],
         [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 0, 0], [0, 1, 1, 0, 0], [0, 1, 1, 0, 0], [0, 1, 1, 0, 0]],
     ]
@@ -88,11 +88,11 @@ def local_p() -> Local:
 def test_local_p_center(local_p: Local) -> None:
     """Equation 9: p_t = S sigmoid(...) = 8 * 3/4 = 6; the window is 4..8, of which 8 is beyond the end."""
     field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), torch.ones(1, 1, 8, dtype=torch.bool))
-    assert field.allowed.int().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1]]]
+    assert field.allowed_mask.int().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1]]]
     # S is the row's own length: 4 * 3/4 = 3, whatever the padding.
-    present = torch.tensor([[[1, 1, 1, 1, 0, 0, 0, 0]]], dtype=torch.bool)
-    field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), present)
-    assert field.allowed.int().tolist() == [[[0, 1, 1, 1, 0, 0, 0, 0]]]
+    memory_mask = torch.tensor([[[1, 1, 1, 1, 0, 0, 0, 0]]], dtype=torch.bool)
+    field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), memory_mask)
+    assert field.allowed_mask.int().tolist() == [[[0, 1, 1, 1, 0, 0, 0, 0]]]
 
 
 def test_local_p_gaussian(local_p: Local) -> None:
@@ -120,5 +120,5 @@ def test_a_window_of_one_position_has_a_sigma_of_a_half() -> None:
     scope = Local(query_size=1, center="predictive", window=0)
     torch.nn.init.zeros_(scope.center_predictor[2].weight)  # sigmoid(0) = 1/2, p = 5 / 2, read at 2, the even one
     field = scope(torch.zeros(1, 1, 1), torch.tensor([0]), torch.ones(1, 1, 5, dtype=torch.bool))
-    assert field.allowed.int().tolist() == [[[0, 0, 1, 0, 0]]]
+    assert field.allowed_mask.int().tolist() == [[[0, 0, 1, 0, 0]]]
     torch.testing.assert_close(field.gain[0, 0, 2], torch.tensor(math.exp(-1 / 2)))

@@ -23,8 +23,8 @@ from attnx.attention.memory import (
 def memory(*numbers: float, absent: int = 0) -> Memory:
     """One row of positions that hold a number each, as keys; as values twice and three times that."""
     keys = torch.tensor(numbers)[None, :, None]
-    present = torch.arange(len(numbers))[None] < len(numbers) - absent
-    return Memory(keys, torch.cat([2 * keys, 3 * keys], -1), present, (len(numbers),))
+    memory_mask = torch.arange(len(numbers))[None] < len(numbers) - absent
+    return Memory(keys, torch.cat([2 * keys, 3 * keys], -1), memory_mask, (len(numbers),))
 
 
 def test_memories_are_joined_and_extended() -> None:
@@ -35,7 +35,7 @@ def test_memories_are_joined_and_extended() -> None:
     assert extra.lengths == (3, 3)
     assert extra.keys.flatten().tolist() == [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
     assert extra.values[0, :, 1].tolist() == [6.0, 9.0, 15.0, 21.0, 33.0, 39.0]
-    assert extra.present.tolist() == [[True, True, False, True, True, True]]
+    assert extra.mask.tolist() == [[True, True, False, True, True, True]]
     assert both.lengths == (3, 1), "what was there is as it was"
 
 
@@ -43,9 +43,9 @@ def test_hide_future_masks_later_positions() -> None:
     """Each query sees the whole first source, as far as it is there, and the first so many positions of the last."""
     both = concat_sources(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
-    assert hide_future(both, torch.tensor([-1, 1, 5])).present[0].int().tolist() == expected
+    assert hide_future(both, torch.tensor([-1, 1, 5])).mask[0].int().tolist() == expected
     rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), lengths=both.lengths)
-    actual = hide_future(rows, torch.tensor([[1], [2]])).present
+    actual = hide_future(rows, torch.tensor([[1], [2]])).mask
     assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 
 
@@ -83,11 +83,11 @@ def test_padded_positions_become_zeros() -> None:
 
 def test_an_unpadded_memory_is_not_copied() -> None:
     """Absent positions become zero in a copy; the input is unchanged."""
-    states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
-    result, _, values = zero_padding(states, present, None)
+    states, memory_mask = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
+    result, _, values = zero_padding(states, memory_mask, None)
     assert result is states
     assert values is states
-    present[1, 2] = False
-    result, _, _ = zero_padding(states, present, None)
+    memory_mask[1, 2] = False
+    result, _, _ = zero_padding(states, memory_mask, None)
     assert not result[1, 2].any()
     assert states[1, 2].isnan().all()

@@ -18,7 +18,7 @@ from attnx.data.windows import Span, WindowSpec, training_windows
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.number_errors import QuantileLoss
-from attnx.models.seq2seq.state import Output
+from attnx.models.sequence_model import Output
 from attnx.nn.targets.forecast import ForecastTarget
 from attnx.tasks.contract import token_loss
 
@@ -73,7 +73,7 @@ class FixedForecaster(torch.nn.Module):
         super().__init__()
         self.rows, self.target = torch.nn.Parameter(rows), ForecastTarget(features=2, steps=3, **side)  # type: ignore[arg-type]
 
-    def forward(self, source: torch.Tensor, present: torch.Tensor, inputs: torch.Tensor, *args: object) -> Output:
+    def forward(self, source: torch.Tensor, source_mask: torch.Tensor, inputs: torch.Tensor, *args: object) -> Output:
         self.read = inputs
         return Output(self.rows, None, None)
 

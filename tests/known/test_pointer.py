@@ -12,7 +12,7 @@ import torch
 import attnx
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.models.pointer.config import resolve
+from attnx.models.pointer.config import resolve_pointer
 from attnx.models.pointer.constraints import allowed_next
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding_dim=1", "encoder.hidden_size=1", "decoder.hidden_size=1"]
@@ -45,8 +45,8 @@ def test_the_equations_of_the_recipe() -> None:
         model.start.fill_(0.3)
         model.end.fill_(0.2)
     points = [-0.4, 0.7, 1.1]
-    source, present = torch.tensor(points)[None, :, None], torch.ones(1, 3, dtype=torch.bool)
-    actual = model(source, present, torch.tensor([[1, 4 + 1]])).logits[0]
+    source, source_mask = torch.tensor(points)[None, :, None], torch.ones(1, 3, dtype=torch.bool)
+    actual = model(source, source_mask, torch.tensor([[1, 4 + 1]])).logits[0]
     keys = [0.2, *map(math.tanh, points)]
     for step, read in enumerate((0.3, 0.7)):
         expected = softmax([1.5 * math.tanh(-2 * key + 3 * math.tanh(read)) for key in keys])
@@ -80,8 +80,8 @@ FOLLOWING = {
 def test_the_constraint_allows_the_next_symbols(rule: Any, prefix: tuple[int, ...]) -> None:
     counts = torch.tensor([[prefix.count(place) for place in range(5)]])
     first = torch.tensor([[bool(prefix) and place == prefix[0] for place in range(5)]])
-    allowed = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
-    assert set(allowed[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][prefix]
+    allowed_mask = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
+    assert set(allowed_mask[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][prefix]
 
 
 @pytest.mark.parametrize("rule", FOLLOWING)
@@ -126,10 +126,10 @@ def test_an_unused_knob_is_refused(overrides: str) -> None:
 )
 def test_other_parts_can_point(overrides: str) -> None:
     config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
-    assert str(resolve(config).plan).startswith("run, then attend")
+    assert str(resolve_pointer(config).plan).startswith("run, then attend")
 
 
 def test_a_scorer_with_history_forces_steps() -> None:
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
-    summary = resolve(config).summary()
+    summary = resolve_pointer(config).summary()
     assert summary["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

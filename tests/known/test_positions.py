@@ -14,7 +14,7 @@ from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import one_hot, sinusoidal
 
 Built = Callable[..., Any]
-SOURCE, PRESENT = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)
+SOURCE, SOURCE_MASK = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)
 
 
 def test_one_hot() -> None:
@@ -41,7 +41,7 @@ def test_keys_are_positions(built: Built, source: str) -> None:
     )
     with torch.no_grad():
         model.attention.scorer.memory.weight.copy_(math.log(2) * torch.arange(19.0))
-    weights = model(SOURCE, PRESENT, torch.tensor([[1, 5, 3]]), need_weights=True).weights[0]
+    weights = model(SOURCE, SOURCE_MASK, torch.tensor([[1, 5, 3]]), need_weights=True).weights[0]
     grown = [[0, 0, 0], [1, 0, 0], [1 / 3, 2 / 3, 0]]
     torch.testing.assert_close(weights, torch.tensor(grown if source == "decoder" else [[1 / 7, 2 / 7, 4 / 7]] * 3))
 
@@ -53,7 +53,7 @@ def test_position_keys_ignore_the_content(built: Built, memory: str, scope: str)
     model = built(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
     def forward(source: Tensor, inputs: list[int]) -> Any:
-        return model(source, PRESENT, torch.tensor([inputs]), need_weights=True)
+        return model(source, SOURCE_MASK, torch.tensor([inputs]), need_weights=True)
 
     first, second = forward(SOURCE, [1, 5, 3]), forward(SOURCE + 2, [1, 2, 8])
     torch.testing.assert_close(first.weights, second.weights)

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.nn.encoders.pyramid import Pyramid
-from attnx.nn.pyramid_weights import pyramid_shares, upsample_weights
+from attnx.nn.encoders.pyramid import Pyramid, pyramid_shares, upsample_weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -54,8 +53,8 @@ def test_padding_changes_nothing(length: int) -> None:
     """Whatever stands there, and however much of it; a row without any step is one step of zeros."""
     encoder = Pyramid(input_size=3, hidden_size=5, layers=3)
     alone = torch.randn(1, length, 3)
-    present = torch.arange(11) < torch.tensor([[length], [11]])
-    among = encoder(torch.cat([alone, torch.full((1, 11 - length, 3), 97.0)], 1).expand(2, -1, -1), present)
+    source_mask = torch.arange(11) < torch.tensor([[length], [11]])
+    among = encoder(torch.cat([alone, torch.full((1, 11 - length, 3), 97.0)], 1).expand(2, -1, -1), source_mask)
     tight = alone if length else torch.zeros(1, 1, 3)
     separate = encoder(tight, torch.full((1, len(tight[0])), length > 0))
     states = separate.layers[-1].shape[1]
@@ -67,8 +66,8 @@ def test_padding_changes_nothing(length: int) -> None:
 
 def test_shares_and_weights_over_steps() -> None:
     """States of 4 steps: of 6 steps the second stands for 2, of 3 the first for 3; two states of the decoder follow."""
-    present = torch.arange(6) < torch.tensor([[6], [3]])
-    among = pyramid_shares(present, 4)
+    source_mask = torch.arange(6) < torch.tensor([[6], [3]])
+    among = pyramid_shares(source_mask, 4)
     quarter, third = [1 / 4] * 4, [1 / 3] * 3
     torch.testing.assert_close(among, torch.tensor([[*quarter, 1 / 2, 1 / 2], [*third, 0.0, 0.0, 0.0]]))
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.9, 0.0, 0.1, 0.0]])
@@ -157,9 +156,9 @@ def test_parts_that_need_a_state_per_step_are_refused(line: str, message: str) -
 
 def test_gradients_are_the_derivative() -> None:
     encoder = Pyramid(input_size=2, hidden_size=3, layers=3)
-    present = torch.arange(5) < torch.tensor([[5], [3]])
+    source_mask = torch.arange(5) < torch.tensor([[5], [3]])
 
     def top(inputs: Tensor) -> Tensor:
-        return encoder(inputs, present).layers[-1]
+        return encoder(inputs, source_mask).layers[-1]
 
     assert torch.autograd.gradcheck(top, torch.randn(2, 5, 2, requires_grad=True))

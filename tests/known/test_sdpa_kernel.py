@@ -16,7 +16,7 @@ from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH = 4, 3, 7, 5
-PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
+MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 SCORERS = ["dot", "scaled", ("scaled", {"scale": "learned"}), "multiplicative", "cosine"]
 SCOPES = ["global", ("local", {"window": 1})]
 
@@ -35,12 +35,12 @@ def random_operands(*sizes: tuple[int, int, int]) -> list[Tensor]:
     return [torch.randn(size, requires_grad=True) for size in sizes or [(B, Q, WIDTH), (B, M, WIDTH), (B, M, WIDTH)]]
 
 
-def the_same(fast: Any, plain: Any, tensors: list[Tensor], present: Tensor | None, **options: Any) -> None:
+def the_same(fast: Any, plain: Any, tensors: list[Tensor], memory_mask: Tensor | None, **options: Any) -> None:
     """Contexts and all gradients agree."""
     result = []
     for attention in (fast, plain):
         queries, states, values = tensors
-        context = attention(queries, attention.make_memory(states, present, values), **options).context
+        context = attention(queries, attention.make_memory(states, memory_mask, values), **options).context
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
         weights = torch.linspace(-1, 1, context.numel()).view_as(context)
         gradients = torch.autograd.grad((context * weights).sum(), learned, allow_unused=True)
@@ -77,13 +77,13 @@ def test_supported_scorers_are_inner_products(name: str) -> None:
 def test_the_kernel_matches_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
     """With padding and an empty row, with all present, and with what queries see of a memory that grows."""
     fast, plain = both(scorer, scope, temperature, query=WIDTH)
-    for present in (PRESENT, None, PRESENT & False):
-        the_same(fast, plain, random_operands(), present)
+    for memory_mask in (MEMORY_MASK, None, MEMORY_MASK & False):
+        the_same(fast, plain, random_operands(), memory_mask)
     narrow = torch.rand(B, Q, M) < 0.5
-    for allowed in (narrow, narrow[:1, :1], narrow & False):
-        the_same(fast, plain, random_operands(), PRESENT, allowed=allowed)
+    for allowed_mask in (narrow, narrow[:1, :1], narrow & False):
+        the_same(fast, plain, random_operands(), MEMORY_MASK, allowed_mask=allowed_mask)
     single = random_operands((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
-    the_same(fast, plain, single, PRESENT, steps=torch.tensor([[3], [2], [0], [5]]))
+    the_same(fast, plain, single, MEMORY_MASK, steps=torch.tensor([[3], [2], [0], [5]]))
 
 
 @pytest.mark.usefixtures("float64")
@@ -92,7 +92,7 @@ def test_a_mask_per_query_is_supported() -> None:
     queries, states, values = random_operands()
     reads = []
     for attention in (fast, plain):
-        memory = hide_future(attention.make_memory(states, PRESENT, values), torch.tensor([0, 4, 5]))
+        memory = hide_future(attention.make_memory(states, MEMORY_MASK, values), torch.tensor([0, 4, 5]))
         context = attention(queries, concat_sources(memory, memory)).context
         reads.append((context, *torch.autograd.grad(context.pow(2).sum(), (queries, states, values))))
     torch.testing.assert_close(*reads)
@@ -102,7 +102,7 @@ def test_a_mask_per_query_is_supported() -> None:
 def test_gradients() -> None:
     attention, _ = both("scaled")
     assert torch.autograd.gradcheck(
-        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], PRESENT, tensors[2])).context,
+        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], MEMORY_MASK, tensors[2])).context,
         random_operands(),
     )
 
@@ -136,7 +136,7 @@ def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.Monkey
 def test_a_gain_matches_the_definition() -> None:
     """It multiplies the weights, which are nowhere here."""
     fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
-    the_same(fast, plain, random_operands(), PRESENT)
+    the_same(fast, plain, random_operands(), MEMORY_MASK)
 
 
 @pytest.mark.usefixtures("float64")
@@ -145,12 +145,12 @@ def test_vmap_matches_the_definition() -> None:
     fast, plain = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
 
-    def alone(queries: Tensor, states: Tensor, values: Tensor, present: Tensor) -> Tensor:
-        memory = fast.make_memory(states[None], present[None], values[None])
+    def alone(queries: Tensor, states: Tensor, values: Tensor, memory_mask: Tensor) -> Tensor:
+        memory = fast.make_memory(states[None], memory_mask[None], values[None])
         return fast(queries[None], memory).context[0]
 
-    result = torch.vmap(alone)(queries, states, values, PRESENT)
-    torch.testing.assert_close(result, plain(queries, plain.make_memory(states, PRESENT, values)).context)
+    result = torch.vmap(alone)(queries, states, values, MEMORY_MASK)
+    torch.testing.assert_close(result, plain(queries, plain.make_memory(states, MEMORY_MASK, values)).context)
 
 
 def test_scores_are_never_materialized(made: Any) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx.errors import UserError
-from attnx.models.seq2seq.config import resolve
+from attnx.models.seq2seq.config import resolve_seq2seq
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -20,7 +20,7 @@ Composed = Callable[..., dict[str, Any]]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 # Source symbols 5 and 7 stand for 0 and ln 3, target symbols 2 and 3 for 0 and 1; all else is 0.
 SOURCE, INPUTS = torch.tensor([[5, 7]]), torch.tensor([[3, 2]])
-PRESENT = torch.ones(1, 2, dtype=torch.bool)
+SOURCE_MASK = torch.ones(1, 2, dtype=torch.bool)
 
 
 def fill(parameter: Tensor, values: Any) -> None:
@@ -52,7 +52,7 @@ def tiny(built: Built, ih: list[float], hh: float, **choices: Any) -> Any:
 
 
 def assert_output(model: Any, weights: list[list[float]], read_out: list[float]) -> None:
-    output = model(SOURCE, PRESENT, INPUTS, need_weights=True)
+    output = model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)
     torch.testing.assert_close(output.weights[0], torch.tensor(weights))
     torch.testing.assert_close(output.logits[0], torch.tensor(read_out)[:, None] * torch.arange(17.0))
 
@@ -100,8 +100,8 @@ def test_no_attention_by_hand(built: Built) -> None:
     )
     fill(model.source.encoder.recurrent.layers[0].weight_ih_l0, 1.0)
     sources = torch.tensor([[5, 7, 5], [5, 7, 5]])
-    present = torch.tensor([[True, True, False], [True, True, True]])
-    logits = model(sources, present, INPUTS.expand(2, 2)).logits
+    source_mask = torch.tensor([[True, True, False], [True, True, True]])
+    logits = model(sources, source_mask, INPUTS.expand(2, 2)).logits
     # Row 0 ends on ln 3: c = 4/5, h = tanh(ln 2) = 3/5. Row 1 ends on 0: c = 0, h = 0.
     torch.testing.assert_close(logits[0], torch.tensor([[3 / 5], [3 / 5]]) * torch.arange(17.0))
     assert (logits[1] == 0).all()
@@ -110,7 +110,7 @@ def test_no_attention_by_hand(built: Built) -> None:
 def test_log_probabilities(built: Built) -> None:
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
     model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
-    result, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, PRESENT))
+    result, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, SOURCE_MASK))
     torch.testing.assert_close(result, torch.full((1, 17), -math.log(17)))
     assert state.step.tolist() == [1]
 
@@ -121,9 +121,9 @@ def test_log_probabilities(built: Built) -> None:
 def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, changed: list[bool]) -> None:
     """Two sources, one start: at once, one step later, or never do the states part."""
     model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
-    present = torch.ones(1, 5, dtype=torch.bool)
+    source_mask = torch.ones(1, 5, dtype=torch.bool)
     first, two = (
-        model.init_state(source, present)
+        model.init_state(source, source_mask)
         for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]]))
     )
     for step, differ in enumerate(changed):
@@ -161,14 +161,14 @@ def test_the_state_remembers_what_the_plan_needs(built: Built, place: str) -> No
     """Keys and values come from their configured source; absent positions are zeros."""
     model = built(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
-    present = source > 0
+    source_mask = source > 0
     inputs = model.source.embedding(source)
-    layers = model.source.encoder(inputs, present).layers if model.source.encoder else []
+    layers = model.source.encoder(inputs, source_mask).layers if model.source.encoder else []
     places = {"states": 2, "layer:0": 0, "layer:1": 1}
     expected = inputs if place == "inputs" else layers[places[place]]
-    memory = model.init_state(source, present).memory
-    torch.testing.assert_close(memory.keys, expected * present[..., None])
-    torch.testing.assert_close(memory.values, inputs * present[..., None])
+    memory = model.init_state(source, source_mask).memory
+    torch.testing.assert_close(memory.keys, expected * source_mask[..., None])
+    torch.testing.assert_close(memory.values, inputs * source_mask[..., None])
     assert (model.source.encoder is None) == (place == "inputs")
 
 
@@ -194,17 +194,19 @@ def test_padding_embeds_to_zeros_after_training(built: Built) -> None:
 def test_sources_may_be_vectors(built: Built, memory: str) -> None:
     """Of 5 features a step, mapped to an embedding's width; what stands in the padding changes nothing."""
     model = built(features=5, model={"keys_from": memory}).eval()
-    source, present, inputs = (
+    source, source_mask, inputs = (
         torch.randn(2, 3, 5),
         torch.tensor([[1, 1, 1], [1, 1, 0]]) > 0,
         torch.tensor([[1, 5], [1, 7]]),
     )
-    logits = model(source, present, inputs).logits
-    assert torch.equal(logits, model(source + 97.0 * ~present[..., None], present, inputs).logits)
-    assert not torch.allclose(logits, model(source + 1.0, present, inputs).logits)
+    logits = model(source, source_mask, inputs).logits
+    assert torch.equal(logits, model(source + 97.0 * ~source_mask[..., None], source_mask, inputs).logits)
+    assert not torch.allclose(logits, model(source + 1.0, source_mask, inputs).logits)
     if memory == "inputs":
         expected = source @ model.source.embedding.weight.T + model.source.embedding.bias
-        torch.testing.assert_close(model.init_state(source, present).memory.values, expected * present[..., None])
+        torch.testing.assert_close(
+            model.init_state(source, source_mask).memory.values, expected * source_mask[..., None]
+        )
 
 
 def test_dropout_is_for_training(built: Built) -> None:
@@ -292,7 +294,7 @@ def test_an_empty_source_row_is_allowed(built: Built) -> None:
 )
 def test_contradictory_compositions_are_refused(composed: Composed, choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as refused:
-        resolve(composed(**choices))
+        resolve_seq2seq(composed(**choices))
     assert str(refused.value).startswith(message)
 
 
@@ -321,7 +323,7 @@ def test_derived_sizes_follow_from_the_memory(
     composed: Composed, choices: dict[str, Any], encoder: int, bridge: str
 ) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    result = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    result = resolve_seq2seq(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
@@ -333,7 +335,7 @@ def test_equal_dimension_requirements_are_checked_in_advance(composed: Composed,
         "encoder": {"hidden_size": 21},
     }
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        resolve(composed(**choices, attention=("standard", {"projection": "never"})))
+        resolve_seq2seq(composed(**choices, attention=("standard", {"projection": "never"})))
     project = built(**choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 

@@ -19,8 +19,8 @@ def test_exponentials_over_their_sum() -> None:
 
 def test_the_sum_covers_only_allowed_positions() -> None:
     """Without the 5, 1 and 2 of 3."""
-    allowed = torch.tensor([True, True, False])
-    torch.testing.assert_close(Softmax()(LOGS, allowed), torch.tensor([1 / 3, 2 / 3, 0.0]))
+    allowed_mask = torch.tensor([True, True, False])
+    torch.testing.assert_close(Softmax()(LOGS, allowed_mask), torch.tensor([1 / 3, 2 / 3, 0.0]))
 
 
 def test_softmax_is_shift_invariant() -> None:

@@ -19,8 +19,8 @@ masked_softmax = FastSoftmax()
 INF, NAN = float("inf"), float("nan")
 
 
-def by_torch(scores: Tensor, allowed: Tensor) -> Tensor:
-    return masked_normalize(lambda remaining: torch.softmax(remaining, dim=-1), scores, allowed)
+def by_torch(scores: Tensor, allowed_mask: Tensor) -> Tensor:
+    return masked_normalize(lambda remaining: torch.softmax(remaining, dim=-1), scores, allowed_mask)
 
 
 @NEEDS_C
@@ -30,17 +30,17 @@ def by_torch(scores: Tensor, allowed: Tensor) -> Tensor:
 @torch.no_grad()
 def test_weights(mask: str, queries: int, positions: int) -> None:
     scores = 5 * torch.randn(9, queries + 2, positions)[:, 2:]
-    allowed = {
+    allowed_mask = {
         "of positions": torch.rand(9, 1, positions) < 0.6,
         "of all": torch.rand(9, queries, positions) < 0.6,
         "everything": torch.ones(9, 1, 1, dtype=torch.bool),
         "the same of all rows": torch.rand(1, 1, positions) < 0.6,
     }[mask]
     assert softmax_cpu.is_supported(scores)
-    result = masked_softmax(scores, allowed)
-    torch.testing.assert_close(result, by_torch(scores, allowed), rtol=1e-5, atol=1e-7)
-    assert not result[~allowed.expand_as(result)].any()
-    some = allowed.expand_as(result).any(-1)
+    result = masked_softmax(scores, allowed_mask)
+    torch.testing.assert_close(result, by_torch(scores, allowed_mask), rtol=1e-5, atol=1e-7)
+    assert not result[~allowed_mask.expand_as(result)].any()
+    some = allowed_mask.expand_as(result).any(-1)
     torch.testing.assert_close(result.sum(-1), some.float())
 
 
@@ -59,12 +59,12 @@ def test_weights(mask: str, queries: int, positions: int) -> None:
     ids=str,
 )
 @pytest.mark.parametrize(
-    "allowed", [[True, True, True], [True, False, True], [False, True, False], [False] * 3], ids=str
+    "allowed_mask", [[True, True, True], [True, False, True], [False, True, False], [False] * 3], ids=str
 )
 @torch.no_grad()
-def test_nan_scores_match_torch(row: list[float], allowed: list[bool]) -> None:
+def test_nan_scores_match_torch(row: list[float], allowed_mask: list[bool]) -> None:
     """As torch has it: what is not allowed is 0 even so."""
-    scores, mask = torch.tensor([[row]]), torch.tensor([[allowed]])
+    scores, mask = torch.tensor([[row]]), torch.tensor([[allowed_mask]])
     torch.testing.assert_close(
         masked_softmax(scores, mask), by_torch(scores, mask), equal_nan=True, rtol=1e-5, atol=1e-30
     )
@@ -90,13 +90,13 @@ def test_weighted_sums_match_torch(queries: int, positions: int, width: int, mon
 @torch.no_grad()
 def test_results_are_bit_identical_with_any_number_of_threads() -> None:
     """Of reads that are large enough for several."""
-    scores, allowed, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
+    scores, allowed_mask, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
     assert scores.numel() > softmax_cpu.MAX_TERMS_FOR_ONE_THREAD
     threads, result = torch.get_num_threads(), []
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
-            weights = masked_softmax(scores, allowed)
+            weights = masked_softmax(scores, allowed_mask)
             result.append((weights, weighted_sum(weights, values)))
     finally:
         torch.set_num_threads(threads)
@@ -119,8 +119,8 @@ def test_other_shapes_and_types(case: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     weights, values = CASES[case]()
     torch.testing.assert_close(weighted_sum(weights, values), weights @ values)
-    allowed = torch.rand(weights.shape) < 0.6
-    torch.testing.assert_close(masked_softmax(weights, allowed), by_torch(weights, allowed))
+    allowed_mask = torch.rand(weights.shape) < 0.6
+    torch.testing.assert_close(masked_softmax(weights, allowed_mask), by_torch(weights, allowed_mask))
 
 
 def test_gradients_are_computed_where_required(monkeypatch: pytest.MonkeyPatch) -> None:

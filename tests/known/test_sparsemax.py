@@ -83,5 +83,5 @@ def test_the_projection_is_the_nearest_point(spread: float) -> None:
 
 def test_second_gradients_match_finite_differences() -> None:
     scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
-    allowed = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
-    assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed) ** 2, (scores,))
+    allowed_mask = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
+    assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed_mask) ** 2, (scores,))

@@ -15,7 +15,7 @@ from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
-from attnx.nn.targets.contract import TargetSpec
+from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 from attnx.tasks.contract import token_loss
@@ -40,7 +40,7 @@ class Scripted:
         self.target, self.script = target, script
         self.inputs: list[Any] = []
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[int, Tensor]:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> tuple[int, Tensor]:
         return 0, torch.arange(len(source))
 
     def decode_step(
@@ -58,8 +58,8 @@ class Scripted:
 
 def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
     """A greedy search over sources of these lengths."""
-    present = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Greedy(**knobs)(model, present.long(), present)
+    source_mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return Greedy(**knobs)(model, source_mask.long(), source_mask)
 
 
 def test_symbols_have_cross_entropy_loss() -> None:
@@ -120,17 +120,17 @@ def test_numbers_have_squared_and_stop_loss() -> None:
     """
     outputs = torch.tensor([[[1.0, 3.0, LN3], [2.0, 2.0, LN3]], [[2.0, 5.0, -LN3], [97.0, 97.0, 97.0]]])
     target = torch.tensor([[[0.0, 0.0], [2.0, 2.0]], [[0.0, 5.0], [0.0, 0.0]]])
-    present = torch.tensor([[True, True], [True, False]])
+    target_mask = torch.tensor([[True, True], [True, False]])
     ends = -math.log(1 / 4) - math.log(3 / 4) - math.log(1 / 4)
-    assert NUMBERS.loss(outputs, target, present).item() == pytest.approx(5 + 0 + 2 + ends)
-    assert NUMBERS.loss(outputs, target, present.new_ones(2, 2)).item() > 97
+    assert NUMBERS.loss(outputs, target, target_mask).item() == pytest.approx(5 + 0 + 2 + ends)
+    assert NUMBERS.loss(outputs, target, target_mask.new_ones(2, 2)).item() > 97
 
 
 def test_padding_gives_no_gradient() -> None:
     """Not even where it is nonsense."""
     outputs = torch.full((1, 3, 3), 7.0, requires_grad=True)
-    present = torch.tensor([[True, True, False]])
-    NUMBERS.loss(outputs, torch.zeros(1, 3, 2), present).backward()
+    target_mask = torch.tensor([[True, True, False]])
+    NUMBERS.loss(outputs, torch.zeros(1, 3, 2), target_mask).backward()
     assert (outputs.grad[0, :2] != 0).all()
     assert (outputs.grad[0, 2] == 0).all()
 
@@ -180,8 +180,8 @@ def test_the_loss_of_a_batch_of_numbers(built: Callable[..., Any]) -> None:
         torch.nn.init.zeros_(parameter)
     source, number = torch.tensor([[3, 5], [7, 0]]), torch.arange(2)
     target = torch.tensor([[[1.0, 3.0], [2.0, 0.0]], [[0.0, 4.0], [0.0, 0.0]]])
-    present = torch.tensor([[True, True], [True, False]])
-    loss = token_loss(model, Batch(source, source > 0, target, present, number, number))
+    target_mask = torch.tensor([[True, True], [True, False]])
+    loss = token_loss(model, Batch(source, source > 0, target, target_mask, number, number))
     assert loss.tokens == 3
     assert loss.mean.item() == pytest.approx((10 / 2 + 4 / 2 + 16 / 2) / 3 + math.log(2))
 

@@ -19,7 +19,7 @@ from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
-PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
+MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 MLP: Any = ("mlp", {"hidden_sizes": [19, 5], "depth": 3})
 SCORERS = [MLP, ("mlp", {"hidden_sizes": [13], "activation": "gelu"}), "concat", "additive"]
 SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
@@ -48,7 +48,7 @@ def random_operands() -> tuple[Tensor, ...]:
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    return attention.make_memory(states, PRESENT, values)
+    return attention.make_memory(states, MEMORY_MASK, values)
 
 
 def the_same(fast: Any, plain: Any, remember: Any = padded, **options: Any) -> None:
@@ -104,13 +104,15 @@ def test_every_option_matches_the_definition() -> None:
     fast, plain = both(MLP, SCOPES[2])
     the_same(fast, plain, steps=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
     narrow = torch.rand(B, Q, M) < 0.5
-    for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
-        the_same(fast, plain, allowed=allowed, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+    for allowed_mask in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
+        the_same(fast, plain, allowed_mask=allowed_mask, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
     the_same(fast, plain, lambda *parts: hide_future(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
 
     def two(attention: Any, states: Tensor, values: Tensor) -> Memory:
         cuts = slice(0, 3), slice(3, M)
-        return concat_sources(*(attention.make_memory(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
+        return concat_sources(
+            *(attention.make_memory(states[:, cut], MEMORY_MASK[:, cut], values[:, cut]) for cut in cuts)
+        )
 
     the_same(fast, plain, two)
 
@@ -125,7 +127,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
 
     def context(queries: Tensor, states: Tensor, values: Tensor, *_: Tensor) -> Tensor:
-        return attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
+        return attention(queries, attention.make_memory(states, MEMORY_MASK[1:3], values)).context
 
     assert torch.autograd.gradcheck(context, given_to_it, fast_mode=True)
     assert fitting < M or torch.autograd.gradgradcheck(context, given_to_it, fast_mode=True)

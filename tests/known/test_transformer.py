@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.special_tokens import BOS
 from attnx.errors import UserError
-from attnx.models.transformer.config import resolve
+from attnx.models.transformer.config import resolve_transformer
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
@@ -136,7 +136,9 @@ def test_weights_of_every_head_and_layer_are_returned() -> None:
     overrides = [*RECIPE[:-1], "model.layers=3"]
     model = built(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
-    assert resolve(compose(overrides)).sites == tuple(f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3))
+    assert resolve_transformer(compose(overrides)).sites == tuple(
+        f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3)
+    )
     assert model.sources == ("encoder",)
 
 

@@ -17,7 +17,7 @@ from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
-PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
+MEMORY_MASK = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
 SCORERS = [
     name for name in registry.names("scorer") if not registry.describe("scorer", name).properties.get("needs_history")
 ]
@@ -58,7 +58,7 @@ def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positio
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    return attention.make_memory(states, PRESENT, values)
+    return attention.make_memory(states, MEMORY_MASK, values)
 
 
 def test_by_hand() -> None:
@@ -117,8 +117,8 @@ def test_several_sources_match_the_definition(center: str) -> None:
     fast, plain = both("additive", knobs={"center": center})
 
     def joined(attention: Any, states: Tensor, values: Tensor) -> Memory:
-        first = attention.make_memory(states, PRESENT, values)
-        second = attention.make_memory(states[:, :3].sin(), PRESENT[:, 4:7], values[:, :3].cos())
+        first = attention.make_memory(states, MEMORY_MASK, values)
+        second = attention.make_memory(states[:, :3].sin(), MEMORY_MASK[:, 4:7], values[:, :3].cos())
         return concat_sources(concat_sources(first, second), attention.make_memory(states[:, :0], values=values[:, :0]))
 
     the_same(fast, plain, joined)
@@ -129,8 +129,8 @@ def test_several_sources_match_the_definition(center: str) -> None:
 def test_masks_and_dropout_of_the_caller_are_applied() -> None:
     fast, plain = both("additive")
     narrow = torch.rand(B, Q, M) < 0.5
-    for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
-        the_same(fast, plain, padded, allowed=allowed)
+    for allowed_mask in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
+        the_same(fast, plain, padded, allowed_mask=allowed_mask)
     the_same(fast, plain, padded, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
 
 
@@ -148,8 +148,8 @@ def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, 
         build_attention(scorer, ("local", {"window": 1, **kwargs}), "softmax", (WIDTH, KEYS, VALUES), {})
     )
     states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
-    present = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
-    return attention, torch.randn(2, 97, WIDTH), attention.make_memory(states, present, values)
+    memory_mask = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
+    return attention, torch.randn(2, 97, WIDTH), attention.make_memory(states, memory_mask, values)
 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
@@ -200,5 +200,5 @@ def test_unsupported_reads_are_left_to_other_kernels() -> None:
 
 def cut(memory: Memory, positions: int) -> dict[str, Any]:
     """The first positions of a memory."""
-    shorter = {name: getattr(memory, name)[:, :positions] for name in ("keys", "values", "present")}
+    shorter = {name: getattr(memory, name)[:, :positions] for name in ("keys", "values", "mask")}
     return {**shorter, "lengths": (positions,)}

@@ -28,12 +28,12 @@ def test_the_window_follows_from_the_configuration() -> None:
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
 def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int) -> None:
     scope = Local(query_size=2, window=reach)
-    present = torch.ones(1, 1, symbols, dtype=torch.bool)
-    allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
+    memory_mask = torch.ones(1, 1, symbols, dtype=torch.bool)
+    allowed_mask = scope(torch.zeros(1, steps, 2), torch.arange(steps), memory_mask).allowed_mask[0].numpy()
     window_mask = LocalWindow(reach, is_monotonic=True, is_dense=False).mask(
         np.zeros((steps, symbols)), decoder_states=0
     )
-    np.testing.assert_array_equal(window_mask, allowed)
+    np.testing.assert_array_equal(window_mask, allowed_mask)
 
 
 def test_a_predictive_window_is_inferred_from_weights() -> None:

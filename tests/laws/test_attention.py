@@ -13,7 +13,19 @@ from attnx.attention import Memory
 from attnx.attention.factory import build, build_attention
 from attnx.errors import UserError
 from attnx.laws import attention, attention_sources
-from attnx.laws.attention import KEYS, PRESENT, VALUES, WIDTH, B, M, Q, attend, compose, example_history, random_inputs
+from attnx.laws.attention import (
+    KEYS,
+    MEMORY_MASK,
+    VALUES,
+    WIDTH,
+    B,
+    M,
+    Q,
+    attend,
+    compose,
+    example_history,
+    random_inputs,
+)
 from attnx.laws.first_use import sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -66,7 +78,7 @@ def test_values_do_not_change_the_weights(simple: Any) -> None:
 
 def test_weights_are_returned_on_request_only(simple: Any) -> None:
     queries, states, values = random_inputs()
-    memory = simple.make_memory(states, PRESENT, values)
+    memory = simple.make_memory(states, MEMORY_MASK, values)
     plain = simple(queries, memory)
     assert plain.weights is None
     assert plain.scores is None
@@ -76,9 +88,9 @@ def test_weights_are_returned_on_request_only(simple: Any) -> None:
 def test_everything_is_present_by_default(simple: Any) -> None:
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, values=values)
-    assert memory.present.all()
+    assert memory.mask.all()
     expected = attend(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
-    actual = simple(queries, memory, history=example_history(states, memory.present))
+    actual = simple(queries, memory, history=example_history(states, memory.mask))
     torch.testing.assert_close(actual.context, expected.context)
 
 
@@ -88,7 +100,9 @@ def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
     result = attend(simple, queries, states, values, dropout_mask=keep)
     torch.testing.assert_close(result.weights, attend(simple, queries, states, values).weights)
-    torch.testing.assert_close(result.context, (result.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
+    torch.testing.assert_close(
+        result.context, (result.weights * keep) @ values.masked_fill(~MEMORY_MASK[..., None], 0.0)
+    )
 
 
 def test_dropout_applies_in_training_only() -> None:

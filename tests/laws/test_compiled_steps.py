@@ -113,9 +113,9 @@ def test_another_shape_gives_the_same_result(built: Built, monkeypatch: pytest.M
 
 def test_a_step_with_graph_breaks_gives_the_same_result(built: Built, backend: Backend) -> None:
     class Unseen(torch.nn.Softmax):
-        def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
             torch._dynamo.graph_break()
-            return super().forward(scores.masked_fill(~allowed, -1e9))
+            return super().forward(scores.masked_fill(~allowed_mask, -1e9))
 
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     model.attention.normalizer = Unseen(-1)

@@ -63,8 +63,8 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
     inputs = torch.tensor([[BOS, 5]]).expand(len(STORIES), -1)
     together = model(*batch([0, 1, 2, 3], extra=3), inputs, need_weights=True)
     for row in range(len(STORIES)):
-        source, present = batch([row])
-        alone = model(source, present, inputs[:1], need_weights=True)
+        source, source_mask = batch([row])
+        alone = model(source, source_mask, inputs[:1], need_weights=True)
         torch.testing.assert_close(together.logits[row : row + 1], alone.logits)
         length = source.shape[1]
         torch.testing.assert_close(together.weights[row : row + 1, ..., :length], alone.weights)
@@ -77,14 +77,14 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
 def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
     """What a later sentence says, and the question, leaves every gate before it as it was."""
     model = built(gate_scorer=scorer, gate_normalizer=normalizer)
-    source, present = batch([2])
+    source, source_mask = batch([2])
     ends = (source[0] == STOP).nonzero()[:, 0].tolist()
-    original = model.init_state(source, present).weights[0, :, 0].detach()
+    original = model.init_state(source, source_mask).weights[0, :, 0].detach()
     for end in ends:
         changed = source.clone()
         later = torch.arange(source.shape[1]) > end
         changed[:, later & (source[0] != STOP)] = 22
-        result = model.init_state(changed, present).weights[0, :, 0]
+        result = model.init_state(changed, source_mask).weights[0, :, 0]
         assert torch.equal(result[:, : end + 1], original[:, : end + 1])
         if end != ends[-1]:
             assert not torch.equal(result[:, end + 1 : ends[-1] + 1], original[:, end + 1 : ends[-1] + 1])
@@ -94,7 +94,7 @@ def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
 @pytest.mark.parametrize("activation", ["prelu", "identity"])
 def test_gradients(activation: str) -> None:
     model = built(activation=activation, initial_state="learned", hidden_size=2, max_words=5)
-    source, present = batch([0, 1, 2])
+    source, source_mask = batch([0, 1, 2])
     target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
     weights = [weight.detach().clone().requires_grad_() for weight in model.parameters()]
     names = [name for name, _ in model.named_parameters()]
@@ -104,7 +104,7 @@ def test_gradients(activation: str) -> None:
                 weight.fill_(0.3)
 
     def loss(*args: Tensor) -> Tensor:
-        result = torch.func.functional_call(model, dict(zip(names, args, strict=True)), (source, present, target))
+        result = torch.func.functional_call(model, dict(zip(names, args, strict=True)), (source, source_mask, target))
         return model.target.loss(result.logits, target, target != PAD)
 
     assert torch.autograd.gradcheck(loss, weights)
@@ -116,11 +116,11 @@ def test_gradients(activation: str) -> None:
 def test_searches_agree() -> None:
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
     model = built()
-    source, present = batch([0, 1, 2, 3])
-    output = model.init_state(source, present).log_probs
+    source, source_mask = batch([0, 1, 2, 3])
+    output = model.init_state(source, source_mask).log_probs
     greedy, beam = (
-        Greedy()(model, source, present, need_weights=True),
-        Beam(beam_size=5, nbest=5)(model, source, present),
+        Greedy()(model, source, source_mask, need_weights=True),
+        Beam(beam_size=5, nbest=5)(model, source, source_mask),
     )
     assert greedy.written[:, 0, 0].tolist() == output.argmax(-1).tolist()
     assert greedy.lengths.tolist() == [[1]] * 4
@@ -128,15 +128,15 @@ def test_searches_agree() -> None:
     assert beam.written[:, :, 0].tolist() == output.topk(5).indices.tolist()
     assert (beam.written[:, :, 1] == EOS).all()
     torch.testing.assert_close(beam.log_probability, output.topk(5).values.to(beam.log_probability.dtype))
-    drawn = Sampling(top_k=1)(model, source, present)
+    drawn = Sampling(top_k=1)(model, source, source_mask)
     assert drawn.written[:, 0, 0].tolist() == greedy.written[:, 0, 0].tolist()
 
 
 def test_dropout_applies_in_training_only() -> None:
     model = built()
     model.stories.dropout = 0.5
-    source, present = batch([2])
+    source, source_mask = batch([2])
     inputs = torch.tensor([[BOS, 5]])
-    assert torch.equal(model(source, present, inputs).logits, model(source, present, inputs).logits)
+    assert torch.equal(model(source, source_mask, inputs).logits, model(source, source_mask, inputs).logits)
     model.train()
-    assert not torch.equal(model(source, present, inputs).logits, model(source, present, inputs).logits)
+    assert not torch.equal(model(source, source_mask, inputs).logits, model(source, source_mask, inputs).logits)

@@ -104,8 +104,8 @@ def test_exported_files_match_the_model(overrides: list[str], save: Callable[...
     read, step = save(reading, tmp_path), save(stepping, tmp_path)
     # Not the sizes that were traced.
     rows, length = 4, 9
-    source, present = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
-    inputs = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
+    source, source_mask = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
+    inputs = [source, source_mask, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
     model = model_of(overrides)  # with its kernels
     state, symbol = model.init_state(*inputs), torch.full((rows,), 1)
     files = list(read(*inputs))[: len(flatten_state(state))]

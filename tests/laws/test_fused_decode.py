@@ -17,7 +17,7 @@ from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
-PRESENT = SOURCE != 0
+SOURCE_MASK = SOURCE != 0
 TAG = torch.tensor([2, 0, 1])
 PREVIOUS_STATE: dict[str, Any] = {"query": ["previous_state"], "model": {"feed": "now"}}
 SUPPORTED: dict[str, dict[str, Any]] = {
@@ -83,7 +83,7 @@ def test_fused_decoding_matches_plain_decoding(
     model = decided(**composition)
     fused = accel.fused_decoder(model)
     assert isinstance(fused, FusedDecoder)
-    plain, decoded = (search(decoder, SOURCE, PRESENT, TAG, need_weights=True) for decoder in (model, fused))
+    plain, decoded = (search(decoder, SOURCE, SOURCE_MASK, TAG, need_weights=True) for decoder in (model, fused))
     assert len(set(plain.lengths.flatten().tolist())) > 1
     assert decoded.written.tolist() == plain.written.tolist()
     torch.testing.assert_close(decoded.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
@@ -173,7 +173,7 @@ def test_models_without_an_embedding_table_are_fused(
     model = built(target_features=target_features, encoder={"hidden_size": 43}, **PREVIOUS_STATE).eval()
     accel.enable(model)
     assert state_of(model, 3, 5, 1).weights.table is None
-    plain, result = (Greedy()(decoder, SOURCE, PRESENT) for decoder in (model, accel.fused_decoder(model)))
+    plain, result = (Greedy()(decoder, SOURCE, SOURCE_MASK) for decoder in (model, accel.fused_decoder(model)))
     torch.testing.assert_close(result.written, plain.written, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
 
@@ -184,6 +184,6 @@ def test_members_of_an_ensemble_are_fused(decided: Build) -> None:
     fused: Any = accel.fused_decoder(model)
     assert [isinstance(member, FusedDecoder) for member in fused.members] == [True, False]
     assert not any(isinstance(member, FusedDecoder) for member in model.members)
-    plain, result = (Beam(3)(decoder, SOURCE, PRESENT) for decoder in (model, fused))
+    plain, result = (Beam(3)(decoder, SOURCE, SOURCE_MASK) for decoder in (model, fused))
     assert result.written.tolist() == plain.written.tolist()
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)

@@ -44,7 +44,7 @@ FACTORS: dict[str, Any] = {
     ],
     "normalizer": [*((name, {}) for name in sound_names("normalizer")), ("softmax", {"temperature": 0.5})],
     "size": ["many", "few"],
-    "allowed": ["all", "by pair", "by position"],
+    "allowed_mask": ["all", "by pair", "by position"],
     "values": ["states", "own"],
     "need_weights": [False, True],
     "keep": [False, True],
@@ -108,7 +108,7 @@ class ReadInputs(NamedTuple):
     queries: Tensor
     states: Tensor
     values: Tensor
-    present: Tensor
+    memory_mask: Tensor
     options: dict[str, Any]
 
 
@@ -116,20 +116,20 @@ def random_inputs(choices: dict[str, Any], device: str) -> ReadInputs:
     rows, queries, positions = SIZES[choices["size"]]
     heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     lengths = torch.tensor([positions, positions // 2, 1, 0])
-    present = torch.arange(positions) < lengths[:, None]
-    allowed = {
+    memory_mask = torch.arange(positions) < lengths[:, None]
+    allowed_mask = {
         "all": None,
         "by pair": torch.rand(rows, queries, positions) < 0.7,
         "by position": torch.rand(1, 1, positions) < 0.7,
-    }[choices["allowed"]]
+    }[choices["allowed_mask"]]
     head_shape = (heads,) if heads > 1 else ()
     keep = torch.bernoulli(torch.full((rows, *head_shape, queries, positions), 0.7)) / 0.7 if choices["keep"] else None
-    options = {"allowed": allowed, "dropout_mask": keep, "need_weights": choices["need_weights"]}
+    options = {"allowed_mask": allowed_mask, "dropout_mask": keep, "need_weights": choices["need_weights"]}
     options = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in options.items()}
     shapes = (rows, queries, WIDTH), (rows, positions, heads * KEYS), (rows, positions, heads * width)
     drawn = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
-    present = torch.ones_like(present) if choices["kernel"][1] == "whole" else present
-    return ReadInputs(*drawn, present.to(device), options)
+    memory_mask = torch.ones_like(memory_mask) if choices["kernel"][1] == "whole" else memory_mask
+    return ReadInputs(*drawn, memory_mask.to(device), options)
 
 
 def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted]]:
@@ -148,16 +148,16 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
 
 
 def read(attention: Any, choices: dict[str, Any], what: ReadInputs) -> AttentionOutput:
-    queries, states, values, present, options = what
+    queries, states, values, memory_mask, options = what
     values = states if choices["values"] == "states" else values
     kind = choices["kernel"][1]
     if kind == "two sources":
         cuts = slice(0, 3), slice(3, None)
         memory = concat_sources(
-            *(attention.make_memory(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts)
+            *(attention.make_memory(states[:, cut], memory_mask[:, cut], values[:, cut]) for cut in cuts)
         )
     else:
-        memory = attention.make_memory(states, present, values)
+        memory = attention.make_memory(states, memory_mask, values)
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
     return attention(queries, memory, **options)
@@ -207,7 +207,7 @@ def test_a_kernel_matches_the_definition(combination: dict[str, Any]) -> None:
     same(again.context, expected["context"], "context without gradients")
 
 
-PLAIN = {"scope": ("global", {}), "normalizer": ("softmax", {}), "allowed": "all", "keep": False}
+PLAIN = {"scope": ("global", {}), "normalizer": ("softmax", {}), "allowed_mask": "all", "keep": False}
 PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "dtype": "float32"}
 
 

@@ -47,11 +47,11 @@ def batch(rule: str = "permutation") -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sources, what is there of them, what the decoder reads, and the target."""
     orders = [[*order, order[0]] if rule == "ring" else order for order in ORDERS]
     longest = max(map(len, orders)) + 1
-    present = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    source = torch.randn(3, max(LENGTHS), 2, generator=torch.Generator().manual_seed(5)) * present[..., None]
+    source_mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    source = torch.randn(3, max(LENGTHS), 2, generator=torch.Generator().manual_seed(5)) * source_mask[..., None]
     rows = [[*(4 + place for place in order), EOS] for order in orders]
     target = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
-    return source, present, torch.cat([torch.full((3, 1), BOS), target[:, :-1]], 1), target
+    return source, source_mask, torch.cat([torch.full((3, 1), BOS), target[:, :-1]], 1), target
 
 
 def same(first: Tensor, second: Tensor, **how: float) -> None:
@@ -60,9 +60,9 @@ def same(first: Tensor, second: Tensor, **how: float) -> None:
 
 def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
     model = built(each_scorer, constraint="permutation")
-    source, present, inputs, target = batch()
-    output = model(source, present, inputs, need_weights=True)
-    state = model.init_state(source, present)
+    source, source_mask, inputs, target = batch()
+    output = model(source, source_mask, inputs, need_weights=True)
+    state = model.init_state(source, source_mask)
     for step in range(inputs.shape[1]):
         log_probs, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
         real = target[:, step] != PAD
@@ -76,11 +76,11 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
         assert model.plan.admitted == ("step_by_step",)
         return
-    source, present, inputs, target = batch()
+    source, source_mask, inputs, target = batch()
     result = []
     for schedule in ("run_then_attend", "step_by_step"):
         model.zero_grad()
-        logits = model(source, present, inputs, schedule=schedule).logits
+        logits = model(source, source_mask, inputs, schedule=schedule).logits
         model.target.loss(logits, target, target != PAD).backward()
         result.append(
             [logits.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.requires_grad)]
@@ -92,12 +92,12 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_other_rows_and_padding_change_nothing(rule: str, each_scorer: Choice) -> None:
     model = built(each_scorer, constraint=rule)
-    source, present, inputs, target = batch(rule)
-    together = model(source.masked_fill(~present[..., None], 7e3), present, inputs).logits
+    source, source_mask, inputs, target = batch(rule)
+    together = model(source.masked_fill(~source_mask[..., None], 7e3), source_mask, inputs).logits
     for row, length in enumerate(LENGTHS):
         steps = int((target[row] != PAD).sum())
         row_slice = slice(row, row + 1)
-        alone = model(source[row_slice, :length], present[row_slice, :length], inputs[row_slice, :steps]).logits
+        alone = model(source[row_slice, :length], source_mask[row_slice, :length], inputs[row_slice, :steps]).logits
         same(together[row_slice, :steps, : 4 + length], alone)
         assert (together[row, :, 4 + length :] == -torch.inf).all()
 
@@ -105,12 +105,12 @@ def test_other_rows_and_padding_change_nothing(rule: str, each_scorer: Choice) -
 @pytest.mark.parametrize("rule", RULES)
 def test_no_step_reads_later_inputs(rule: str) -> None:
     model = built(constraint=rule)
-    source, present, inputs, _ = batch(rule)
-    logits = model(source, present, inputs).logits
+    source, source_mask, inputs, _ = batch(rule)
+    logits = model(source, source_mask, inputs).logits
     for step in range(1, inputs.shape[1]):
         later = inputs.clone()
         later[:, step:] = 4 + (later[:, step:] + 1) % 3
-        assert torch.equal(model(source, present, later).logits[:, :step], logits[:, :step])
+        assert torch.equal(model(source, source_mask, later).logits[:, :step], logits[:, :step])
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
@@ -118,11 +118,11 @@ def test_no_step_reads_later_inputs(rule: str) -> None:
 def test_gradients(rule: str, cell: str) -> None:
     """Of the loss, by the numbers read and by every weight, in double precision."""
     model = built(constraint=rule, cell=cell).double()
-    source, present, inputs, target = batch(rule)
+    source, source_mask, inputs, target = batch(rule)
     weights = list(model.parameters())
 
     def loss(points: Tensor, *_: Tensor) -> Any:
-        return model.target.loss(model(points, present, inputs).logits, target, target != PAD)
+        return model.target.loss(model(points, source_mask, inputs).logits, target, target != PAD)
 
     assert torch.isfinite(loss(source.double()))
     assert torch.autograd.gradcheck(loss, (source.double().requires_grad_(), *weights), fast_mode=True)
@@ -130,9 +130,9 @@ def test_gradients(rule: str, cell: str) -> None:
 
 def test_half_precision_is_finite() -> None:
     model = built(constraint="permutation")
-    source, present, inputs, target = batch()
+    source, source_mask, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = model.target.loss(model(source, present, inputs).logits, target, target != PAD)
+        loss = model.target.loss(model(source, source_mask, inputs).logits, target, target != PAD)
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
@@ -143,8 +143,8 @@ def test_half_precision_is_finite() -> None:
 def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
     model = built(constraint=rule)
-    source, present, *_ = batch(rule)
-    decoded = search(model, source, present, need_weights=True)
+    source, source_mask, *_ = batch(rule)
+    decoded = search(model, source, source_mask, need_weights=True)
     for row, length in enumerate(LENGTHS):
         for written, steps, value in zip(
             decoded.written[row].tolist(),
@@ -165,7 +165,7 @@ def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
             if rule in ("distinct", "ring"):
                 assert len(set(places)) == len(places) - (rule == "ring")
             row_slice = slice(row, row + 1)
-            logits = model(source[row_slice], present[row_slice], torch.tensor([[BOS, *ids[:-1]]])).logits
+            logits = model(source[row_slice], source_mask[row_slice], torch.tensor([[BOS, *ids[:-1]]])).logits
             steps_told = torch.log_softmax(logits, -1)[0].gather(1, torch.tensor(ids)[:, None])
             assert steps_told.sum().item() == pytest.approx(value, abs=1e-4)
 
@@ -175,8 +175,8 @@ def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
 def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
     """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
     model = built(constraint=rule, scope=scope)
-    source, present, inputs, _ = batch(rule)
-    output = model(source, present, inputs, need_weights=True)
+    source, source_mask, inputs, _ = batch(rule)
+    output = model(source, source_mask, inputs, need_weights=True)
     log_probs = torch.softmax(output.logits, -1)
     same(log_probs.sum(-1), torch.ones(log_probs.shape[:2]))
     assert ((log_probs[..., 4:] > 0).sum(-1) <= 3).all()
@@ -186,15 +186,15 @@ def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
 
 def test_a_pointer_selects_symbols() -> None:
     model = built(symbols=23)
-    source, present = torch.randint(4, 23, (3, 7)), batch()[1]
-    decoded = Greedy()(model, source, present)
+    source, source_mask = torch.randint(4, 23, (3, 7)), batch()[1]
+    decoded = Greedy()(model, source, source_mask)
     assert decoded.written.shape[:2] == (3, 1)
 
 
 def test_scores_are_divided_by_the_temperature() -> None:
-    source, present, inputs, _ = batch()
+    source, source_mask, inputs, _ = batch()
     first, two = (
-        built(normalizer=("softmax", {"temperature": heat}))(source, present, inputs).logits for heat in (1.0, 2.0)
+        built(normalizer=("softmax", {"temperature": heat}))(source, source_mask, inputs).logits for heat in (1.0, 2.0)
     )
     same(first[:, :, EOS], 2 * two[:, :, EOS])
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from attnx import accel, registry
 from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
-from attnx.laws.model import INPUTS, MODEL_LAWS, PRESENT, SOURCE, TAG, Case, outputs_and_gradients
-from attnx.models.seq2seq.config import resolve
+from attnx.laws.model import INPUTS, MODEL_LAWS, SOURCE, SOURCE_MASK, TAG, Case, outputs_and_gradients
+from attnx.models.seq2seq.config import resolve_seq2seq
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
 
@@ -219,7 +219,7 @@ def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) ->
             scale = max(1.0, float(tensor.abs().max()))
             torch.testing.assert_close(actual[name], tensor, rtol=1e-4, atol=1e-4 * scale, msg=name)
         with torch.no_grad():
-            logits = [item(SOURCE, PRESENT, inputs, TAG, schedule=schedule).logits for item in (model, fast)]
+            logits = [item(SOURCE, SOURCE_MASK, inputs, TAG, schedule=schedule).logits for item in (model, fast)]
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
@@ -252,7 +252,7 @@ def test_a_model_without_attention_has_one_schedule(built: Built, feed: str | No
 def test_a_target_of_one_symbol_trains_every_parameter(built: Built, scope: Any, feed: str) -> None:
     """It and its end are two steps, in which a history is hardly read; parameters have gradients, if of zeros."""
     model = built(scope=scope, query=["previous_state"], scorer="coverage", model={"feed": feed})
-    model(SOURCE, PRESENT, INPUTS[:, :2], TAG).logits.sum().backward()
+    model(SOURCE, SOURCE_MASK, INPUTS[:, :2], TAG).logits.sum().backward()
     assert all(value.grad is not None for value in model.parameters())
 
 
@@ -273,7 +273,7 @@ SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 def test_the_table(composed: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
     """The feed and the admitted schedules are the design's."""
     for scope, scorer in SITES:
-        plan = resolve(composed(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
+        plan = resolve_seq2seq(composed(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
         assert plan.feed == feed_of(query, feed)
         assert plan.admitted == admitted(query, feed, (scope, {}), scorer)
         assert plan.schedule == plan.admitted[0]
@@ -306,10 +306,10 @@ def test_other_schedules_are_refused(
             model={"feed": feed, "schedule": schedule},
         )
         if schedule in admitted(query, feed, (scope, {}), scorer):
-            assert resolve(config).plan.schedule == schedule
+            assert resolve_seq2seq(config).plan.schedule == schedule
         else:
             with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
-                resolve(config)
+                resolve_seq2seq(config)
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
@@ -317,7 +317,7 @@ def test_a_current_state_cannot_feed_the_cell_that_makes_it(
     composed: Callable[..., Config], query: tuple[str, ...]
 ) -> None:
     with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
-        resolve(composed(query=query, model={"feed": "now"}))
+        resolve_seq2seq(composed(query=query, model={"feed": "now"}))
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
@@ -329,10 +329,10 @@ def test_an_unread_context_is_refused(
     for inputs in READOUTS:
         config = composed(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
         if all_is_read(query, feed, (scope, {}), inputs):
-            resolve(config)
+            resolve_seq2seq(config)
         else:
             with pytest.raises(UserError, match=r"nothing that leads to the output reads the (state|context)"):
-                resolve(config)
+                resolve_seq2seq(config)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -352,13 +352,13 @@ def test_sampling_runs_step_by_step(built: Built, scope: str, features: int) -> 
     model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
     arguments = ROWS if features else INPUTS
-    forced = model(SOURCE, PRESENT, arguments, TAG).logits
-    torch.testing.assert_close(model(SOURCE, PRESENT, arguments, TAG, sampling=0.0).logits, forced)
+    forced = model(SOURCE, SOURCE_MASK, arguments, TAG).logits
+    torch.testing.assert_close(model(SOURCE, SOURCE_MASK, arguments, TAG, sampling=0.0).logits, forced)
     changed = torch.cat([arguments[:, :1], arguments[:, 1:] + 2], 1)
     outputs = []
     for inputs in (arguments, changed):
         torch.manual_seed(47)
-        outputs.append(model(SOURCE, PRESENT, inputs, TAG, sampling=1.0).logits)
+        outputs.append(model(SOURCE, SOURCE_MASK, inputs, TAG, sampling=1.0).logits)
     torch.testing.assert_close(*outputs)
 
 

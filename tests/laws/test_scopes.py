@@ -10,7 +10,7 @@ import torch
 from attnx import registry
 from attnx.laws import scope as laws
 from attnx.laws.candidate import Candidate
-from attnx.laws.scope import LENGTHS, STEPS, WIDTH, growing, present, require_same
+from attnx.laws.scope import LENGTHS, STEPS, WIDTH, growing, memory_mask, require_same
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
@@ -48,9 +48,9 @@ def test_local_monotonic_window(window: int) -> None:
     """Exactly the positions within ``window`` of min(t, S - 1), for rows of unlike length and steps beyond them."""
     steps = 11
     scope = make(("local", {"window": window}))
-    allowed = scope(torch.randn(4, steps, WIDTH), torch.arange(steps), present()).allowed
+    allowed_mask = scope(torch.randn(4, steps, WIDTH), torch.arange(steps), memory_mask()).allowed_mask
     expected = [[window_of(min(step, length - 1), window, length) for step in range(steps)] for length in LENGTHS]
-    assert allowed.tolist() == expected
+    assert allowed_mask.tolist() == expected
 
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
@@ -60,16 +60,16 @@ def test_local_predictive_window(window: int) -> None:
     for parameter in scope.parameters():
         torch.nn.init.normal_(parameter, std=3.0)  # centers from one end to the other
     queries = torch.randn(4, 11, WIDTH)
-    allowed = scope(queries, torch.arange(11), present()).allowed
+    allowed_mask = scope(queries, torch.arange(11), memory_mask()).allowed_mask
     share = torch.sigmoid(scope.center_predictor(queries)[..., 0])
     for row, length in enumerate(LENGTHS):
         for step in range(11):
             center = min(round(length * share[row, step].item()), length - 1)
-            assert allowed[row, step].tolist() == window_of(center, window, length)
+            assert allowed_mask[row, step].tolist() == window_of(center, window, length)
 
 
 def test_only_a_predictive_window_has_a_gain() -> None:
     queries, steps = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    assert make(("local", {"center": "predictive"}))(queries, steps, present()).gain is not None
-    assert make(("local", {"center": "monotonic"}))(queries, steps, present()).gain is None
-    assert make(("global", {}))(queries, steps, present()).gain is None
+    assert make(("local", {"center": "predictive"}))(queries, steps, memory_mask()).gain is not None
+    assert make(("local", {"center": "monotonic"}))(queries, steps, memory_mask()).gain is None
+    assert make(("global", {}))(queries, steps, memory_mask()).gain is None

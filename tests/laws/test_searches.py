@@ -24,7 +24,7 @@ Built = Callable[..., Any]
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
 )
-PRESENT = SOURCE != 0
+SOURCE_MASK = SOURCE != 0
 TAG = torch.tensor([2, 0, 1, 2])
 PREVIOUS_STATE = ["previous_state"]
 # What a state can be made of: each grows, or is reordered, in its own way.
@@ -86,7 +86,7 @@ def forced(model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tenso
 def test_scores_match_teacher_forcing(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = decided(**composition)
-    decoded = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+    decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
     assert len(set(decoded.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
     assert not (decoded.written == BOS).any()
     steps = torch.arange(decoded.written.shape[2])
@@ -108,13 +108,13 @@ def test_scores_match_teacher_forcing(decided: Built, composition: Any, search: 
 def test_greedy_chooses_the_likeliest_symbol(decided: Built, composition: Any) -> None:
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = decided(**composition)
-    decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, PRESENT, TAG)
+    decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, SOURCE_MASK, TAG)
     written = decoded.written[:, 0]
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
-    likeliest = model(SOURCE, PRESENT, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
+    likeliest = model(SOURCE, SOURCE_MASK, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
     for row, steps in enumerate(decoded.lengths[:, 0].tolist()):
         assert written[row, :steps].tolist() == likeliest[row, :steps].tolist()
-        assert written[row, steps - 1] == EOS or steps == PRESENT[row].sum() + 3
+        assert written[row, steps - 1] == EOS or steps == SOURCE_MASK[row].sum() + 3
         assert EOS not in written[row, : steps - 1]
 
 
@@ -132,7 +132,7 @@ def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any)
     model = decided(**composition)
     if penalty.get("coverage_penalty") and not (model.is_distribution and "encoder" in model.sources):
         pytest.skip("it has no coverage")
-    same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
+    same(Beam(1, **penalty)(model, SOURCE, SOURCE_MASK, TAG, True), Greedy()(model, SOURCE, SOURCE_MASK, TAG, True))
 
 
 def same(first: DecodeResult, second: DecodeResult) -> None:
@@ -155,10 +155,10 @@ def same(first: DecodeResult, second: DecodeResult) -> None:
 def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any) -> None:
     """Nor padding, nor when others end: each row is written as it would be alone."""
     model = decided(**composition)
-    together = search(model, SOURCE, PRESENT, TAG, need_weights=True)
-    for row, length in enumerate(PRESENT.sum(-1).tolist()):
+    together = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
+    for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
         row_slice, tag = slice(row, row + 1), TAG[row : row + 1]
-        alone = search(model, SOURCE[row_slice, :length], PRESENT[row_slice, :length], tag, need_weights=True)
+        alone = search(model, SOURCE[row_slice, :length], SOURCE_MASK[row_slice, :length], tag, need_weights=True)
         steps = int(alone.lengths.max())
         assert alone.lengths.tolist() == together.lengths[row_slice].tolist()
         assert alone.written.tolist() == together.written[row_slice, :, :steps].tolist()
@@ -183,10 +183,10 @@ def test_rows_of_numbers_do_not_depend_on_the_batch(built: Built) -> None:
     model = built(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
-    together = Greedy()(model, SOURCE, PRESENT, need_weights=True)
+    together = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)
     assert len(set(together.lengths.flatten().tolist())) > 1
-    for row, length in enumerate(PRESENT.sum(-1).tolist()):
-        alone = Greedy()(model, SOURCE[row : row + 1, :length], PRESENT[row : row + 1, :length])
+    for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
+        alone = Greedy()(model, SOURCE[row : row + 1, :length], SOURCE_MASK[row : row + 1, :length])
         steps = int(alone.lengths.max())
         assert together.lengths[row].tolist() == [steps]
         torch.testing.assert_close(alone.written[0], together.written[row, :, :steps])
@@ -199,13 +199,13 @@ def test_decoded_numbers_match_a_parallel_pass(built: Built) -> None:
     model = built(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
-    decoded = Greedy()(model, SOURCE, PRESENT)
+    decoded = Greedy()(model, SOURCE, SOURCE_MASK)
     written = decoded.written[:, 0]
     inputs = torch.cat([torch.zeros(len(written), 1, 5), written[:, :-1]], 1)
-    outputs = model(SOURCE, PRESENT, inputs).logits
+    outputs = model(SOURCE, SOURCE_MASK, inputs).logits
     real = torch.arange(inputs.shape[1]) < decoded.lengths
     torch.testing.assert_close(written, outputs[..., :-1] * real[..., None])
-    limits = 2 * PRESENT.sum(-1) + 5
+    limits = 2 * SOURCE_MASK.sum(-1) + 5
     for row, steps in enumerate(decoded.lengths[:, 0].tolist()):
         ends = (outputs[row, :steps, -1] > 0).tolist()
         assert not any(ends[:-1])
@@ -327,7 +327,7 @@ def test_a_beam_returns_every_possible_sequence(small: Built) -> None:
 
 @each_composition
 def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) -> None:
-    decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
+    decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, SOURCE_MASK, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
     assert decoded.weights is None  # need_weights=False
@@ -338,7 +338,7 @@ def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) ->
 def test_a_wider_beam_is_not_worse(decided: Built) -> None:
     """A beam may lose by being wider; these do not, and the widest gain."""
     model = decided()
-    scores = [Beam(width)(model, SOURCE, PRESENT).score.sum().item() for width in (1, 5, 67)]
+    scores = [Beam(width)(model, SOURCE, SOURCE_MASK).score.sum().item() for width in (1, 5, 67)]
     assert scores[0] < scores[2]
     assert scores[1] <= scores[2]
 
@@ -353,7 +353,7 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     model = decided(**COMPOSITIONS[composition])
     prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
     decoded = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
-        model, SOURCE, PRESENT, prefix=prefix
+        model, SOURCE, SOURCE_MASK, prefix=prefix
     )
     assert decoded.written[0, 0, :3].tolist() == [11, 3, 3]
     assert decoded.lengths[0, 0] == 4
@@ -361,15 +361,15 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     assert decoded.written[2, 0].tolist() == [13, 5, EOS, PAD]
     torch.testing.assert_close(decoded.log_probability, forced(model, decoded, tag=torch.zeros(4).long())[0])
     free = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
-        model, SOURCE[3:], PRESENT[3:]
+        model, SOURCE[3:], SOURCE_MASK[3:]
     )
     assert decoded.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
 
 
 def test_a_greedy_prefix_changes_nothing(decided: Built) -> None:
     model = decided(scope="encoder_decoder")
-    free = Greedy()(model, SOURCE, PRESENT)
-    same(Greedy()(model, SOURCE, PRESENT, prefix=free.written[:, 0, :3]), free)
+    free = Greedy()(model, SOURCE, SOURCE_MASK)
+    same(Greedy()(model, SOURCE, SOURCE_MASK, prefix=free.written[:, 0, :3]), free)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -386,7 +386,7 @@ def test_choices_are_obeyed(decided: Built, search: Any) -> None:
         open_[:, EOS] = ~open_.any(-1)
         return open_
 
-    decoded = search()(model, SOURCE, PRESENT, choices=remaining_choices)
+    decoded = search()(model, SOURCE, SOURCE_MASK, choices=remaining_choices)
     for row, (written, steps) in enumerate(
         zip(decoded.written[:, 0].tolist(), decoded.lengths[:, 0].tolist(), strict=True)
     ):
@@ -405,8 +405,8 @@ def test_no_ngram_repeats(decided: Built, search: Any, size: int) -> None:
     with torch.no_grad():
         model.output.bias[5] += 23  # it would write nothing else
         model.output.bias[7] += 19
-    free = search(min_length=11)(model, SOURCE, PRESENT)
-    bound = search(min_length=11, no_repeat_ngram_size=size)(model, SOURCE, PRESENT)
+    free = search(min_length=11)(model, SOURCE, SOURCE_MASK)
+    bound = search(min_length=11, no_repeat_ngram_size=size)(model, SOURCE, SOURCE_MASK)
     for result, is_bound in ((free, False), (bound, True)):
         for written, steps in zip(result.written[:, 0].tolist(), result.lengths[:, 0].tolist(), strict=True):
             assert steps >= 12
@@ -421,7 +421,7 @@ def test_without_choices_a_search_ends(decided: Built, search: Any) -> None:
     def none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search(min_length=5)(decided(), SOURCE, PRESENT, choices=none)
+    decoded = search(min_length=5)(decided(), SOURCE, SOURCE_MASK, choices=none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 
@@ -436,7 +436,7 @@ def test_a_search_ends_even_if_the_end_is_forbidden(decided: Built, search: Any)
     def none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search()(model, SOURCE, PRESENT, choices=none)
+    decoded = search()(model, SOURCE, SOURCE_MASK, choices=none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 
@@ -501,10 +501,10 @@ def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
 
 def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
     model = decided()
-    first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, PRESENT) for seed in (7, 7, 11))
+    first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, SOURCE_MASK) for seed in (7, 7, 11))
     same(first, again)
     assert first.written.tolist() != second.written.tolist()
-    twice = Sampling(nbest=5, seed=7)(model, SOURCE[[1, 1]], PRESENT[[1, 1]])
+    twice = Sampling(nbest=5, seed=7)(model, SOURCE[[1, 1]], SOURCE_MASK[[1, 1]])
     assert twice.written[0].tolist() == twice.written[1].tolist()
     assert len(set(map(tuple, twice.written[0].tolist()))) > 1
     assert first.log_probability.tolist() == first.score.tolist()
@@ -517,7 +517,7 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)
     both = Ensemble([model, model])
-    alone = search(model, SOURCE, PRESENT, TAG, True)
+    alone = search(model, SOURCE, SOURCE_MASK, TAG, True)
     if alone.weights is not None and alone.weights.dim() == 5:  # of heads, which two models order each in its own way
         alone = alone._replace(weights=alone.weights.mean(2))
-    same(search(both, SOURCE, PRESENT, TAG, True), alone)
+    same(search(both, SOURCE, SOURCE_MASK, TAG, True), alone)

@@ -19,8 +19,8 @@ from attnx.laws.first_use import sound_names
 from attnx.laws.model import (
     INPUTS,
     MODEL_LAWS,
-    PRESENT,
     SOURCE,
+    SOURCE_MASK,
     TAG,
     Case,
     later_inputs_have_no_effect,
@@ -28,7 +28,7 @@ from attnx.laws.model import (
     require_same,
     steps_equal_the_pass,
 )
-from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve
+from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve_transformer
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.numbers import Numbers
@@ -171,7 +171,7 @@ def test_gradients(choice: Config) -> None:
             names[place]: new for place, new in zip(few, moved, strict=True)
         }
         output: Tensor = torch.func.functional_call(
-            model, inputs, (SOURCE[:, :3], PRESENT[:, :3], INPUTS[:, :2], TAG)
+            model, inputs, (SOURCE[:, :3], SOURCE_MASK[:, :3], INPUTS[:, :2], TAG)
         ).logits
         return output[..., :2]
 
@@ -186,11 +186,11 @@ def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
     model = built(form=form, scorer="cosine", position_encoding="rotary")
     with torch.no_grad():
         model.output.weight *= 3
-        decoded = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+        decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
         for rank in range(decoded.written.shape[1]):
             written, steps = decoded.written[:, rank], decoded.lengths[:, rank]
             inputs = torch.cat([model.target.start_input(2, SOURCE.device)[:, None], written[:, :-1]], 1)
-            output = model(SOURCE, PRESENT, inputs, TAG, need_weights=True)
+            output = model(SOURCE, SOURCE_MASK, inputs, TAG, need_weights=True)
             log_probs = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]
             real = torch.arange(written.shape[1]) < steps[:, None]
             torch.testing.assert_close((log_probs * real).sum(-1), decoded.log_probability[:, rank])
@@ -203,7 +203,7 @@ def test_beams_share_the_encoded_source() -> None:
     """Rows that take the place of others of their source read the source where it is; the past goes with them."""
     model = built()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
-    state = model.reorder_beams(model.init_state(SOURCE, PRESENT), rows)
+    state = model.reorder_beams(model.init_state(SOURCE, SOURCE_MASK), rows)
     assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
     _, state, _ = model.decode_step(torch.tensor([5, 7, 11, 5, 7, 11]), state)
     reordered = model.reorder_beams(state, torch.tensor([2, 0, 2, 4, 4, 3]))
@@ -218,7 +218,7 @@ def test_a_transformer_is_built_in_python() -> None:
     assert (len(model.decoder.layers), model.encoder and len(model.encoder.layers)) == (6, 2)
     assert model.decoder.layers[5].cross_attention.heads[2].scope.window == 2
     assert model.decoder.layers[0].feed_forward.up.weight.shape == (96, 24)
-    assert model(SOURCE, PRESENT, INPUTS).logits.shape == (2, 4, 17)
+    assert model(SOURCE, SOURCE_MASK, INPUTS).logits.shape == (2, 4, 17)
     alone = Transformer(None, Symbols(17), layers=1, options=options)
     assert (alone.encoder, alone.sources) == (None, ("decoder",))
     with pytest.raises(ValueError, match="encoder_layers=2 needs a source"):
@@ -227,9 +227,9 @@ def test_a_transformer_is_built_in_python() -> None:
 
 def test_dropout_applies_in_training_only() -> None:
     model = built(dropout=0.3)
-    first, second = (model.train()(SOURCE, PRESENT, INPUTS).logits for _ in range(2))
+    first, second = (model.train()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2))
     assert not torch.allclose(first, second)
-    torch.testing.assert_close(*(model.eval()(SOURCE, PRESENT, INPUTS).logits for _ in range(2)))
+    torch.testing.assert_close(*(model.eval()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2)))
 
 
 def test_encoder_history_reads_no_later_positions() -> None:
@@ -237,7 +237,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
         model = built(scope=scope, cross_scope="global")
-        read = [model.init_state(source, PRESENT).sources[0].keys[:, :, :2] for source in (SOURCE, changed)]
+        read = [model.init_state(source, SOURCE_MASK).sources[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
 
 
@@ -246,9 +246,9 @@ def test_rotary_positions_are_relative(heads: int) -> None:
     """With rotary positions only, a stream that starts later gives the same."""
     model = built(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
-        state = model.init_state(SOURCE[:1], PRESENT[:1])
+        state = model.init_state(SOURCE[:1], SOURCE_MASK[:1])
         shifted = torch.arange(7)[None] + 5
-        states, chunk = model._embed_source(SOURCE[:1], PRESENT[:1], None)[::-1]
+        states, chunk = model._embed_source(SOURCE[:1], SOURCE_MASK[:1], None)[::-1]
         later = model.decoder.make_memory(states, chunk._replace(rotation=model.source_positions.rotary(shifted)))
         memories = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
@@ -303,7 +303,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 @pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
 def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        resolve(composed(**choices))
+        resolve_transformer(composed(**choices))
     assert "\n" not in str(refused.value)
 
 

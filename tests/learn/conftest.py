@@ -52,14 +52,14 @@ class Strings(NamedTuple):
     def draw(self, rows: int, chance: torch.Generator, reverse: bool) -> Batch:
         lengths = torch.randint(self.shortest, self.longest + 1, (rows,), generator=chance)
         source = torch.randint(FIRST, SYMBOLS, (rows, self.longest), generator=chance)
-        present = torch.arange(self.longest) < lengths[:, None]
+        source_mask = torch.arange(self.longest) < lengths[:, None]
         target = torch.full((rows, self.longest + 1), PAD)
         for row, length in enumerate(lengths.tolist()):
             word = source[row, :length]
             target[row, :length] = word.flip(0) if reverse else word
             target[row, length] = EOS
         number, tag = torch.arange(rows), torch.zeros_like(lengths)
-        return Batch(source.masked_fill(~present, PAD), present, target, target != PAD, number, tag)
+        return Batch(source.masked_fill(~source_mask, PAD), source_mask, target, target != PAD, number, tag)
 
     def share_right(self, model: Any, batch: Batch) -> tuple[float, Tensor | None]:
         """The share of decoded strings that are right to the last symbol, and the weights."""

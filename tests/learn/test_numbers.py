@@ -35,10 +35,10 @@ CONFIG = {
 def draw(rows: int, chance: torch.Generator) -> Batch:
     """Rows of noise of deviation 1, and the same one step later, zeros first."""
     lengths = torch.randint(SHORTEST, LONGEST + 1, (rows,), generator=chance)
-    present = torch.arange(LONGEST) < lengths[:, None]
-    source = torch.randn(rows, LONGEST, FEATURES, generator=chance) * present[..., None]
-    target = torch.cat([torch.zeros(rows, 1, FEATURES), source[:, :-1]], 1) * present[..., None]
-    return Batch(source, present, target, present, torch.arange(rows), torch.zeros_like(lengths))
+    source_mask = torch.arange(LONGEST) < lengths[:, None]
+    source = torch.randn(rows, LONGEST, FEATURES, generator=chance) * source_mask[..., None]
+    target = torch.cat([torch.zeros(rows, 1, FEATURES), source[:, :-1]], 1) * source_mask[..., None]
+    return Batch(source, source_mask, target, source_mask, torch.arange(rows), torch.zeros_like(lengths))
 
 
 def test_the_model_learns_a_delay(train: Callable[..., Any]) -> None:

@@ -26,13 +26,13 @@ SMALL = [
 def draw(rows: int, chance: torch.Generator) -> Batch:
     """Rows of numbers between -1 and 1, and their positions in rising order."""
     lengths = torch.randint(SHORTEST, LONGEST + 1, (rows,), generator=chance)
-    present = torch.arange(LONGEST) < lengths[:, None]
+    source_mask = torch.arange(LONGEST) < lengths[:, None]
     source = 2 * torch.rand(rows, LONGEST, generator=chance) - 1
-    order = source.masked_fill(~present, 7.0).argsort(1) + 4
-    target = torch.cat([order.masked_fill(~present, PAD), torch.full((rows, 1), PAD)], 1)
+    order = source.masked_fill(~source_mask, 7.0).argsort(1) + 4
+    target = torch.cat([order.masked_fill(~source_mask, PAD), torch.full((rows, 1), PAD)], 1)
     target[torch.arange(rows), lengths] = EOS
-    source = source[..., None] * present[..., None]
-    return Batch(source, present, target, target != PAD, torch.arange(rows), torch.zeros_like(lengths))
+    source = source[..., None] * source_mask[..., None]
+    return Batch(source, source_mask, target, target != PAD, torch.arange(rows), torch.zeros_like(lengths))
 
 
 def test_the_model_learns_to_sort(train: Callable[..., Any]) -> None:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import ScopeMask
-from attnx.nn.encoders.contract import EncoderOutput
+from attnx.nn.contracts import EncoderOutput
 from attnx.registry import Natural, Positive, Size, register
 
 
@@ -47,16 +47,16 @@ SCOPE = """\
 class Mine(nn.Module):
     sources = ("encoder",)
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
-        return ScopeMask(present.expand(-1, queries.shape[1], -1))
+    def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
+        return ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))
 """
 NORMALIZER = """\
 @register("normalizer", "mine")
 class Mine(nn.Module):
     is_distribution = False
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        return torch.sigmoid(scores.masked_fill(~allowed, 0.0)) * allowed
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        return torch.sigmoid(scores.masked_fill(~allowed_mask, 0.0)) * allowed_mask
 """
 QUERY = """\
 @register("query", "mine")
@@ -78,8 +78,8 @@ class Mine(nn.Module):
         self.size = width
         self.map = nn.Linear(input_size, width)
 
-    def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
-        states = torch.tanh(self.map(inputs)) * present[..., None]
+    def forward(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
+        states = torch.tanh(self.map(inputs)) * source_mask[..., None]
         return EncoderOutput([states], ((states.sum(1),),))
 """
 READOUT = """\
@@ -103,7 +103,7 @@ class Mine(nn.Linear):
     def forward(self, vectors: Tensor, seen: object = None) -> Tensor:
         return super().forward(vectors)
 
-    def symbols(self, source: Tensor, present: Tensor) -> None:
+    def symbols(self, source: Tensor, source_mask: Tensor) -> None:
         return None
 """
 OPTIMIZER = """\
@@ -122,10 +122,10 @@ class Mine:
     def check(self, model: object) -> None:
         return None
 
-    def __call__(self, model: object, source: Tensor, present: Tensor, *more: object, **others: object) -> object:
+    def __call__(self, model: object, source: Tensor, source_mask: Tensor, *more: object, **others: object) -> object:
         from attnx.decoding.greedy import Greedy
 
-        return Greedy()(model, source, present, *more, **others)
+        return Greedy()(model, source, source_mask, *more, **others)
 """
 PARTS = {
     "scorer": SCORER,
@@ -196,27 +196,27 @@ BROKEN = {
     "an exception": Broken(
         "scorer", SHAPE, "return queries @ keys", "return queries @ keys", "RuntimeError: Expected size for first two"
     ),
-    "a scope that ignores what is present": Broken(
+    "a scope that ignores the mask": Broken(
         "scope",
-        "ScopeMask(present.",
-        "ScopeMask(torch.ones_like(present).",
+        "ScopeMask(memory_mask.",
+        "ScopeMask(torch.ones_like(memory_mask).",
         "def forward",
         "allows masked positions",
     ),
     "a scope that returns a tensor": Broken(
         "scope",
-        "ScopeMask(present.expand(-1, queries.shape[1], -1))",
-        "present",
+        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))",
+        "memory_mask",
         "def forward",
         "a Tensor instead of an attnx",
     ),
     "a scope of another type": Broken(
-        "scope", "ScopeMask(present", "ScopeMask(present.float()", "def forward", "torch.float32"
+        "scope", "ScopeMask(memory_mask", "ScopeMask(memory_mask.float()", "def forward", "torch.float32"
     ),
     "a scope that allows nothing": Broken(
         "scope",
-        "ScopeMask(present",
-        "ScopeMask(False & present",
+        "ScopeMask(memory_mask",
+        "ScopeMask(False & memory_mask",
         "def forward",
         "a query has no allowed position",
     ),
@@ -224,20 +224,24 @@ BROKEN = {
         "scope", '    sources = ("encoder",)\n', "    pass\n", "class Mine", "sources is None"
     ),
     "a normalizer that does not mask": Broken(
-        "normalizer", " * allowed", "", "def forward", "a weight of 0.5 to a masked position"
+        "normalizer", " * allowed_mask", "", "def forward", "a weight of 0.5 to a masked position"
     ),
     "a normalizer of no distribution": Broken(
         "normalizer", "is_distribution = False", "is_distribution = True", "def forward", "does not sum to 1"
     ),
     "a normalizer with poison": Broken(
         "normalizer",
-        "scores.masked_fill(~allowed, 0.0)",
+        "scores.masked_fill(~allowed_mask, 0.0)",
         "scores",
         "def forward",
         "a masked score of nan contain nan",
     ),
     "a normalizer that mixes rows": Broken(
-        "normalizer", "* allowed", "* allowed / allowed.sum()", "def forward", "row 0 has other weights in a batch"
+        "normalizer",
+        "* allowed_mask",
+        "* allowed_mask / allowed_mask.sum()",
+        "def forward",
+        "row 0 has other weights in a batch",
     ),
     "a query that needs nothing known": Broken(
         "query", '"state"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
@@ -331,7 +335,7 @@ def test_a_broken_part_is_reported(broken: Broken, plug: Callable[..., Path]) ->
 def test_a_broken_part_writes_nothing(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], work_folder: Path
 ) -> None:
-    path = plug("normalizer", " * allowed", "")
+    path = plug("normalizer", " * allowed_mask", "")
     files_before = sorted(work_folder.iterdir())
     answer = command("normalizer=mine", *small)
     assert answer.code == 2
@@ -393,7 +397,7 @@ def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[...,
     plug("normalizer")
     answer = command("check", "mine")
     assert (answer.code, answer.err) == (0, "")
-    plug("normalizer", " * allowed", "", name="other")
+    plug("normalizer", " * allowed_mask", "", name="other")
     answer = command("check", "normalizer/other")
     assert answer.code == 2
     assert "breaks" in answer.err

@@ -78,8 +78,8 @@ class Squares(nn.Module):
 
     is_distribution = True
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        squares = scores.square().masked_fill(~allowed, 0.0)
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        squares = scores.square().masked_fill(~allowed_mask, 0.0)
         return squares / squares.sum(-1, keepdim=True).clamp(min=1e-9)
 '''
 TASK = '''\

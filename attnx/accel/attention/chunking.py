@@ -19,30 +19,18 @@ def in_chunks(
     """Read so many queries at a time, of one row or of several whole ones, and join what was read."""
     memory = inputs.memory
     rows, queries, positions = (*inputs.prepared_queries.shape[:2], memory.keys.shape[-2])
-    shared, query_mask = (memory.present, None) if memory.present.dim() == 2 else (None, memory.present)
-    allowed = None if inputs.allowed is None else inputs.allowed.expand(rows, queries, positions)
+    shared, query_mask = (memory.mask, None) if memory.mask.dim() == 2 else (None, memory.mask)
+    allowed_mask = None if inputs.allowed_mask is None else inputs.allowed_mask.expand(rows, queries, positions)
+    steps = inputs.steps.expand(rows, queries)
     by_row = memory.keys, memory.values, shared
-    by_query = (
-        inputs.queries,
-        inputs.prepared_queries,
-        inputs.steps.expand(rows, queries),
-        query_mask,
-        allowed,
-        inputs.dropout_mask,
-    )
+    by_query = inputs.queries, inputs.prepared_queries, steps, query_mask, allowed_mask, inputs.dropout_mask
     outputs = []
-    for keys, values, present, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
-        chunks = [
-            inputs._replace(
-                queries=queries,
-                prepared_queries=prepared,
-                memory=Memory(keys, values, present if query_mask_chunk is None else query_mask_chunk, memory.lengths),
-                steps=steps,
-                allowed=allowed,
-                dropout_mask=dropout_mask,
-            )
-            for queries, prepared, steps, query_mask_chunk, allowed, dropout_mask in _split(query_parts, max_queries, 1)
-        ]
+    for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
+        chunks = []
+        for chunk, prepared, steps, step_mask, allowed_mask, dropout_mask in _split(query_parts, max_queries, 1):
+            read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.lengths)
+            parts = chunk, prepared, read, steps, allowed_mask, inputs.history, dropout_mask, inputs.need_weights
+            chunks.append(AttentionInputs(*parts))
         outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
     return _concat(outputs, 0)
 

@@ -51,20 +51,20 @@ class FastMultiHeadAttention(MultiHeadAttention):
         return super().attend_heads(inputs) if output is None else output
 
     def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
-        first = self._heads[0]
+        first = self.heads[0]
         if not isinstance(first, FastAttention) or self.heads_are_parameter_free or not self._only_scorers_learn():
             return None
         is_dropping = inputs.dropout_mask is not None or (first.training and first.dropout > 0)
         kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
         if not kernels or is_dropping or inputs.history is not None:
             return None
-        heads = zip(self._heads, inputs.queries.unbind(1), strict=True)
+        heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
         prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1).flatten(0, 1)
         output = call_kernels(kernels, first, self.fold_heads(inputs)._replace(prepared_queries=prepared))
         return None if output is None else self.unfold_heads(output)
 
     def _only_scorers_learn(self) -> bool:
-        first = self._heads[0]
+        first = self.heads[0]
         has_parameters = any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer"))
         return not (hasattr(first.scorer, "penalty") or has_parameters)
 
@@ -72,11 +72,11 @@ class FastMultiHeadAttention(MultiHeadAttention):
 class FastSoftmax(Softmax):
     """Softmax in C without gradients."""
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(..., m) scores and what is allowed -> (..., m) weights."""
-        if softmax_cpu.is_supported(scores) and softmax_cpu.mask_matches(allowed, scores):
-            return softmax_cpu.masked_softmax(scores / self.temperature, allowed)
-        return super().forward(scores, allowed)
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        """Scores (..., m) and their mask -> weights (..., m)."""
+        if softmax_cpu.is_supported(scores) and softmax_cpu.mask_matches(allowed_mask, scores):
+            return softmax_cpu.masked_softmax(scores / self.temperature, allowed_mask)
+        return super().forward(scores, allowed_mask)
 
 
 class FastAdditive(Additive):

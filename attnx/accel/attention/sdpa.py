@@ -56,7 +56,7 @@ class Sdpa:
         if field.gain is not None:
             return attention.attend_with_scores(inputs, attention.score(inputs), field)
         # All queries that may read the same are one row of the mask.
-        allowed = field.allowed if field.allowed.stride(1) else field.allowed[:, :1]
+        allowed_mask = field.allowed_mask if field.allowed_mask.stride(1) else field.allowed_mask[:, :1]
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )
@@ -65,11 +65,11 @@ class Sdpa:
         def read(mask: Tensor | None) -> Tensor:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]
 
-        if allowed.device.type == "cpu":
+        if allowed_mask.device.type == "cpu":
             # To look at the mask is cheap here; a row in which nothing is allowed gives zeros, as it should.
-            return AttentionOutput(read(None if bool(allowed.all()) else allowed[:, None]))
-        some = allowed.any(-1, keepdim=True)
-        return AttentionOutput(read((allowed | ~some)[:, None]).masked_fill(~some, 0.0))
+            return AttentionOutput(read(None if bool(allowed_mask.all()) else allowed_mask[:, None]))
+        some = allowed_mask.any(-1, keepdim=True)
+        return AttentionOutput(read((allowed_mask | ~some)[:, None]).masked_fill(~some, 0.0))
 
 
 def _is_faster(queries: Tensor) -> bool:

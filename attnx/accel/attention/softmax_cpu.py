@@ -35,11 +35,13 @@ def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     return sums
 
 
-def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+def masked_softmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """As :func:`attnx.ops.masked_softmax`, of supported scores (b, q, m) and a mask that matches them."""
-    scores, allowed = scores.contiguous(), allowed.expand(scores.shape)
-    weights, shape = torch.empty_like(scores), (LONG * 6)(*scores.shape, *allowed.stride())
-    library().masked_softmax(shape, scores.data_ptr(), allowed.data_ptr(), weights.data_ptr(), _threads(scores.numel()))
+    scores, allowed_mask = scores.contiguous(), allowed_mask.expand(scores.shape)
+    weights, shape = torch.empty_like(scores), (LONG * 6)(*scores.shape, *allowed_mask.stride())
+    library().masked_softmax(
+        shape, scores.data_ptr(), allowed_mask.data_ptr(), weights.data_ptr(), _threads(scores.numel())
+    )
     return weights
 
 
@@ -48,10 +50,12 @@ def is_supported(tensor: Tensor) -> bool:
     return not torch.is_grad_enabled() and can_use_c(tensor) and tensor.dim() == 3 and library() is not None
 
 
-def mask_matches(allowed: Tensor, scores: Tensor) -> bool:
+def mask_matches(allowed_mask: Tensor, scores: Tensor) -> bool:
     """Whether a mask is (b, q, m) bool, with 1 for axes that it does not distinguish."""
-    is_mask = allowed.dtype == torch.bool and allowed.device == scores.device and allowed.dim() == 3
-    return is_mask and all(size in (1, expected) for size, expected in zip(allowed.shape, scores.shape, strict=True))
+    is_mask = allowed_mask.dtype == torch.bool and allowed_mask.device == scores.device and allowed_mask.dim() == 3
+    return is_mask and all(
+        size in (1, expected) for size, expected in zip(allowed_mask.shape, scores.shape, strict=True)
+    )
 
 
 def _is_worth_c(weights: Tensor, values: Tensor) -> bool:

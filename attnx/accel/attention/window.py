@@ -76,12 +76,12 @@ def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
     index, windows = _window_indices(cast("Local", attention.scope), inputs)
     keys, values = (_gather_rows(part, index) for part in (inputs.memory.keys, inputs.memory.values))
     field = ScopeMask(
-        _queries_to_batch(windows.allowed), None if windows.gain is None else _queries_to_batch(windows.gain)
+        _queries_to_batch(windows.allowed_mask), None if windows.gain is None else _queries_to_batch(windows.gain)
     )
     rows = inputs._replace(
         queries=_queries_to_batch(inputs.queries),
         prepared_queries=_queries_to_batch(inputs.prepared_queries),
-        memory=Memory(keys, values, field.allowed, (index.shape[-1],)),
+        memory=Memory(keys, values, field.allowed_mask, (index.shape[-1],)),
         dropout_mask=None if inputs.dropout_mask is None else _queries_to_batch(inputs.dropout_mask.gather(-1, index)),
     )
     read = attention.attend_with_scores(rows, attention.score(rows), field)
@@ -91,9 +91,9 @@ def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
 def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source, and their field."""
     memory = inputs.memory
-    present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
+    memory_mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
     windows_by_source, start = [], 0
-    for source in torch.split(present, list(memory.lengths), dim=-1):
+    for source in torch.split(memory_mask, list(memory.lengths), dim=-1):
         nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
         # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
@@ -103,11 +103,11 @@ def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, Scop
         windows_by_source.append((position + start, scope.window_mask(nearest, predicted, position, is_in_source)))
         start += source.shape[-1]
     index = torch.cat([position for position, _ in windows_by_source], -1)
-    allowed = torch.cat([field.allowed for _, field in windows_by_source], -1)
-    if inputs.allowed is not None:
-        allowed = allowed & inputs.allowed.expand(*index.shape[:2], start).gather(-1, index)
+    allowed_mask = torch.cat([field.allowed_mask for _, field in windows_by_source], -1)
+    if inputs.allowed_mask is not None:
+        allowed_mask = allowed_mask & inputs.allowed_mask.expand(*index.shape[:2], start).gather(-1, index)
     gains = [field.gain for _, field in windows_by_source if field.gain is not None]
-    return index, ScopeMask(allowed, torch.cat(gains, -1) if gains else None)
+    return index, ScopeMask(allowed_mask, torch.cat(gains, -1) if gains else None)
 
 
 def _gather_rows(part: Tensor, index: Tensor) -> Tensor:

@@ -54,6 +54,6 @@ class Entmax(nn.Module):
         wide = torch.promote_types(self.logit.dtype, torch.float32)
         return LEAST + (2 - LEAST) * torch.sigmoid(self.logit.to(wide))
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(..., m) scores and what is allowed -> (..., m) weights."""
-        return entmax(scores / self.temperature, allowed, self.alpha)
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        """Scores (..., m) and their mask -> weights (..., m)."""
+        return entmax(scores / self.temperature, allowed_mask, self.alpha)

@@ -30,6 +30,6 @@ class Hard(nn.Module):
         super().__init__()
         self.temperature = temperature
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(..., m) scores and what is allowed -> (..., m) weights."""
-        return hardmax(scores / self.temperature, allowed)
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        """Scores (..., m) and their mask -> weights (..., m)."""
+        return hardmax(scores / self.temperature, allowed_mask)

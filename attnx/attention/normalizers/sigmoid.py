@@ -31,6 +31,6 @@ class Sigmoid(nn.Module):
         self.bias = bias
         self.temperature = temperature
 
-    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
-        """(..., m) scores and what is allowed -> (..., m) weights."""
-        return masked_normalize(torch.sigmoid, scores / self.temperature + self.bias, allowed)
+    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+        """Scores (..., m) and their mask -> weights (..., m)."""
+        return masked_normalize(torch.sigmoid, scores / self.temperature + self.bias, allowed_mask)

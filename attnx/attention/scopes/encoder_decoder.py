@@ -15,7 +15,7 @@ def encoder_decoder(
 ) -> Global:
     """The encoder's states and the decoder's own earlier ones, in one memory.
 
-    Formula: ``allowed(t, s) = present(s); allowed(t, S + j) = (j < t), j <= t with include_self, for the query h_t``
+    Formula: ``mask(t, s) = memory_mask(s); mask(t, S + j) = (j < t), j <= t with include_self, for the query h_t``
     Source: Miculicich et al. 2018, section 3 (attention to past target states), https://arxiv.org/abs/1709.04849
 
     It is ``global`` over ``sources=[encoder,decoder]``: one row of weights is shared between what was read and what was

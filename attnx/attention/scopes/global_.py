@@ -14,7 +14,7 @@ from attnx.registry import register
 class Global(nn.Module):
     """Every query may read every position that is there.
 
-    Formula: ``allowed(t, s) = present(s)``
+    Formula: ``mask(t, s) = memory_mask(s)``
     Source: Luong et al. 2015, section 3.1, https://arxiv.org/abs/1508.04025
 
     Cost grows with the memory's length; it is the choice where an output may depend on any input. ``sources`` names
@@ -22,7 +22,7 @@ class Global(nn.Module):
     that one too if ``include_self``.
 
     >>> import torch
-    >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[[True, True, False]]])).allowed
+    >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[[True, True, False]]])).allowed_mask
     tensor([[[ True,  True, False],
              [ True,  True, False]]])
     """
@@ -35,6 +35,6 @@ class Global(nn.Module):
         super().__init__()
         self.sources, self.include_self = tuple(sources), include_self
 
-    def forward(self, queries: Tensor, steps: Tensor, present: Tensor) -> ScopeMask:
-        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` (b, q, m)."""
-        return ScopeMask(present.expand(-1, queries.shape[1], -1))
+    def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed_mask`` (b, q, m)."""
+        return ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))

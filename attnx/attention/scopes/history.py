@@ -15,7 +15,7 @@ def history(
 ) -> Global:
     """The decoder's own earlier states, all of them and nothing else.
 
-    Formula: ``allowed(t, j) = (j < t), j <= t with include_self, for the query h_t``
+    Formula: ``mask(t, j) = (j < t), j <= t with include_self, for the query h_t``
     Source: Cheng et al. 2016, section 3.1 (a memory of the network's own past), https://arxiv.org/abs/1601.06733
 
     It is ``global`` over ``sources=[decoder]``: the memory grows by one state a step, and is empty at the first, where

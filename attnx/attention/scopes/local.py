@@ -28,7 +28,7 @@ class Local(nn.Module):
 
     >>> import torch
     >>> scope = Local(query_size=13, window=1)
-    >>> scope(torch.zeros(1, 2, 13), torch.arange(2), torch.ones(1, 1, 5, dtype=torch.bool)).allowed.int()
+    >>> scope(torch.zeros(1, 2, 13), torch.arange(2), torch.ones(1, 1, 5, dtype=torch.bool)).allowed_mask.int()
     tensor([[[1, 1, 0, 0, 0],
              [1, 1, 1, 0, 0]]], dtype=torch.int32)
     """
@@ -52,10 +52,10 @@ class Local(nn.Module):
             else None
         )
 
-    def forward(self, queries: Tensor, steps: Tensor, present: Tensor) -> ScopeMask:
-        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
-        position = torch.arange(present.shape[-1], device=present.device)
-        return self.window_mask(*self.window_centers(queries, steps, present.sum(-1)), position, present)
+    def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed_mask`` and ``gain`` (b, q, m)."""
+        position = torch.arange(memory_mask.shape[-1], device=memory_mask.device)
+        return self.window_mask(*self.window_centers(queries, steps, memory_mask.sum(-1)), position, memory_mask)
 
     def window_centers(self, queries: Tensor, steps: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
         """Where each query's window lies: the position (b, q) it is centered on, and p_t (b, q) where it is predicted.
@@ -71,11 +71,13 @@ class Local(nn.Module):
         predicted = length * torch.sigmoid(self.center_predictor(queries)[..., 0])
         return torch.minimum(predicted.detach().round().long(), last), predicted
 
-    def window_mask(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> ScopeMask:
+    def window_mask(
+        self, nearest: Tensor, predicted: Tensor | None, position: Tensor, memory_mask: Tensor
+    ) -> ScopeMask:
         """The field of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
         near = (position - nearest[..., None]).abs() <= self.window
         gain = None
         if predicted is not None:
             sigma = max(self.window, 1) / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
-        return ScopeMask(near & present, gain)
+        return ScopeMask(near & memory_mask, gain)

@@ -9,7 +9,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention.factory import build_attention
-from attnx.models.entity.config import resolve
+from attnx.models.entity.config import resolve_entity
 from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
 from attnx.models.entity.model import Entity
 from attnx.models.entity.story_encoder import StoryEncoder
@@ -20,7 +20,7 @@ from attnx.registry import PartSpec, Positive, Probability, Size, register
 @register(
     "model",
     "entity",
-    config_module="attnx.models.entity.config",
+    resolver="attnx.models.entity.config.resolve_entity",
     uses=("attention", "scorer", "scope", "normalizer"),
     reads=("entities",),
     reads_symbols=False,  # but slots
@@ -53,7 +53,7 @@ def build_entity(
     a sentence have a mask each. With ``normalize=false`` contents grow, and forget nothing.
     """
     knobs = {"num_slots": num_slots, "keys": keys, "gate_scorer": gate_scorer, "gate_normalizer": gate_normalizer}
-    resolved = resolve({**config, "model": knobs})
+    resolved = resolve_entity({**config, "model": knobs})
     stories = StoryEncoder(source_symbols, hidden_size, max_words, dropout)
     scorer = registry.build("scorer", gate_scorer, query_size=hidden_size, memory_size=hidden_size)
     memory = EntityMemory(

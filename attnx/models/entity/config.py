@@ -16,17 +16,11 @@ DEFAULT_NUM_SLOTS = 20
 
 @dataclass(frozen=True)
 class ResolvedEntityConfig:
-    """The settings of an entity network that follow from its configuration.
+    """The settings of an entity network that follow from its configuration."""
 
-    Attributes:
-        num_slots: number of slots.
-        keys: ``free`` or ``tied``.
-        names: the words that the keys are tied to.
-    """
-
-    num_slots: int
-    keys: str
-    names: tuple[str, ...] = ()
+    num_slots: int  # number of slots
+    keys: str  # ``free`` or ``tied``
+    names: tuple[str, ...] = ()  # the words that the keys are tied to
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -39,7 +33,7 @@ class ResolvedEntityConfig:
         return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.keys}"}
 
 
-def resolve(config: Config) -> ResolvedEntityConfig:
+def resolve_entity(config: Config) -> ResolvedEntityConfig:
     """Resolve the configuration of an entity network and check that each of its settings has an effect.
 
     Raises:

@@ -13,12 +13,7 @@ from attnx.models.entity.story_encoder import INIT_STD
 
 
 class EntityGate(nn.Module):
-    """The gates of all slots for one sentence: scores of the slots, normalized.
-
-    Args:
-        scorer: how relevant a sentence is to a slot, from the sum of the slot's content and key.
-        normalizer: maps scores to gates.
-    """
+    """The gates of all slots for one sentence: scores of the sums of a slot's content and key, normalized."""
 
     def __init__(self, scorer: Scorer, normalizer: Normalizer) -> None:
         super().__init__()

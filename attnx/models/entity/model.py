@@ -12,36 +12,23 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import STOP
 from attnx.models.entity.memory import EntityMemory
 from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
-from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import index_select_tree
+from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.targets.single_label import SingleLabelTarget
 
 
 class AnswerState(NamedTuple):
-    """The answers of a batch, which decoding gives out; every tensor has the batch as its first axis.
+    """The answers of a batch, which decoding gives out; every tensor has the batch as its first axis."""
 
-    Attributes:
-        log_probs: (b, symbols) of the answer.
-        context: (b, d) of attention over the slots.
-        weights: (b, j, 1, s), for each slot its gate at the end of each sentence, and its attention weight at the end
-            of the question; zeros elsewhere.
-        step: (b,) int64, the number of steps taken.
-    """
-
-    log_probs: Tensor
-    context: Tensor
+    log_probs: Tensor  # (b, symbols) of the answer
+    context: Tensor  # (b, d) of attention over the slots
+    # (b, j, 1, s), for each slot its gate at the end of each sentence, and its attention weight at the end of the
+    # question; zeros elsewhere
     weights: Tensor
-    step: Tensor
+    step: Tensor  # (b,) int64, the number of steps taken
 
 
-class Entity(nn.Module):
+class Entity(SequenceModel[AnswerState]):
     """Answer a question about a story by attention over slots that were updated while the story was read.
-
-    Args:
-        stories: encodes sentences and questions.
-        memory: the slots.
-        attention: over the slots, for queries, keys and values of the memory's ``hidden_size``.
-        target: the answers.
 
     >>> from attnx import registry
     >>> from attnx.attention import build
@@ -104,12 +91,6 @@ class Entity(nn.Module):
         log_probs = torch.where(is_answered, self.target.end_log_probs(state.log_probs), state.log_probs)
         weights = state.weights.masked_fill(is_answered[..., None, None], 0.0) if need_weights else None
         return log_probs, state._replace(step=state.step + 1), AttentionOutput(state.context[:, None], weights)
-
-    def select_rows(self, state: AnswerState, rows: Tensor) -> AnswerState:
-        """The state of these rows, int64, which may repeat."""
-        return index_select_tree(state, rows)
-
-    reorder_beams = select_rows
 
     def _attend(self, source: Tensor, source_mask: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
         """The encoded stories, the gates (b, n, j), and the questions' attention over the slots."""

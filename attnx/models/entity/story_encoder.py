@@ -14,21 +14,13 @@ INIT_STD = 0.1  # Henaff et al. 2017, section 5
 
 
 class EncodedStory(NamedTuple):
-    """A batch of stories, sentence by sentence.
+    """A batch of stories, sentence by sentence."""
 
-    Attributes:
-        sentences: (b, n, d), zeros where a story has fewer.
-        mask: (b, n) bool, False where a story has fewer.
-        question: (b, d), the symbols after the last full stop.
-        sentence_index: (b, s) int64, the sentence of each symbol.
-        is_end: (b, s) bool, True at full stops.
-    """
-
-    sentences: Tensor
-    mask: Tensor
-    question: Tensor
-    sentence_index: Tensor
-    is_end: Tensor
+    sentences: Tensor  # (b, n, d), zeros where a story has fewer
+    mask: Tensor  # (b, n) bool, False where a story has fewer
+    question: Tensor  # (b, d), the symbols after the last full stop
+    sentence_index: Tensor  # (b, s) int64, the sentence of each symbol
+    is_end: Tensor  # (b, s) bool, True at full stops
 
 
 class StoryEncoder(nn.Module):

@@ -7,16 +7,11 @@ from typing import Any, Literal
 
 from torch import nn
 
-from attnx import registry
-from attnx.attention import Query
-from attnx.attention.factory import build_attention
-from attnx.models.history.config import resolve
+from attnx.models.history.config import as_seq2seq, resolve_history
 from attnx.models.history.model import History
 from attnx.models.resolve import require_tags
+from attnx.models.seq2seq.build import build_parts
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.parts import Seq2seqParts
-from attnx.nn.bridges import BRIDGES
-from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.targets.build import build_target
 from attnx.registry import Positive, Probability, Size, register
 
@@ -24,7 +19,7 @@ from attnx.registry import Positive, Probability, Size, register
 @register(
     "model",
     "history",
-    config_module="attnx.models.history.config",
+    resolver="attnx.models.history.config.resolve_history",
     uses=("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
 )
 def build_history(
@@ -51,27 +46,12 @@ def build_history(
     ``feed`` and ``schedule`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """
     knobs = {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge, "schedule": schedule}
-    resolved = resolve({**config, "model": knobs})
+    config = {**config, "model": knobs}
+    resolved = resolve_history(config)
     if resolved.needs_tags:
         require_tags(0, "query=language_tag")
     target = build_target(config["task"], target_symbols, target_features)
     embedding = nn.Linear(source_features + 1, embedding_dim)
-    state_size = config["decoder"]["hidden_size"]
-    sizes = {"state_size": state_size, "token_size": embedding_dim, "context_size": state_size}
-    readout = registry.build("readout", config["readout"], **sizes)
-    feed_size = {"now": state_size, "next": readout.size, "none": 0}[resolved.plan.feed]
-    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + feed_size)
-    query = Query(registry.build("query", choice, **sizes, tags=0) for choice in config["query"].items())
-    parts = (config["scorer"], {**config["scope"], "sources": ["decoder"]}, config["normalizer"])
-    seq2seq_parts = Seq2seqParts(
-        embedding=embedding,
-        bridge=BRIDGES[bridge](decoder, 0),
-        query=query,
-        attention=build_attention(*parts, (query.size, state_size, state_size), config["attention"]),
-        state_projection=DecoderStateProjection(state_size, state_size, state_size, resolved.memory),
-        decoder=decoder,
-        readout=readout,
-        output=registry.build("output", "linear", size=readout.size, width=target.width, tied=None),
-    )
-    network = Seq2seq(seq2seq_parts, target, resolved.plan, resolved.sources, resolved.newest, dropout)
+    parts = build_parts(as_seq2seq(config), resolved, None, target, tags=0, embedding=embedding)
+    network = Seq2seq(parts, target, resolved.plan, resolved.sources, resolved.visible_state_offset, dropout)
     return History(network, num_known=source_features - target_features)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.seq2seq import config as seq2seq
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
 
 Config = Mapping[str, Any]
 
@@ -22,8 +22,8 @@ UNUSED_SETTINGS = {
 }
 
 
-def resolve(config: Config) -> seq2seq.ResolvedSeq2seqConfig:
-    """Resolve the configuration of a history model: a seq2seq model without an encoder that attends to its own states.
+def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
+    """Resolve the configuration of a history model.
 
     Raises:
         UserError: one line with the settings that contradict each other and what to choose.
@@ -34,12 +34,13 @@ def resolve(config: Config) -> seq2seq.ResolvedSeq2seqConfig:
             "model=history needs attention to its own past, but attention=none is chosen; remove one of the two"
         )
     _check_scope(config["scope"])
-    without_encoder = {
-        "scope": {**config["scope"], "sources": ["decoder"]},
-        "encoder": {"name": "none"},
-        "model": {**UNUSED_SETTINGS, **config["model"]},
-    }
-    return seq2seq.resolve({**config, **without_encoder})
+    return resolve_seq2seq(as_seq2seq(config))
+
+
+def as_seq2seq(config: Config) -> dict[str, Any]:
+    """The configuration of a history model as that of a seq2seq model without an encoder."""
+    scope, model = {**config["scope"], "sources": ["decoder"]}, {**UNUSED_SETTINGS, **config["model"]}
+    return {**config, "scope": scope, "model": model, "encoder": {"name": "none"}, "output": {"name": "linear"}}
 
 
 def _check_task(config: Config) -> None:

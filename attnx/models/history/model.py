@@ -6,35 +6,27 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.attention.planner import Plan
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.state import DecoderState, Output
-from attnx.models.state_ops import index_select_tree
+from attnx.models.seq2seq.state import DecoderState
+from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.targets.forecast import ForecastTarget
 
 
 class HistoryState(NamedTuple):
-    """The state of step-by-step forecasting; every tensor has the batch as its first axis.
+    """The state of step-by-step forecasting; every tensor has the batch as its first axis."""
 
-    Attributes:
-        decoder: the state of the recurrence, with its earlier states as memory.
-        last_targets: (b, f) of the window.
-        known_features: (b, h, k) known features of the forecast steps; width 0 if nothing is known.
-        step: (b,) int64, the number of forecast steps taken.
-        source_length: number of rows of the source; weights have at least as many columns.
-    """
-
-    decoder: DecoderState
-    last_targets: Tensor
-    known_features: Tensor
-    step: Tensor
-    source_length: int
+    decoder: DecoderState  # the state of the recurrence, with its earlier states as memory
+    last_targets: Tensor  # (b, f) of the window
+    known_features: Tensor  # (b, h, k) known features of the forecast steps; width 0 if nothing is known
+    step: Tensor  # (b,) int64, the number of forecast steps taken
+    source_length: int  # number of rows of the source; weights have at least as many columns
 
 
-class History(nn.Module):
+class History(SequenceModel[HistoryState]):
     """A recurrent network without an encoder, which reads window and forecast as one series.
 
     The input of a step has the targets of the previous step, the known features of this one, and a flag: whether these
@@ -74,16 +66,11 @@ class History(nn.Module):
         need_weights: bool = False,
         schedule: str | None = None,
     ) -> Output:
-        """Forecast under teacher forcing. ``tag`` and ``sampling`` have no effect.
+        """As :meth:`SequenceModel.forward`, of a window and the targets (b, t, f) before each forecast step.
 
-        Args:
-            source: (b, s, f) the window, followed by rows for the forecast steps if any of their features are known.
-            source_mask: (b, s) bool, all True.
-            inputs: (b, t, f) the targets before each forecast step; the first row is ignored, it is in the source.
-            tag: the id of each row's tag.
-            sampling: the probability of scheduled sampling.
-            need_weights: also return the weights (b, t, m) over the states in the order of the series.
-            schedule: another schedule that the plan admits, for tests and benchmarks.
+        The source (b, s, f) is the window, followed by rows for the forecast steps if any of their features are known.
+        The first row of ``inputs`` is ignored, it is in the source; ``tag`` and ``sampling`` have no effect. Weights
+        (b, t, m) are over the states in the order of the series. ``schedule`` is another one, for tests.
 
         Raises:
             ValueError: there is padding.
@@ -129,12 +116,6 @@ class History(nn.Module):
         if attention.weights is not None:
             attention = attention._replace(weights=_pad_columns(attention.weights, state.source_length))
         return forecast, state._replace(decoder=decoder, step=state.step + 1), attention
-
-    def select_rows(self, state: HistoryState, rows: Tensor) -> HistoryState:
-        """The state of these rows, int64, which may repeat."""
-        return index_select_tree(state, rows)
-
-    reorder_beams = select_rows
 
     def _window(self, source: Tensor) -> Tensor:
         """The targets (b, s, f) of the window."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from attnx import registry
-from attnx.attention import Attention, Query
-from attnx.attention.factory import build_attention
-from attnx.models.pointer.config import resolve
+from attnx.attention import Attention
+from attnx.models.pointer.config import resolve_pointer
 from attnx.models.pointer.constraints import PositionTarget
 from attnx.models.pointer.model import Pointer
 from attnx.models.resolve import require_tags
+from attnx.models.seq2seq.build import build_query_and_attention
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.numbers import Numbers
@@ -22,7 +22,7 @@ from attnx.registry import Positive, Size, register
 @register(
     "model",
     "pointer",
-    config_module="attnx.models.pointer.config",
+    resolver="attnx.models.pointer.config.resolve_pointer",
     uses=("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer"),
 )
 def build_pointer(
@@ -48,7 +48,7 @@ def build_pointer(
     the first again, a ``ring``. The scope restricts the positions; softmax's temperature divides the scores. There is
     no context, so nothing is fed to the recurrence and there is no readout.
     """
-    resolved = resolve({**config, "model": {"constraint": constraint, "schedule": schedule}})
+    resolved = resolve_pointer({**config, "model": {"constraint": constraint, "schedule": schedule}})
     if resolved.needs_tags:
         require_tags(tags, "query=language_tag")
     embedding = (Numbers(source_features) if source_features else Symbols(source_symbols)).embedding(embedding_dim)
@@ -59,9 +59,7 @@ def build_pointer(
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim)
     first_state = BRIDGES[bridge](decoder, source.final_size)
     sizes = {"state_size": decoder.size, "token_size": embedding_dim, "context_size": embedding_dim, "tags": tags}
-    query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
-    parts = (config["scorer"], config["scope"], config["normalizer"])
-    attention = build_attention(*parts, (query.size, source.keys_size, embedding_dim), config["attention"])
+    query, attention = build_query_and_attention(config, sizes, source.keys_size)
     assert isinstance(attention, Attention)
     target = PositionTarget(target_symbols, constraint)
     return Pointer(source, target, first_state, query, attention, decoder, schedule)

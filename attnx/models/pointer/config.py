@@ -26,22 +26,17 @@ SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag")
 
 @dataclass(frozen=True)
 class ResolvedPointerConfig:
-    """The settings of a pointer network that follow from its configuration.
+    """The settings of a pointer network that follow from its configuration."""
 
-    Attributes:
-        plan: the schedule; no context enters the recurrence.
-        needs_tags: whether the query reads the rows' tags.
-    """
-
-    plan: Plan
-    needs_tags: bool
+    plan: Plan  # the schedule; no context enters the recurrence
+    needs_tags: bool  # whether the query reads the rows' tags
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
         return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
 
-def resolve(config: Config) -> ResolvedPointerConfig:
+def resolve_pointer(config: Config) -> ResolvedPointerConfig:
     """Resolve the configuration of a pointer network and check that each of its settings has an effect.
 
     Raises:

@@ -30,15 +30,10 @@ class PositionTarget(Symbols):
 
 
 class PointerHistory(NamedTuple):
-    """The positions that were output so far; every tensor has the batch as its first axis.
+    """The positions that were output so far; every tensor has the batch as its first axis."""
 
-    Attributes:
-        counts: (b, s) int64, or (b, t, s) before each step: how often each position was output.
-        first: (b, s) bool, or (b, t, s): True at the position that was output first.
-    """
-
-    counts: Tensor
-    first: Tensor
+    counts: Tensor  # (b, s) int64, or (b, t, s) before each step: how often each position was output
+    first: Tensor  # (b, s) bool, or (b, t, s): True at the position that was output first
 
 
 def allowed_next(constraint: PointerConstraint, counts: Tensor, first: Tensor, source_mask: Tensor) -> Tensor:

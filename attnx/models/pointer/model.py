@@ -21,8 +21,7 @@ from attnx.models.pointer.constraints import (
     history_per_step,
     update_pointer_history,
 )
-from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import index_select_tree
+from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
@@ -32,30 +31,19 @@ Masks = tuple[Tensor | None, ...]
 
 
 class PointerState(NamedTuple):
-    """The state of step-by-step decoding; every tensor has the batch as its first axis.
+    """The state of step-by-step decoding; every tensor has the batch as its first axis."""
 
-    Attributes:
-        memory: the encoder's states (b, s), and the end as a source of its own.
-        embeddings: (b, 4 + s, e) the decoder's input for each id: for a position, the encoder's input there.
-        source_mask: (b, s) bool, False at padding.
-        rnn_state: of the decoder, per layer.
-        history: the positions output so far.
-        tag: (b,) int64, the id of each row's tag.
-        step: (b,) int64, the number of steps taken.
-        attention_history: earlier attention weights, for a scorer that needs them.
-    """
-
-    memory: Memory
-    embeddings: Tensor
-    source_mask: Tensor
-    rnn_state: State
-    history: PointerHistory
-    tag: Tensor
-    step: Tensor
-    attention_history: AttentionHistory | None
+    memory: Memory  # the encoder's states (b, s), and the end as a source of its own
+    embeddings: Tensor  # (b, 4 + s, e) the decoder's input for each id: for a position, the encoder's input there
+    source_mask: Tensor  # (b, s) bool, False at padding
+    rnn_state: State  # of the decoder, per layer
+    history: PointerHistory  # the positions output so far
+    tag: Tensor  # (b,) int64, the id of each row's tag
+    step: Tensor  # (b,) int64, the number of steps taken
+    attention_history: AttentionHistory | None  # earlier attention weights, for a scorer that needs them
 
 
-class Pointer(nn.Module):
+class Pointer(SequenceModel[PointerState]):
     """Output positions of the source: attention's scores over them are the output distribution.
 
     Args:
@@ -113,19 +101,9 @@ class Pointer(nn.Module):
         need_weights: bool = False,
         schedule: str | None = None,
     ) -> Output:
-        """Score a target under teacher forcing.
+        """As :meth:`SequenceModel.forward`: logits (b, t, 4 + s), -inf for impossible outputs; weights (b, t, s).
 
-        Args:
-            source: (b, s) symbols, or (b, s, features).
-            source_mask: (b, s) bool, False at padding.
-            inputs: (b, t) ids that the decoder reads: BOS, then the target without its last step.
-            tag: (b,) int64, the id of each row's tag; 0 if left out.
-            sampling: must be 0: outputs are never fed back in training.
-            need_weights: also return the probabilities of the positions (b, t, s).
-            schedule: another schedule that the plan admits, for tests and benchmarks.
-
-        Returns:
-            logits (b, t, 4 + s), -inf for impossible outputs.
+        ``sampling`` must be 0. ``schedule`` is another one that the plan admits, for tests.
         """
         if sampling:
             raise ValueError("scheduled sampling is not possible with a pointer")
@@ -233,25 +211,21 @@ class Pointer(nn.Module):
     ) -> tuple[Tensor, AttentionOutput]:
         """The logits (b, t, 4 + s) of every id at these steps, and the attention whose scores they are."""
         query, memory, past = self.query(context), state.memory, state.attention_history
-        allowed = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
-        mask = self.attention.scope_mask(AttentionInputs(query, query, memory, steps, allowed, past, None, True))
-        attention = self.attention(query, memory, allowed=allowed, steps=steps, history=past, need_weights=True)
+        allowed_mask = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
+        mask = self.attention.scope_mask(AttentionInputs(query, query, memory, steps, allowed_mask))
+        attention = self.attention(
+            query, memory, allowed_mask=allowed_mask, steps=steps, history=past, need_weights=True
+        )
         scores = attention.scores / cast("Softmax", self.attention.normalizer).temperature
         if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
-            scores = scores + torch.where(mask.allowed, mask.gain, 1.0).log()
+            scores = scores + torch.where(mask.allowed_mask, mask.gain, 1.0).log()
         # Where a window excludes every allowed position, the output ends.
-        is_stuck = ~mask.allowed.any(-1, keepdim=True)
-        output_mask = torch.cat([mask.allowed[..., :-1], mask.allowed[..., -1:] | is_stuck], -1)
+        is_stuck = ~mask.allowed_mask.any(-1, keepdim=True)
+        output_mask = torch.cat([mask.allowed_mask[..., :-1], mask.allowed_mask[..., -1:] | is_stuck], -1)
         scores = scores.masked_fill(~output_mask, -torch.inf)
         impossible = torch.full_like(scores[..., :1], -torch.inf)
         # The ids are PAD, BOS, EOS (the end), UNK and the positions.
         return torch.cat([impossible, impossible, scores[..., -1:], impossible, scores[..., :-1]], -1), attention
-
-    def select_rows(self, state: PointerState, rows: Tensor) -> PointerState:
-        """The state of these rows, int64, which may repeat."""
-        return index_select_tree(state, rows)
-
-    reorder_beams = select_rows
 
 
 def _gather_rows(table: Tensor, ids: Tensor) -> Tensor:

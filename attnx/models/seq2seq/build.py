@@ -8,26 +8,26 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
-from attnx.attention import Query
-from attnx.attention.contracts import AttentionModule
+from attnx.attention import Attention, Query
 from attnx.attention.factory import build_attention
+from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention.no_attention import NoAttention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.resolve import check_tied_embeddings, part_declarations, require_tags
-from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.nn.bridges import BRIDGES
+from attnx.nn.contracts import TargetSpec
 from attnx.nn.decoder_memory import DecoderStateProjection
-from attnx.nn.outputs.contract import OutputLayer
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import build_target
-from attnx.nn.targets.contract import TargetSpec
 from attnx.registry import Positive, Probability, Size, register
 
 
-@register("model", "seq2seq", config_module="attnx.models.seq2seq.config")
+@register("model", "seq2seq", resolver="attnx.models.seq2seq.config.resolve_seq2seq")
 def build_seq2seq(
     config: Mapping[str, Any],
     source_symbols: Size,
@@ -70,7 +70,7 @@ def build_seq2seq(
     inputs = {"tag_inputs": tag_inputs, "source_vectors": source_vectors, "target_vectors": target_vectors}
     training = {"dropout": dropout, "schedule": schedule, "scheduled_sampling": scheduled_sampling}
     config = {**config, "model": {**sizes, **memory, **inputs, **training, "tie_embeddings": tie_embeddings}}
-    resolved = resolve(config)
+    resolved = resolve_seq2seq(config)
     if resolved.needs_tags:
         require_tags(tags, "model.tag_inputs" if tag_inputs else "query=language_tag")
     check_tied_embeddings(tie_embeddings, target_features)
@@ -79,8 +79,8 @@ def build_seq2seq(
         raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
     source = _build_source(config, resolved, source_symbols, source_features)
     target = build_target(config.get("task", {}), target_symbols, target_features)
-    parts = _build_parts(config, resolved, source, target, tags)
-    return Seq2seq(parts, target, resolved.plan, resolved.sources, resolved.newest, dropout)
+    parts = build_parts(config, resolved, source, target, tags)
+    return Seq2seq(parts, target, resolved.plan, resolved.sources, resolved.visible_state_offset, dropout)
 
 
 def _build_source(
@@ -96,88 +96,51 @@ def _build_source(
         layers = {"layers": resolved.encoder_layers} if "layers" in config["encoder"] else {}
         tag_size = model["tag_dim"] if "encoder" in (model["tag_inputs"] or []) else 0
         encoder = registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
-    return SourceEncoder(
-        embedding=embedding,
-        encoder=encoder,
-        embedding_size=size,
-        memory=resolved.memory,
-        values=resolved.values,
-        positions=model["position_dim"],
-        dropout=model["dropout"],
-    )
+    picks = resolved.memory, resolved.values
+    return SourceEncoder(embedding, encoder, size, *picks, model["position_dim"], model["dropout"])
 
 
-def _build_parts(
+def build_parts(
     config: Mapping[str, Any],
     resolved: ResolvedSeq2seqConfig,
     source: SourceEncoder | None,
     target: TargetSpec,
     tags: int,
+    embedding: nn.Module | None = None,
 ) -> Seq2seqParts:
     """Build the parts around a source encoder; at equal seeds their order decides their initial weights."""
     model, state_size = config["model"], config["decoder"]["hidden_size"]
     tag_inputs, token_size = model["tag_inputs"] or [], model["embedding_dim"]
-    memory_sizes = _memory_sizes(resolved, source, state_size, model["position_dim"])
-    sizes = {"state_size": state_size, "token_size": token_size, "context_size": memory_sizes[1]}
+    keys_size, values_size = model["position_dim"] if resolved.memory in POSITIONS else state_size, state_size
+    if source is not None and "encoder" in resolved.sources:
+        keys_size, values_size = source.keys_size, source.values_size
+    sizes = {"state_size": state_size, "token_size": token_size, "context_size": values_size}
     # The readout is built before the decoder: with feed=next its output is an input of the decoder.
     width = {"hidden_size": token_size} if model["tie_embeddings"] else {}
     readout = registry.build("readout", {**config["readout"], **width}, **sizes)
-    feed_size = {"now": memory_sizes[1], "next": readout.size, "none": 0}[resolved.plan.feed]
+    feed_size = {"now": values_size, "next": readout.size, "none": 0}[resolved.plan.feed]
     tag_size = model["tag_dim"] if "decoder" in tag_inputs else 0
     decoder = registry.build("decoder", config["decoder"], input_size=token_size + tag_size + feed_size)
-    embedding = target.embedding(token_size)
+    embedding = target.embedding(token_size) if embedding is None else embedding
     tag_embedding = nn.Embedding(tags, model["tag_dim"]) if tag_inputs else None
     bridge = BRIDGES[resolved.bridge](decoder, 0 if source is None else source.final_size)
-    query, attention = _build_attention(config, memory_sizes, {**sizes, "tags": tags})
-    return Seq2seqParts(
-        embedding=embedding,
-        bridge=bridge,
-        query=query,
-        attention=attention,
-        decoder=decoder,
-        readout=readout,
-        state_projection=_build_projection(resolved, state_size, memory_sizes),
-        output=_build_output(config, readout.size, target, embedding, sizes),
-        source=source,
-        tag_embedding=tag_embedding,
-        encoder_tags="encoder" in tag_inputs,
-        decoder_tags="decoder" in tag_inputs,
-    )
+    query, attention = build_query_and_attention(config, {**sizes, "tags": tags}, keys_size)
+    projection = None
+    if "decoder" in resolved.sources:
+        projection = DecoderStateProjection(state_size, keys_size, values_size, resolved.memory)
+    tied = embedding.weight if model["tie_embeddings"] else None
+    output_sizes = {**sizes, "size": readout.size, "width": target.width}
+    output = registry.build("output", config.get("output", "linear"), tied=tied, **output_sizes)
+    modules = embedding, bridge, query, attention, decoder, readout, output, source, projection, tag_embedding
+    return Seq2seqParts(*modules, encoder_tags="encoder" in tag_inputs, decoder_tags="decoder" in tag_inputs)
 
 
-def _memory_sizes(
-    resolved: ResolvedSeq2seqConfig, source: SourceEncoder | None, state_size: int, position_dim: int
-) -> tuple[int, int]:
-    """The widths of keys and values."""
-    if source is not None and "encoder" in resolved.sources:
-        return source.keys_size, source.values_size
-    return position_dim if resolved.memory in POSITIONS else state_size, state_size
-
-
-def _build_attention(
-    config: Mapping[str, Any], memory_sizes: tuple[int, int], sizes: Mapping[str, int]
-) -> tuple[Query, AttentionModule]:
-    """Build the query, and attention to a memory whose keys and values have these widths."""
+def build_query_and_attention(
+    config: Mapping[str, Any], sizes: Mapping[str, int], keys_size: int
+) -> tuple[Query, Attention | MultiHeadAttention | NoAttention]:
+    """Build the query from inputs of these sizes, and attention to a memory; its values have the context's size."""
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")
-    query = Query(registry.build("query", (name, knobs), **sizes) for name, knobs in config["query"].items())
+    query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     parts = config["scorer"], config["scope"], config["normalizer"]
-    return query, build_attention(*parts, (query.size, *memory_sizes), config["attention"])
-
-
-def _build_projection(
-    resolved: ResolvedSeq2seqConfig, state_size: int, memory_sizes: tuple[int, int]
-) -> DecoderStateProjection | None:
-    if "decoder" not in resolved.sources:
-        return None
-    return DecoderStateProjection(state_size, *memory_sizes, resolved.memory)
-
-
-def _build_output(
-    config: Mapping[str, Any], size: int, target: TargetSpec, embedding: nn.Module, sizes: Mapping[str, int]
-) -> OutputLayer:
-    tied = embedding.weight if config["model"]["tie_embeddings"] else None
-    output: OutputLayer = registry.build(
-        "output", config.get("output", "linear"), size=size, width=target.width, tied=tied, **sizes
-    )
-    return output
+    return query, build_attention(*parts, (query.size, keys_size, sizes["context_size"]), config["attention"])

@@ -18,28 +18,18 @@ POSITIONS = ("one_hot", "sinusoidal")
 
 @dataclass(frozen=True)
 class ResolvedSeq2seqConfig:
-    """The settings of a sequence-to-sequence model that follow from its configuration.
+    """The settings of a sequence-to-sequence model that follow from its configuration."""
 
-    Attributes:
-        plan: the schedule and the feed.
-        sources: the sources of the memory, ``encoder`` or ``decoder`` or both, in this order.
-        newest: the number of decoder states that a query may read, less its step index: -1, 0 or 1.
-        memory: the source of the keys: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions,
-            or ``final`` without attention.
-        values: the source of the values, likewise, positions excepted.
-        bridge: the decoder's initial state: ``last``, ``zeros`` or ``learned``.
-        encoder_layers: the number of encoder layers that are used, and built; 0 for embeddings alone.
-        needs_tags: whether any part reads the rows' tags.
-    """
-
-    plan: Plan
-    sources: tuple[str, ...]
-    newest: int
+    plan: Plan  # the schedule and the feed
+    sources: tuple[str, ...]  # the sources of the memory, ``encoder`` or ``decoder`` or both, in this order
+    visible_state_offset: int  # the number of decoder states that a query may read, less its step index: -1, 0 or 1
+    # the source of the keys: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions, or
+    # ``final`` without attention
     memory: str
-    values: str
-    bridge: str
-    encoder_layers: int
-    needs_tags: bool
+    values: str  # the source of the values, likewise, positions excepted
+    bridge: str  # the decoder's initial state: ``last``, ``zeros`` or ``learned``
+    encoder_layers: int  # the number of encoder layers that are used, and built; 0 for embeddings alone
+    needs_tags: bool  # whether any part reads the rows' tags
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
@@ -47,34 +37,35 @@ class ResolvedSeq2seqConfig:
         return {"schedule": str(self.plan), "derived": derived}
 
 
-def resolve(config: Config) -> ResolvedSeq2seqConfig:
+def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     """Derive the settings of a model ``seq2seq`` and check that its choices do not contradict each other.
 
     Raises:
         UserError: one line naming the knobs that contradict each other and what to choose.
     """
-    attends = config["attention"]["name"] != "none"
-    model = config["model"]
+    model, attends = config["model"], config["attention"]["name"] != "none"
     sources = _sources(config) if attends else ("encoder",)
     continues = _continues(config, attends, sources)
     schedule = plan(_planner_inputs(config, attends, sources), model["schedule"])
-    memory = _source("model.keys_from", model["keys_from"], config) if attends else "final"
-    values = _source("model.values_from", _values(model, memory), config) if attends else "final"
+    memory = values = "final"
+    if attends:
+        memory = _source(config, "keys_from", model["keys_from"])
+        values_from = model["values_from"] or ("states" if memory in POSITIONS else memory)
+        values = _source(config, "values_from", values_from)
     _check_memory(config, sources, memory, values)
     read = {memory, values} if "encoder" in sources else set()
     has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
     bridge = _bridge(config, memory, continues, has_no_encoder)
     encoder_layers = _layers_read(config, read, bridge)
-    _check_tag_inputs(model["tag_inputs"] or [], encoder_layers)
-    _check_tied(config)
+    _check_embeddings(config, encoder_layers)
     _check_copies(config, attends, sources)
     _check_read(config, schedule, sources)
-    if attends:
+    if attends and config["attention"]["projection"] == "never":
         _check_widths(config, memory, values, sources)
     return ResolvedSeq2seqConfig(
         plan=schedule,
         sources=sources,
-        newest=_newest(config) if "decoder" in sources else 0,
+        visible_state_offset=_visible_state_offset(config) if "decoder" in sources else 0,
         memory=memory,
         values=values,
         bridge=bridge,
@@ -83,17 +74,90 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
     )
 
 
+def _needed(config: Config) -> list[str]:
+    """The declared ``needs`` of the query inputs; empty without attention."""
+    return [_needs(name) for name in config.get("query", {})]
+
+
+def _needs(name: str) -> str:
+    part = registry.describe("query", name)
+    needs = part.properties.get("needs")
+    if needs not in ("token", "prev_state", "state", "context", "tag"):
+        choices = "token, prev_state, state, context or tag"
+        raise UserError(f"{part.place}: the query input {name!r} must declare needs = {choices}")
+    return str(needs)
+
+
+def _sources(config: Config) -> tuple[str, ...]:
+    """The sources of the memory, the encoder first.
+
+    Raises:
+        UserError: a source is repeated, or ``include_self`` has no effect.
+    """
+    scope = config["scope"]
+    sources = scope_sources(scope)
+    reject_duplicates("scope.sources", sources, "source")
+    if scope.get("include_self"):
+        if "decoder" not in sources:
+            raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
+        if not {"prev_state", "state"} & set(_needed(config)):
+            raise UserError(
+                "scope.include_self=true needs a state in the query, current_state or previous_state: "
+                "without one there is no state being queried"
+            )
+    return tuple(sorted(sources, reverse=True))
+
+
+def _visible_state_offset(config: Config) -> int:
+    """The number of readable decoder states less the step index: those before the earliest state in the query.
+
+    With ``include_self`` the states in the query are readable, too.
+    """
+    needs = set(_needed(config))
+    if config["scope"].get("include_self"):
+        return 1 if "state" in needs else 0
+    return -1 if "prev_state" in needs else 0
+
+
 def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
     """Whether the task has no source and continues its target.
 
     Raises:
         UserError: it has none, and the memory needs one.
     """
-    continues = "task" in config and bool(part_declarations(config, "task").get("continues"))
+    continues = bool(part_declarations(config, "task").get("continues"))
     if continues and "encoder" in sources:
         reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
         raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
     return continues
+
+
+def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
+    needs = {name: _needs(name) for name in config["query"]} if attends else {}
+    if attends and not needs:
+        names = ", ".join(registry.names("query"))
+        raise UserError(f"the query is empty: choose one or more of {names}, as in +query=[token]")
+    return PlannerInputs(
+        needs=needs,
+        feed=config["model"]["feed"],
+        growing="decoder" in sources,
+        needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
+        sampling=config["model"]["scheduled_sampling"] > 0,
+    )
+
+
+def _source(config: Config, knob: str, choice: str) -> str:
+    """The source of keys or values, checked."""
+    choices = ("states", "inputs", *(POSITIONS if knob == "keys_from" else ()))
+    if choice in choices:
+        return choice
+    word, _, number = choice.partition(":")
+    layers = config["encoder"].get("layers", 1)
+    if word != "layer" or not number.isdigit():
+        raise UserError(f"model.{knob}={choice}: expected {', '.join(choices)} or layer:N")
+    if int(number) >= layers:
+        raise UserError(f"model.{knob}={choice}: the encoder has {layers} layer(s), counted from layer:0")
+    return choice
 
 
 def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
@@ -120,92 +184,6 @@ def _bridge(config: Config, memory: str, continues: bool, has_no_encoder: bool) 
     return bridge
 
 
-def _check_tag_inputs(tag_inputs: list[str], encoder_layers: int) -> None:
-    if "encoder" in tag_inputs and not encoder_layers:
-        raise UserError(
-            f"model.tag_inputs=[{','.join(tag_inputs)}] needs an encoder, and nothing here reads one; name the decoder"
-        )
-
-
-def _values(model: Mapping[str, Any], memory: str) -> str:
-    """The configured source of the values, else that of the keys; ``states`` where keys are positions."""
-    return str(model["values_from"] or ("states" if memory in POSITIONS else memory))
-
-
-def _sources(config: Config) -> tuple[str, ...]:
-    """The sources of the memory, the encoder first.
-
-    Raises:
-        UserError: a source is repeated, or ``include_self`` has no effect.
-    """
-    scope = config["scope"]
-    sources = scope_sources(scope)
-    reject_duplicates("scope.sources", sources, "source")
-    if scope.get("include_self"):
-        if "decoder" not in sources:
-            raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
-        if not {"prev_state", "state"} & set(_needed(config)):
-            raise UserError(
-                "scope.include_self=true needs a state in the query, current_state or previous_state: "
-                "without one there is no state being queried"
-            )
-    return tuple(sorted(sources, reverse=True))
-
-
-def _newest(config: Config) -> int:
-    """The number of readable decoder states less the step index: those before the earliest state in the query.
-
-    With ``include_self`` the states in the query are readable, too.
-    """
-    needs = set(_needed(config))
-    if config["scope"].get("include_self"):
-        return 1 if "state" in needs else 0
-    return -1 if "prev_state" in needs else 0
-
-
-def _needed(config: Config) -> list[str]:
-    """The declared ``needs`` of the query inputs; empty without attention."""
-    return [_needs(name) for name in config.get("query", {})]
-
-
-def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
-    needs = {name: _needs(name) for name in config["query"]} if attends else {}
-    if attends and not needs:
-        raise UserError(
-            f"the query is empty: choose one or more of {', '.join(registry.names('query'))}, as in +query=[token]"
-        )
-    return PlannerInputs(
-        needs=needs,
-        feed=config["model"]["feed"],
-        growing="decoder" in sources,
-        needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
-        sampling=config["model"]["scheduled_sampling"] > 0,
-    )
-
-
-def _needs(name: str) -> str:
-    needs = registry.describe("query", name).properties.get("needs")
-    if needs not in ("token", "prev_state", "state", "context", "tag"):
-        place = registry.describe("query", name).place
-        raise UserError(
-            f"{place}: the query input {name!r} must declare needs = token, prev_state, state, context or tag"
-        )
-    return str(needs)
-
-
-def _source(knob: str, choice: str, config: Config) -> str:
-    if choice in ("states", "inputs") or (choice in POSITIONS and knob == "model.keys_from"):
-        return choice
-    word, _, number = choice.partition(":")
-    layers = config["encoder"].get("layers", 1)
-    if word != "layer" or not number.isdigit():
-        places = ", ".join(["states", "inputs", *(POSITIONS if knob == "model.keys_from" else ())])
-        raise UserError(f"{knob}={choice}: expected {places} or layer:N")
-    if int(number) >= layers:
-        raise UserError(f"{knob}={choice}: the encoder has {layers} layer(s), counted from layer:0")
-    return choice
-
-
 def _layers_read(config: Config, read: set[str], bridge: str) -> int:
     """The number of encoder layers that are used; an unused parameter would stop distributed training."""
     layers: int = config["encoder"].get("layers", 1)
@@ -215,12 +193,18 @@ def _layers_read(config: Config, read: set[str], bridge: str) -> int:
     return max(*counts, from_bridge, 0)
 
 
-def _check_tied(config: Config) -> None:
-    readout, model = config["readout"], config["model"]
-    if model["tie_embeddings"] and readout.get("hidden_size") not in (None, model["embedding_dim"]):
+def _check_embeddings(config: Config, encoder_layers: int) -> None:
+    """Check that tags enter what exists, and that tied embeddings have the readout's width."""
+    model, width = config["model"], config["readout"].get("hidden_size")
+    tag_inputs = model["tag_inputs"] or []
+    if "encoder" in tag_inputs and not encoder_layers:
+        raise UserError(
+            f"model.tag_inputs=[{','.join(tag_inputs)}] needs an encoder, and nothing here reads one; name the decoder"
+        )
+    if model["tie_embeddings"] and width not in (None, model["embedding_dim"]):
         raise UserError(
             f"model.tie_embeddings=true makes the output layer the embedding, of width {model['embedding_dim']}, "
-            f"but readout.hidden_size={readout['hidden_size']}; leave readout.hidden_size out"
+            f"but readout.hidden_size={width}; leave readout.hidden_size out"
         )
 
 
@@ -228,17 +212,15 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
     """Check that a copy output has attention weights on the source that sum to 1."""
     if not part_declarations(config, "output").get("copies"):
         return
-    name = config["output"]["name"]
+    name = f"output={config['output']['name']}"
     if not attends:
-        raise UserError(f"output={name} copies what attention reads, and attention=none reads nothing; leave one out")
+        raise UserError(f"{name} copies what attention reads, and attention=none reads nothing; leave one out")
     if "encoder" not in sources:
-        raise UserError(
-            f"output={name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it"
-        )
+        raise UserError(f"{name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it")
     if not part_declarations(config, "normalizer").get("is_distribution"):
         raise UserError(
-            f"output={name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do "
-            "not sum to 1; use normalizer=softmax"
+            f"{name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do not "
+            "sum to 1; use normalizer=softmax"
         )
 
 
@@ -246,20 +228,16 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
     """Check that the state and the context reach the output, directly or through other inputs."""
     inputs = config["readout"].get("inputs", ["state", "context"])
     reject_duplicates("readout.inputs", inputs, "input")
-    needs = [{"prev_state": "state", "state": "state"}.get(need, need) for need in _needed(config)]
+    needs = ["state" if need == "prev_state" else need for need in _needed(config)]
     reads = {
         "state": ["token", *(["context"] if schedule.feed == "now" else [])],
         "context": [*needs, *(["state"] if "decoder" in sources else [])],
         "token": [],
         "tag": [],
     }
-    reached: set[str] = set()
-    waiting = list(inputs)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += reads[name]
+    reached = set(inputs)
+    for _ in reads:
+        reached.update(*(reads[name] for name in reached))
     for name in ("state", "context"):
         if name not in reached:
             raise UserError(
@@ -269,18 +247,16 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
 
 
 def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, ...]) -> None:
+    """Check that widths are equal where they must be; that of a plug-in is not known before it is built."""
     model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
     sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
-    # The width of a plug-in is unknown until it is built; then attention checks it.
-    encoded = (
-        encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1) if encoder["name"] == "recurrent" else None
-    )
-    key, value = (sizes.get(pick, encoded if "encoder" in sources else state) for pick in (memory, values))
-    if config["attention"]["projection"] != "never":
-        return
-    state_sizes = [size for pick, size in ((memory, key), (values, value)) if pick not in POSITIONS]
-    for size in state_sizes if "decoder" in sources else []:
-        if size not in (None, state):
+    encoded = state
+    if "encoder" in sources:
+        is_plug_in = encoder["name"] != "recurrent"
+        encoded = None if is_plug_in else encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1)
+    key, value = (sizes.get(pick, encoded) for pick in (memory, values))
+    for pick, size in ((memory, key), (values, value)) if "decoder" in sources else ():
+        if pick not in POSITIONS and size not in (None, state):
             raise UserError(
                 f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
                 f"the decoder's {state}; use attention.projection=auto, or equal sizes"
@@ -288,9 +264,8 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
     query = {"token": model["embedding_dim"], "prev_state": state, "state": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     widths = [query[need] for need in _needed(config)]
-    if not part_declarations(config, "scorer").get("requires_equal_dims") or key is None or None in widths:
-        return
-    if sum(widths) != key:
+    is_known = None not in (key, *widths)
+    if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
         raise UserError(
             f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory "
             f"{key}; use attention.projection=auto, another scorer, or equal sizes"

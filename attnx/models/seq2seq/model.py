@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.memory import (
@@ -18,16 +18,15 @@ from attnx.attention.memory import (
 from attnx.attention.planner import Plan
 from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.models.seq2seq.schedules import NO_MASKS, SCHEDULES, Masks, TeacherForcedInputs
-from attnx.models.seq2seq.state import DecoderState, Output
-from attnx.models.state_ops import index_select_tree
+from attnx.models.seq2seq.state import DecoderState
+from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
+from attnx.nn.contracts import OutputInputs, TargetSpec
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.outputs.contract import OutputInputs
-from attnx.nn.pyramid_weights import pyramid_shares, upsample_weights
+from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
 from attnx.nn.source_encoder import EncodedSource
-from attnx.nn.targets.contract import TargetSpec
 
 
-class Seq2seq(nn.Module):
+class Seq2seq(SequenceModel[DecoderState]):
     """Encode a source into a memory, and decode a target one step at a time while attending to the memory.
 
     Training runs the plan's schedule; :meth:`init_state` and :meth:`decode_step` generate, with the same numbers.
@@ -76,17 +75,7 @@ class Seq2seq(nn.Module):
         need_weights: bool = False,
         schedule: str | None = None,
     ) -> Output:
-        """Score a known target (teacher forcing).
-
-        Args:
-            source: (b, s) symbols, or (b, s, features).
-            source_mask: (b, s) bool.
-            inputs: (b, t, ...) what the decoder reads: ``target.first``, then the target but for its last step.
-            tag: (b,) int64, the index of each row's tag; 0 if left out.
-            sampling: chance to read the model's own last output instead (scheduled sampling); steps only.
-            need_weights: also return the attention weights.
-            schedule: another schedule the plan admits, for tests and benchmarks.
-        """
+        """As :meth:`SequenceModel.forward`; ``schedule`` is another one that the plan admits, for tests."""
         start = self.init_state(source, source_mask, tag)
         tokens = self.embedding(inputs)
         masks = self._draw_masks(tokens, start.memory)
@@ -96,11 +85,10 @@ class Seq2seq(nn.Module):
         readouts = outputs.readouts
         if readouts is None:
             readouts = self.readout(outputs.states, outputs.contexts, outputs.tokens)
+        readouts = readouts if masks.readouts is None else readouts * masks.readouts
         weights = self.upsample_weights(outputs.weights, start.pyramid_shares)
-        output_inputs = OutputInputs(
-            outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
-        )
-        logits = self.output(readouts if masks.readouts is None else readouts * masks.readouts, output_inputs)
+        used = outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
+        logits = self.output(readouts, OutputInputs(*used))
         return Output(logits, weights if need_weights else None, outputs.penalty)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> DecoderState:
@@ -109,9 +97,8 @@ class Seq2seq(nn.Module):
         if tag is None:
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
         tags = None if self.tag_embedding is None else self.tag_embedding(tag)
-        encoded = None
-        if self.source is not None:
-            encoded = self.source(source, source_mask, tags if self.encoder_tags else None)
+        source_tags = tags if self.encoder_tags else None
+        encoded = None if self.source is None else self.source(source, source_mask, source_tags)
         memory = self._init_memory(encoded, rows)
         is_fed = self.plan.feed == "next"
         return DecoderState(
@@ -163,11 +150,8 @@ class Seq2seq(nn.Module):
         token = self.embedding(inputs)
         state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.copies)
         predicted = self.target.predict(self.logits(token, state, attention))
-        return (
-            predicted,
-            state,
-            attention._replace(weights=self.upsample_weights(attention.weights, state.pyramid_shares)),
-        )
+        weights = self.upsample_weights(attention.weights, state.pyramid_shares)
+        return predicted, state, attention._replace(weights=weights)
 
     def forward_step(
         self, token: Tensor, state: DecoderState, masks: Masks = NO_MASKS, need_weights: bool = False
@@ -206,14 +190,10 @@ class Seq2seq(nn.Module):
         if history is not None:
             history = pad_history_to_memory(history, memory)
         weights_mask = None if masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
-        return self.attention(
-            self.query(context),
-            memory,
-            steps=steps,
-            history=history,
-            dropout_mask=weights_mask,
-            need_weights=need_weights or history is not None,
-        )
+        needs_weights = need_weights or history is not None
+        kwargs = {"steps": steps, "history": history, "dropout_mask": weights_mask, "need_weights": needs_weights}
+        attention: AttentionOutput = self.attention(self.query(context), memory, **kwargs)
+        return attention
 
     def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
         context, history = attention.context[:, 0], None
@@ -231,12 +211,8 @@ class Seq2seq(nn.Module):
         weights = None if weights is None else weights[..., 0, :]
         return self.output(readout, OutputInputs(state.top_hidden, state.context, token, weights, state.copy_ids))
 
-    def select_rows(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of these rows, int64, which may repeat."""
-        return index_select_tree(state, rows)
-
     def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state with each row replaced by one of the same source: what was encoded stays where it is."""
+        """As :meth:`select_rows`, of rows of the same source: what was encoded stays where it is."""
         if self.state_projection is not None:  # decoder states in the memory differ by row
             return index_select_tree(state, rows)
         return DecoderState(state.memory, *index_select_tree(state[1:], rows))
@@ -260,11 +236,6 @@ class Seq2seq(nn.Module):
         heads = [self.attention.num_heads] if self.attention.num_heads > 1 else []
         positions = memory.keys.shape[-2] + (0 if self.state_projection is None else steps)
         weights = draw(self.attention.dropout, *heads, steps, positions)
-        return Masks(
-            tokens=draw(self.dropout, steps, tokens.shape[-1]),
-            layers=tuple(
-                draw(self.decoder.dropout, steps, self.decoder.size) for _ in range(self.decoder.num_layers - 1)
-            ),
-            weights=weights,
-            readouts=draw(self.dropout, steps, self.readout.size),
-        )
+        token_mask, decoder = draw(self.dropout, steps, tokens.shape[-1]), self.decoder
+        layers = tuple(draw(decoder.dropout, steps, decoder.size) for _ in range(decoder.num_layers - 1))
+        return Masks(token_mask, layers, weights, draw(self.dropout, steps, self.readout.size))

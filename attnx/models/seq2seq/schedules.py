@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 
 
 class Masks(NamedTuple):
-    """Dropout masks for all steps, drawn before a schedule runs; None where nothing is dropped.
+    """Dropout masks for all steps, drawn before a schedule runs; None where nothing is dropped."""
 
-    Attributes:
-        tokens: (b, t, e).
-        layers: (b, t, d) for the input of each decoder layer but the first.
-        weights: (b, t, m); (b, h, t, m) with several heads.
-        readouts: (b, t, r).
-    """
-
-    tokens: Tensor | None
-    layers: tuple[Tensor | None, ...]
-    weights: Tensor | None
-    readouts: Tensor | None
+    tokens: Tensor | None  # (b, t, e)
+    layers: tuple[Tensor | None, ...]  # (b, t, d) for the input of each decoder layer but the first
+    weights: Tensor | None  # (b, t, m); (b, h, t, m) with several heads
+    readouts: Tensor | None  # (b, t, r)
 
     def at_step(self, step: int) -> Masks:
         """The masks of one step; those of the weights keep a query axis of 1."""
@@ -45,41 +38,24 @@ NO_MASKS = Masks(None, (), None, None)
 
 
 class TeacherForcedInputs(NamedTuple):
-    """The inputs of a schedule.
+    """The inputs of a schedule."""
 
-    Attributes:
-        tokens: (b, t, e) the embedded target, after dropout.
-        start: the state before the first step.
-        masks: of all steps.
-        sampling: chance to read the model's own last output instead; steps only.
-        need_weights: whether the weights are requested.
-    """
-
-    tokens: Tensor
-    start: DecoderState
-    masks: Masks
-    sampling: float
-    need_weights: bool
+    tokens: Tensor  # (b, t, e) the embedded target, after dropout
+    start: DecoderState  # the state before the first step
+    masks: Masks  # of all steps
+    sampling: float  # chance to read the model's own last output instead; steps only
+    need_weights: bool  # whether the weights are requested
 
 
 class DecoderOutputs(NamedTuple):
-    """The outputs of all steps.
+    """The outputs of all steps."""
 
-    Attributes:
-        states: (b, t, d).
-        contexts: (b, t, v).
-        tokens: (b, t, e) the tokens read; under sampling some are the model's own.
-        readouts: (b, t, r), where the schedule had to compute them; else None.
-        weights: (b, t, m) if requested; (b, h, t, m) with several heads.
-        penalty: (b, t) the scorer's term of the loss, or None.
-    """
-
-    states: Tensor
-    contexts: Tensor
-    tokens: Tensor
-    readouts: Tensor | None
-    weights: Tensor | None
-    penalty: Tensor | None = None
+    states: Tensor  # (b, t, d)
+    contexts: Tensor  # (b, t, v)
+    tokens: Tensor  # (b, t, e) the tokens read; under sampling some are the model's own
+    readouts: Tensor | None  # (b, t, r), where the schedule had to compute them; else None
+    weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
+    penalty: Tensor | None = None  # (b, t) the scorer's term of the loss, or None
 
 
 def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:

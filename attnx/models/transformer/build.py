@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from attnx.models.resolve import check_tied_embeddings, require_tags
-from attnx.models.transformer.config import resolve
+from attnx.models.transformer.config import resolve_transformer
 from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
 from attnx.models.transformer.options import TransformerOptions
 from attnx.nn.targets.build import build_target
@@ -18,7 +18,7 @@ from attnx.registry import PartSpec, Positive, Probability, Size, register
 @register(
     "model",
     "transformer",
-    config_module="attnx.models.transformer.config",
+    resolver="attnx.models.transformer.config.resolve_transformer",
     uses=("attention", "scorer", "scope", "query", "normalizer"),
 )
 def build_transformer(
@@ -68,7 +68,7 @@ def build_transformer(
     self_parts = {"self_scorer": self_scorer, "self_scope": self_scope, "self_normalizer": self_normalizer}
     cross_parts = {"cross_scorer": cross_scorer, "cross_scope": cross_scope, "cross_normalizer": cross_normalizer}
     knobs |= {**self_parts, **cross_parts, "tag_inputs": tag_inputs}
-    resolved = resolve({**config, "model": knobs})
+    resolved = resolve_transformer({**config, "model": knobs})
     if tag_inputs:
         require_tags(tags, "model.tag_inputs")
     check_tied_embeddings(tie_embeddings, target_features)

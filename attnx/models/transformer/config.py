@@ -24,23 +24,14 @@ UNSUPPORTED_QUERIES = {
 
 @dataclass(frozen=True)
 class ResolvedTransformerConfig:
-    """The settings of a transformer that follow from its configuration.
+    """The settings of a transformer that follow from its configuration."""
 
-    Attributes:
-        self_attention: the parts of self-attention.
-        cross_attention: the parts of cross-attention; None without an encoder.
-        encoder_layers: number of encoder layers; 0 without an encoder.
-        decoder_layers: number of decoder layers.
-        sources: what the returned weights are over: ``encoder``, ``decoder`` or both, in this order.
-        heads: of every attention.
-    """
-
-    self_attention: AttentionSite
-    cross_attention: AttentionSite | None
-    encoder_layers: int
-    decoder_layers: int
-    sources: tuple[str, ...]
-    heads: int
+    self_attention: AttentionSite  # the parts of self-attention
+    cross_attention: AttentionSite | None  # the parts of cross-attention; None without an encoder
+    encoder_layers: int  # number of encoder layers; 0 without an encoder
+    decoder_layers: int  # number of decoder layers
+    sources: tuple[str, ...]  # what the returned weights are over: ``encoder``, ``decoder`` or both, in this order
+    heads: int  # of every attention
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -69,7 +60,7 @@ class ResolvedTransformerConfig:
         return {"schedule": schedule, "derived": f"layers {layers}; {'; '.join(sites)}"}
 
 
-def resolve(config: Config) -> ResolvedTransformerConfig:
+def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
     """Resolve the configuration of a transformer and check that its settings do not contradict each other.
 
     Raises:
@@ -175,16 +166,12 @@ def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -
         )
     if encoding != "rotary":
         return
-    name, _ = registry.parse_spec("scorer", self_attention.scorer)
-    if not registry.describe("scorer", name).properties.get("requires_equal_dims"):
-        scorers = [
-            name
-            for name in registry.names("scorer")
-            if registry.describe("scorer", name).properties.get("requires_equal_dims")
-        ]
+    scorer, scorers = registry.parse_spec("scorer", self_attention.scorer)[0], registry.names("scorer")
+    comparing = [name for name in scorers if registry.describe("scorer", name).properties.get("requires_equal_dims")]
+    if scorer not in comparing:
         raise UserError(
-            f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={name} "
-            f"maps them first; choose {', '.join(scorers)}, or another position encoding"
+            f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
+            f"maps them first; choose {', '.join(comparing)}, or another position encoding"
         )
     if model["hidden_size"] % (2 * heads):
         raise UserError(

@@ -13,44 +13,28 @@ from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import concat_sources
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
-from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import index_select_tree
-from attnx.models.transformer.layer import (
-    SequenceChunk,
-    StackOutput,
-    TransformerLayer,
-    TransformerStack,
-    WeightsRequest,
-    concat_layer_weights,
-)
+from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
+from attnx.models.transformer.layer import SequenceChunk, Site, StackOutput, TransformerLayer, TransformerStack
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.nn.contracts import TargetSpec
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
-from attnx.nn.targets.contract import TargetSpec
 
 Embedding = TypeVar("Embedding", bound=nn.Module)
 DEFAULT_OPTIONS = TransformerOptions()
 
 
 class TransformerState(NamedTuple):
-    """The state of step-by-step decoding; every tensor has the batch as its first axis.
+    """The state of step-by-step decoding; every tensor has the batch as its first axis."""
 
-    Attributes:
-        memories: of self-attention in each decoder layer; they grow by one position a step.
-        sources: of cross-attention in each decoder layer; empty without an encoder.
-        tag_embedding: (b, hidden_size) added to every input; width 0 unless ``tag_inputs`` has ``decoder``.
-        offset: (b,) int64, the position of the first step: the length of the source in a decoder-only model.
-        step: (b,) int64, the number of steps taken.
-    """
-
-    memories: tuple[Memory, ...]
-    sources: tuple[Memory, ...]
-    tag_embedding: Tensor
-    offset: Tensor
-    step: Tensor
+    memories: tuple[Memory, ...]  # of self-attention in each decoder layer; they grow by one position a step
+    sources: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
+    tag_embedding: Tensor  # (b, hidden_size) added to every input; width 0 unless ``tag_inputs`` has ``decoder``
+    offset: Tensor  # (b,) int64, the position of the first step: the length of the source in a decoder-only model
+    step: Tensor  # (b,) int64, the number of steps taken
 
 
-class Transformer(nn.Module):
+class Transformer(SequenceModel[TransformerState]):
     """Layers of attention and feed-forward maps: an encoder and a decoder, or a decoder alone.
 
     Without an encoder (``encoder_layers=0``) the decoder reads the source, a separator (BOS) and the target as one
@@ -89,6 +73,7 @@ class Transformer(nn.Module):
         size = options.hidden_size
         self.target, self.dropout, self.tag_inputs = target, options.dropout, options.tag_inputs
         self.sources = ("encoder",) if encoder_layers else ("encoder", "decoder") if source else ("decoder",)
+        self.site: Site = "cross" if encoder_layers else "self"
         self.is_bidirectional = not options.self_attention.is_causal
         self.embedding = _init_embedding(target.embedding(size))
         self.tags = nn.Embedding(num_tags, size) if options.tag_inputs else None
@@ -119,20 +104,14 @@ class Transformer(nn.Module):
     ) -> Output:
         """Score a target under teacher forcing, all steps at once.
 
-        Args:
-            source: (b, s) symbols, or (b, s, features).
-            source_mask: (b, s) bool, False at padding.
-            inputs: (b, t, ...) the decoder's inputs: ``target.start_input``, then the target without its last step.
-            tag: (b,) int64, the id of each row's tag; 0 if left out.
-            sampling: must be 0: scheduled sampling needs steps.
-            need_weights: also return the weights (b, layers h, t, m).
+        ``sampling`` must be 0: scheduled sampling needs steps. Weights are (b, layers h, t, m).
         """
         if sampling:
             raise ValueError("a transformer computes all steps at once, so scheduled sampling is not possible")
         state = self.init_state(source, source_mask, tag)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
-        decoded = self._decode(inputs, steps[None], state, WeightsRequest(need_weights))
-        return Output(self.output(decoded.states), concat_layer_weights(decoded.weights), None)
+        decoded = self._decode(inputs, steps[None], state, self.site if need_weights else None)
+        return Output(self.output(decoded.states), torch.cat(decoded.weights, 1) if need_weights else None, None)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> TransformerState:
         """The state before the first step, from (b, s) symbols, (b, s) bool and (b,) tags."""
@@ -159,10 +138,12 @@ class Transformer(nn.Module):
 
         For symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        decoded = self._decode(inputs[:, None], state.step[:, None], state, WeightsRequest(need_weights))
+        site = self.site if need_weights else None
+        decoded = self._decode(inputs[:, None], state.step[:, None], state, site)
         next_state = state._replace(memories=decoded.memories, step=state.step + 1)
         predictions = self.target.predict(self.output(decoded.states[:, 0]))
-        return predictions, next_state, AttentionOutput(decoded.states, concat_layer_weights(decoded.weights))
+        weights = torch.cat(decoded.weights, 1) if need_weights else None
+        return predictions, next_state, AttentionOutput(decoded.states, weights)
 
     def self_attention_weights(
         self, source: Tensor, source_mask: Tensor, inputs: Tensor, tag: Tensor | None = None
@@ -173,22 +154,14 @@ class Transformer(nn.Module):
         """
         if self.encoder is None:
             return {}
-        request = WeightsRequest(needs_self_attention=True)
         chunk, states = self._embed_source(source, source_mask, self._tag_embedding(source, tag))
         steps = torch.arange(inputs.shape[1], device=inputs.device)
-        decoded = self._decode(inputs, steps[None], self.init_state(source, source_mask, tag), request)
-        weights = {
-            "encoder": self.encoder(states, chunk, request=request).self_weights,
-            "decoder": decoded.self_weights,
-        }
+        decoded = self._decode(inputs, steps[None], self.init_state(source, source_mask, tag), "self")
+        weights = {"encoder": self.encoder(states, chunk, site="self").weights, "decoder": decoded.weights}
         return {stream: torch.cat(layers, dim=1) for stream, layers in weights.items()}
 
-    def select_rows(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        """The state of these rows, int64, which may repeat."""
-        return index_select_tree(state, rows)
-
     def reorder_beams(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        """The state with each row replaced by one of the same source, whose encoding is not copied."""
+        """As :meth:`select_rows`, of rows of the same source, whose encoding is not copied."""
         if len(rows) != len(state.step):  # each source gets another number of rows
             return index_select_tree(state, rows)
         return index_select_tree(state._replace(sources=()), rows)._replace(sources=state.sources)
@@ -208,9 +181,8 @@ class Transformer(nn.Module):
         encoding, steps = self.source_positions, torch.arange(source.shape[1], device=source.device)
         if source.is_floating_point():  # padding may be NaN
             source = source.masked_fill(~source_mask[..., None], 0.0)
-        if "encoder" not in self.tag_inputs:
-            tag_embedding = None
-        states = self._embed(self.source, source, encoding.additive(steps[None]), tag_embedding)
+        tags = tag_embedding if "encoder" in self.tag_inputs else None
+        states = self._embed(self.source, source, encoding.additive(steps[None]), tags)
         return SequenceChunk(steps, encoding.rotary(steps[None]), source_mask, self.is_bidirectional), states
 
     def _cross_memories(self, states: Tensor, source_mask: Tensor) -> tuple[Memory, ...]:
@@ -218,13 +190,13 @@ class Transformer(nn.Module):
         attentions = (layer.cross_attention for layer in self.decoder.layers)
         return tuple(attention.make_memory(states, source_mask) for attention in attentions if attention is not None)
 
-    def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, request: WeightsRequest) -> StackOutput:
+    def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, site: Site | None) -> StackOutput:
         """Send inputs (b, t, ...) of the steps (b or 1, t) through the decoder."""
         encoding, positions = self.target_positions, steps + state.offset[:, None]
         tag_embedding = state.tag_embedding if state.tag_embedding.shape[1] else None
         states = self._embed(self.embedding, inputs, encoding.additive(positions), tag_embedding)
         chunk = SequenceChunk(steps if len(steps) > 1 else steps[0], encoding.rotary(positions))
-        decoded: StackOutput = self.decoder(states, chunk, state.memories, state.sources, request)
+        decoded: StackOutput = self.decoder(states, chunk, state.memories, state.sources, site)
         return decoded
 
     def _embed(
@@ -252,12 +224,16 @@ def _init_embedding(embedding: Embedding) -> Embedding:
 def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
     """A stack of layers, with cross-attention if there is a source."""
     size, norm = options.hidden_size, options.norm
-    cross_attention = options.cross_attention or options.self_attention
+    knobs = {**options.attention, "heads": options.heads}
+
+    def build_attention(site: AttentionSite) -> MultiHeadAttention:
+        return build_multi_head(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
+
     built = [
         TransformerLayer(
-            self_attention=_build_attention(options, options.self_attention),
-            cross_attention=_build_attention(options, cross_attention) if has_source else None,
-            feed_forward=FeedForward(size, options.feedforward_size or 4 * size, options.activation),
+            build_attention(options.self_attention),
+            build_attention(options.cross_attention or options.self_attention) if has_source else None,
+            FeedForward(size, options.feedforward_size or 4 * size, options.activation),
             hidden_size=size,
             norm=norm,
             dropout=options.dropout,
@@ -265,11 +241,6 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
         for _ in range(layers)
     ]
     return TransformerStack(built, size, norm)
-
-
-def _build_attention(options: TransformerOptions, site: AttentionSite) -> MultiHeadAttention:
-    size, knobs = options.hidden_size, {**options.attention, "heads": options.heads}
-    return build_multi_head(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
 
 
 def _build_positions(options: TransformerOptions) -> PositionEncoding:

@@ -32,33 +32,21 @@ class AttentionSite:
 
 @dataclass(frozen=True)
 class TransformerOptions:
-    """What all layers of a transformer share.
+    """What all layers of a transformer share."""
 
-    Attributes:
-        hidden_size: width of embeddings and states.
-        heads: of every attention; they divide ``hidden_size``.
-        feedforward_size: width inside the feed-forward layers; 4 * ``hidden_size`` if left out.
-        activation: of the feed-forward layers.
-        norm: normalize before each sublayer (``pre``) or after each sum (``post``).
-        position_encoding: ``sinusoidal`` or ``learned`` vectors are added to the embeddings; ``rotary`` rotates the
-            queries and keys of self-attention.
-        max_positions: number of ``learned`` positions; later ones share the last.
-        dropout: share of the embeddings and of each sublayer's outputs dropped while training.
-        tag_inputs: the streams to whose embeddings the row's tag is added, ``encoder`` or ``decoder`` or both.
-        self_attention: the parts of self-attention.
-        cross_attention: the parts of cross-attention; those of self-attention if left out.
-        attention: further options of :func:`attnx.attention.build`, such as ``dropout``.
-    """
-
-    hidden_size: int = 256
-    heads: int = 4
-    feedforward_size: int | None = None
-    activation: Literal["relu", "gelu", "silu"] = "relu"
-    norm: Literal["pre", "post"] = "pre"
+    hidden_size: int = 256  # width of embeddings and states
+    heads: int = 4  # of every attention; they divide ``hidden_size``
+    feedforward_size: int | None = None  # width inside the feed-forward layers; 4 * ``hidden_size`` if left out
+    activation: Literal["relu", "gelu", "silu"] = "relu"  # of the feed-forward layers
+    norm: Literal["pre", "post"] = "pre"  # normalize before each sublayer (``pre``) or after each sum (``post``)
+    # ``sinusoidal`` or ``learned`` vectors are added to the embeddings; ``rotary`` rotates the queries and keys of
+    # self-attention
     position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    max_positions: int = 512
-    dropout: float = 0.1
+    max_positions: int = 512  # number of ``learned`` positions; later ones share the last
+    dropout: float = 0.1  # share of the embeddings and of each sublayer's outputs dropped while training
+    # the streams to whose embeddings the row's tag is added, ``encoder`` or ``decoder`` or both
     tag_inputs: tuple[str, ...] = ()
-    self_attention: AttentionSite = AttentionSite()
-    cross_attention: AttentionSite | None = None
+    self_attention: AttentionSite = AttentionSite()  # the parts of self-attention
+    cross_attention: AttentionSite | None = None  # the parts of cross-attention; those of self-attention if left out
+    # further options of :func:`attnx.attention.build`, such as ``dropout``
     attention: Mapping[str, Any] = field(default_factory=dict)

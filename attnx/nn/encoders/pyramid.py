@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnx.nn.contracts import EncoderOutput
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoders.contract import EncoderOutput
 from attnx.nn.recurrent import Recurrent, State
 from attnx.registry import Positive, Probability, Size, register
 
@@ -48,10 +48,10 @@ class Pyramid(nn.Module):
         self.downsampling = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
+    def forward(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
-        lengths = present.sum(-1).clamp(min=1).cpu()
-        states = inputs.masked_fill(~present[..., None], 0.0)
+        lengths = source_mask.sum(-1).clamp(min=1).cpu()
+        states = inputs.masked_fill(~source_mask[..., None], 0.0)
         outputs: list[Tensor] = []
         final: State = ()
         for layer in self.layers:
@@ -68,3 +68,27 @@ class Pyramid(nn.Module):
 def _paired(states: Tensor) -> Tensor:
     """(b, s, d) -> (b, s / 2 rounded up, 2 d), each state beside the next one."""
     return torch.cat([states[:, ::2], F.pad(states, (0, 0, 0, 1))[:, 1::2]], dim=-1)
+
+
+def pyramid_shares(source_mask: Tensor, downsampling: int) -> Tensor:
+    """(b, s) bool, which steps are there -> (b, s), the share of each in the state that stands for it.
+
+    >>> pyramid_shares(torch.tensor([[True, True, True, False]]), 2)
+    tensor([[0.5000, 0.5000, 1.0000, 0.0000]])
+    """
+    steps = torch.arange(source_mask.shape[1], device=source_mask.device)
+    steps_of_state = (source_mask.sum(-1, keepdim=True) - steps // downsampling * downsampling).clamp(1, downsampling)
+    return source_mask / steps_of_state
+
+
+def upsample_weights(weights: Tensor, shares: Tensor, downsampling: int) -> Tensor:
+    """Weights (b, ..., t, m), the first s / downsampling over the encoder's states -> (b, ..., t, s + the rest).
+
+    >>> upsample_weights(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[0.5, 0.5, 1.0]]), 2)
+    tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
+    """
+    steps = torch.arange(shares.shape[1], device=shares.device) // downsampling
+    while shares.dim() < weights.dim():
+        shares = shares[:, None]
+    states = (shares.shape[-1] + downsampling - 1) // downsampling
+    return torch.cat([weights[..., steps] * shares, weights[..., states:]], dim=-1)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
-from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.registry import Size, register
 
@@ -67,10 +67,10 @@ class Copying(nn.Module):
             )
         self.same = torch.tensor(ids, device=self.gate.weight.device)
 
-    def symbols(self, source: Tensor, present: Tensor) -> Tensor:
+    def symbols(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """(b, s) ids of the source and (b, s) bool -> (b, s) those of the target, PAD where there is none."""
         assert self.same is not None, "set_vocabulary_map says first which symbols are the same"
-        return self.same[source].masked_fill(~present, PAD)
+        return self.same[source].masked_fill(~source_mask, PAD)
 
     def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
         """Readouts (..., size) and what was seen -> log-probabilities (..., width)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.contracts import OutputInputs
 from attnx.registry import Size, register
 
 
@@ -33,5 +33,5 @@ class LinearOutput(nn.Linear):
         """Readouts (..., size) -> (..., width)."""
         return super().forward(vectors)
 
-    def symbols(self, source: Tensor, present: Tensor) -> None:
+    def symbols(self, source: Tensor, source_mask: Tensor) -> None:
         """Nothing of the source is looked at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnx.nn.targets.contract import TargetSpec
+from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.targets.contract import GreedyStep, TargetSpec
+from attnx.nn.contracts import GreedyStep, TargetSpec
 
 
 @dataclass(frozen=True)
@@ -17,20 +17,14 @@ class ForecastTarget:
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2``, or of quantiles ``sum_t mean_fq max(q e, (q - 1) e), e = y - o_q``
     Source: quantiles: Koenker and Bassett 1978, https://doi.org/10.2307/1913643
-
-    Args:
-        features: numbers per row.
-        steps: number of rows.
-        quantiles: which quantiles are forecast, the median first: it is fed back and compared. Empty for the mean.
-        recursive: whether the decoder reads the previous row; a direct forecast reads no output.
-        subtracts_last: whether windows are shifted by their last row; see :func:`subtract_last_value`.
     """
 
-    features: int
-    steps: int
+    features: int  # numbers per row
+    steps: int  # number of rows
+    # which quantiles are forecast, the median first: it is fed back and compared. Empty for the mean.
     quantiles: tuple[float, ...] = ()
-    recursive: bool = False
-    subtracts_last: bool = False
+    recursive: bool = False  # whether the decoder reads the previous row; a direct forecast reads no output
+    subtracts_last: bool = False  # whether windows are shifted by their last row; see :func:`subtract_last_value`
 
     @property
     def width(self) -> int:

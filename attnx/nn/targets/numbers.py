@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.targets.contract import GreedyStep
+from attnx.nn.contracts import GreedyStep
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,9 @@ class Numbers:
     """Rows of scaled numbers (b, t, f); an output is one row, followed by the logit of this row being the last.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2 - log p(e_t), p(e_t = 1) = sigmoid(o_t,f+1)``, e_t = 1 at the last t
-
-    Args:
-        features: numbers per row.
     """
 
-    features: int
+    features: int  # numbers per row
 
     @property
     def width(self) -> int:

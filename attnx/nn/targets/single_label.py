@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.data.special_tokens import EOS, UNK
-from attnx.nn.targets.contract import GreedyStep
+from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
 FIRST_LABEL_ID = UNK + 1

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.special_tokens import BOS, EOS, PAD
-from attnx.nn.targets.contract import GreedyStep
+from attnx.nn.contracts import GreedyStep
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,9 @@ class Symbols:
     """Symbols as ids (b, t), predicted from logits.
 
     Formula: ``p(y_t) = softmax(o_t), loss = -sum_t log p(y_t)``
-
-    Args:
-        width: size of the vocabulary.
     """
 
-    width: int
+    width: int  # size of the vocabulary
 
     def embedding(self, size: int) -> nn.Embedding:
         """One vector per symbol; that of PAD is zeros."""

@@ -16,7 +16,7 @@ from attnx.cli.commands.predict.write import JSON_LINES, format_alignments, form
 from attnx.cli.resumable_output import ResumableOutput
 from attnx.errors import UserError
 from attnx.files.printable import printable, text_for
-from attnx.models.resolve import resolve
+from attnx.models.resolve import resolve_model
 
 if TYPE_CHECKING:
     from attnx.inference.predictor import Prediction
@@ -113,7 +113,7 @@ def _line_writer(
     files = list(output.files)
     out = files.pop(0) if request.out else None
     alignments = files.pop(0) if request.alignments else None
-    task, sites = run.task, getattr(resolve(run.config), "sites", ())
+    task, sites = run.task, getattr(resolve_model(run.config), "sites", ())
 
     def write(line: Line, prediction: Prediction | None) -> None:
         text = format_output(line, prediction, request.layout, task)

@@ -1,0 +1,107 @@
+"""What searches share: constraints on outputs, and step-by-step decoding of independent rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnx.attention.memory import stack_step_weights
+from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
+from attnx.decoding.hypotheses import group_by_source
+from attnx.decoding.select import RULES
+from attnx.nn.contracts import GreedyStep
+from attnx.nn.targets.symbols import Symbols
+
+Pick = Callable[[Tensor, Tensor, int], GreedyStep]
+"""Predictions (r, width), the index of each row (r,) and the step -> the outputs of the step."""
+
+
+class SearchInputs(NamedTuple):
+    """A batch to search: arguments of :class:`Search`, and what follows from them."""
+
+    model: StepModel
+    state: object  # the model's before the first step, a row for each source
+    source: Tensor
+    source_mask: Tensor
+    limit: Tensor  # (b,) the maximum steps of each row
+    rules: DecodingConstraints  # the constraints on outputs
+    need_weights: bool
+
+
+class ConstrainedSearch(ABC):
+    """A :class:`attnx.decoding.contracts.Search` with the knobs of :class:`DecodingConstraints`."""
+
+    def rules(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
+        """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``choices``."""
+        knobs = {name: getattr(self, name) for name in RULES}
+        return DecodingConstraints(**knobs, **for_batch, steps=getattr(model.target, "steps", None))
+
+    def check(self, model: StepModel) -> None:
+        """As :meth:`Search.check`: rules about symbols need symbols."""
+        self.rules(model).check(model)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        model: StepModel,
+        source: Tensor,
+        source_mask: Tensor,
+        tag: Tensor | None = None,
+        need_weights: bool = False,
+        prefix: Tensor | None = None,
+        choices: NextTokenFilter | None = None,
+    ) -> DecodeResult:
+        """As :class:`Search`."""
+        self.check(model)
+        rules = self.rules(model, prefix=prefix, choices=choices)
+        rules.check(model)
+        state, limit = model.init_state(source, source_mask, tag), rules.limit(source_mask)
+        return self.search(SearchInputs(model, state, source, source_mask, limit, rules, need_weights))
+
+    @abstractmethod
+    def search(self, inputs: SearchInputs) -> DecodeResult:
+        """Search a batch."""
+
+
+def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResult:
+    """Write every row to its end or its limit; finished rows are dropped.
+
+    Args:
+        inputs: the batch.
+        copies: how many rows are written from each source.
+        pick: picks a step from predictions.
+    """
+    model, state, need_weights, limit = inputs.model, inputs.state, inputs.need_weights, inputs.limit
+    sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
+    state, limit = state if copies == 1 else model.select_rows(state, sources), limit[sources]
+    tokens = model.target.start_input(len(limit), limit.device)
+    written = tokens.new_zeros(len(limit), 0, *tokens.shape[1:])
+    lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
+    active = torch.arange(len(limit), device=limit.device)
+    step_weights: list[Tensor] = []
+    step = 0
+    while len(active):
+        predicted, state, attention = model.decode_step(tokens, state, need_weights)
+        if isinstance(model.target, Symbols):
+            inputs.rules.apply_(predicted, written[active, :step], sources[active])
+        tokens, score, is_last = pick(predicted, active, step)
+        if not step:  # an output may be wider than the first input: of quantiles one is read, and all are written
+            written = written.new_zeros(len(limit), int(limit.max()), *tokens.shape[1:])
+        written[:, step].index_copy_(0, active, tokens.to(written.dtype))
+        total.index_add_(0, active, score.to(total.dtype))
+        if need_weights and attention.weights is not None:
+            all_rows = attention.weights.new_zeros(len(limit), *attention.weights.shape[1:])
+            step_weights.append(all_rows.index_copy(0, active, attention.weights))
+        step += 1
+        lengths.index_fill_(0, active, step)
+        remaining = (~(is_last | (limit[active] == step))).nonzero()[:, 0]
+        if 0 < len(remaining) < len(active):
+            state, tokens = model.select_rows(state, remaining), tokens[remaining]
+        active = active[remaining]
+    weights = stack_step_weights(step_weights) if step_weights else None
+    return group_by_source(DecodeResult(written[:, :step], lengths, total, total, weights), copies)

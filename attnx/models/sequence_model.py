@@ -1,0 +1,74 @@
+"""What all models share: their interface, the output of a teacher-forced pass, and rows of a state."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from torch import Tensor, nn
+
+State = TypeVar("State")
+
+
+class Output(NamedTuple):
+    """A teacher-forced pass."""
+
+    # (b, t, symbols); of a target of numbers, these and the logit of the end (b, t, features + 1). Of an output layer
+    # that copies they are log-probabilities, which are their own logits.
+    logits: Tensor
+    weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
+    penalty: Tensor | None  # (b, t) the scorer's term of the loss at each step, or None
+
+
+class SequenceModel(nn.Module, Generic[State]):
+    """A model that scores known targets, and decodes step by step with the same numbers.
+
+    Decoding is that of :class:`attnx.decoding.contracts.StepModel`: ``init_state`` and ``decode_step``.
+    """
+
+    def forward(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        inputs: Tensor,
+        tag: Tensor | None = None,
+        sampling: float = 0.0,
+        need_weights: bool = False,
+    ) -> Output:
+        """Score a known target (teacher forcing).
+
+        Args:
+            source: (b, s) symbols, or (b, s, features).
+            source_mask: (b, s) bool, False at padding.
+            inputs: (b, t, ...) the decoder's inputs: ``target.start_input``, then the target without its last step.
+            tag: (b,) int64, the id of each row's tag; 0 if left out.
+            sampling: probability to feed the model's own last output back (scheduled sampling), where it takes steps.
+            need_weights: also return the attention weights.
+        """
+        raise NotImplementedError
+
+    def select_rows(self, state: State, rows: Tensor) -> State:
+        """The state of these rows, int64, which may repeat."""
+        return index_select_tree(state, rows)
+
+    def reorder_beams(self, state: State, rows: Tensor) -> State:
+        """As :meth:`select_rows`, where each row is replaced by one of the same source, whose encoding may stay."""
+        return index_select_tree(state, rows)
+
+
+def index_select_tree(tree: State, rows: Tensor) -> State:
+    """The same tree with these rows of every tensor in it, int64, in this order; what is no tensor stays as it is.
+
+    >>> import torch
+    >>> index_select_tree((torch.tensor([5, 7, 11]), (None, (2, 3))), torch.tensor([2, 2, 0]))
+    (tensor([11, 11,  5]), (None, (2, 3)))
+    """
+    return cast("State", _index_select(tree, rows))
+
+
+def _index_select(tree: Any, rows: Tensor) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
+    if isinstance(tree, tuple):
+        parts = [_index_select(part, rows) for part in tree]
+        return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
+    return tree

@@ -1,0 +1,148 @@
+"""The protocols of the parts of an encoder-decoder beside attention, and the values that they exchange.
+
+Plug-ins keep them without inheriting; :mod:`attnx.laws` tests that they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from attnx.nn.recurrent import RnnOutput, State
+
+
+class EncoderOutput(NamedTuple):
+    """An encoded source."""
+
+    # outputs of every layer, lowest first, each (b, s, size); the last one is "the states". An encoder that declares
+    # ``shortens`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
+    layers: list[Tensor]
+    final: State  # the state after each layer, as a decoder could start from it
+
+
+class Encoder(Protocol):
+    """Encodes embedded source symbols; a part of kind ``encoder``.
+
+    A class that returns fewer states than the source has steps declares ``shortens = True``; its instances have
+    ``downsampling``, the number of source steps that a state stands for.
+    """
+
+    size: int  # width of the states
+
+    def __call__(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
+        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
+        ...
+
+
+class Bridge(Protocol):
+    """Makes the decoder's first state."""
+
+    def __call__(self, final: State, batch: int) -> State:
+        """The encoder's state after each layer, empty without an encoder, and the number of rows -> the first state."""
+        ...
+
+
+class Decoder(Protocol):
+    """A recurrence over the target, whose top state is what attention and readout see; a part of kind ``decoder``.
+
+    Its constructor has a knob ``hidden_size``, which is its ``size``: other parts are built for that width.
+    """
+
+    size: int  # width of the state h of every layer
+    num_layers: int  # how many layers it has; a state has an entry of each
+    tensors_per_layer: int  # 1 if a layer's state is (h,), 2 if it is (h, c)
+    dropout: float  # share of the units dropped between layers. The model draws the masks.
+
+    def run(
+        self,
+        inputs: Sequence[Tensor],
+        lengths: Tensor | None = None,
+        state: State | None = None,
+        dropout_masks: Sequence[Tensor | None] = (),
+    ) -> RnnOutput:
+        """Run over whole sequences: see :meth:`attnx.nn.recurrent.Recurrent.run`."""
+        ...
+
+    def step(self, inputs: Sequence[Tensor], state: State, dropout_masks: Sequence[Tensor | None] = ()) -> State:
+        """Take one step: inputs (b, ...) side by side and the previous state -> the next, as in :meth:`run`."""
+        ...
+
+
+class Readout(Protocol):
+    """Joins state, context and token into the vector that the output layer reads; a part of kind ``readout``."""
+
+    size: int  # width of that vector
+
+    def __call__(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
+        """(..., state_size), (..., context_size), (..., token_size) -> (..., size)."""
+        ...
+
+
+class OutputInputs(NamedTuple):
+    """What an output layer may read besides the readout; the leading axes are those of the readouts, (b,) or (b, t)."""
+
+    states: Tensor  # (..., d), the top state
+    contexts: Tensor  # (..., v)
+    tokens: Tensor  # (..., e), the embedded input
+    # (..., m), the attention weights, of several heads their mean; the source's positions come first. None unless the
+    # layer ``copies`` or they were requested.
+    weights: Tensor | None
+    symbols: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.symbols` returned for the source
+
+
+class OutputLayer(Protocol):
+    """From the readout to logits; a part of kind ``output``."""
+
+    copies: bool  # whether it reads attention weights, to copy symbols of the source
+
+    def __call__(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
+        """Readouts (..., size) -> (..., width)."""
+        ...
+
+    def symbols(self, source: Tensor, source_mask: Tensor) -> Tensor | None:
+        """(b, s) source ids and (b, s) bool -> (b, s) the target ids that may be copied; None if nothing is copied."""
+        ...
+
+
+class GreedyStep(NamedTuple):
+    """One step of greedy decoding."""
+
+    output: Tensor  # (b, ...) the step's output, which is the decoder's next input
+    score: Tensor  # (b,) its log-probability
+    is_last: Tensor  # (b,) bool, whether the sequence ends with it
+
+
+class TargetSpec(Protocol):
+    """One step of a sequence: its shape, embedding, loss and predictions. It has no weights: those are the model's."""
+
+    @property
+    def width(self) -> int:
+        """Size of the output layer."""
+        ...
+
+    def embedding(self, size: int) -> nn.Module:
+        """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
+        ...
+
+    def start_input(self, rows: int, device: torch.device) -> Tensor:
+        """(rows, ...) the decoder's input at the first step."""
+        ...
+
+    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> the sum of the losses."""
+        ...
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """Outputs (..., width) -> predictions of the same shape: log-probabilities of symbols, numbers unchanged."""
+        ...
+
+    def greedy(self, predictions: Tensor) -> GreedyStep:
+        """Take the likeliest step from predictions (b, width)."""
+        ...
+
+    def sample(self, outputs: Tensor) -> Tensor:
+        """Sample a step (b, ...) from outputs (b, width), for scheduled sampling."""
+        ...
