@@ -412,7 +412,7 @@ def test_the_embedded_data_are_complete(home: Path) -> None:
     scripts = Scripts(run_page([home / "first"])).contents
     assert len(scripts) == 2
     saved = json.loads(scripts[0])
-    assert [example["read"] for example in saved["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
+    assert [example["source"] for example in saved["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
     best = saved["examples"][0]["runs"][0][0]
     assert best["views"][0]["weights"] == [1000, 0, 0, 200, 600, 200, 0, 123, 877, 0, 0, 1000]
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
