@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from peers.environments import ROOT, FailedError, Peer, install
-from peers.measures import Read, drawn, peak, seconds, work_of
+from peers.measures import Read, draw_tensors, peak, seconds, work_of
 from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.console import Console
@@ -85,10 +85,10 @@ def compiled() -> Read:
     return read
 
 
-def here(read_of: Callable[[int], Read], measure: str, shape: Shape, way: str) -> float:
+def measure_here(read_of: Callable[[int], Read], measure: str, shape: Shape, way: str) -> float:
     """Measure in this process."""
-    *operands, of_context = drawn(*shape)
-    work = work_of(read_of(shape[-1]), operands, of_context, way)
+    *operands, grad_context = draw_tensors(*shape)
+    work = work_of(read_of(shape[-1]), operands, grad_context, way)
     return float({"seconds": seconds, "peak": peak}[measure](work))
 
 
@@ -120,9 +120,9 @@ class Elsewhere:
 def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str, Measure], dict[str, str]]:
     """The libraries to compare, in the order of a round, and why others cannot take part."""
     ready: dict[str, Measure] = {
-        ATTNX: partial(here, partial(by_attnx, accelerated=True)),
-        BROADCAST: partial(here, partial(by_attnx, accelerated=False)),
-        COMPILED: partial(here, lambda _: compiled()),
+        ATTNX: partial(measure_here, partial(by_attnx, accelerated=True)),
+        BROADCAST: partial(measure_here, partial(by_attnx, accelerated=False)),
+        COMPILED: partial(measure_here, lambda _: compiled()),
     }
     ready = {name: measure for name, measure in ready.items() if name != COMPILED or "compile" in options.also}
     if "keras" not in options.also:
@@ -143,7 +143,7 @@ def measure_shape(
         name: f"each of its (b, q, m, d) tensors takes {hidden / 1e9:.1f} GB" for name in HIDDEN if name in ready
     }
     problems = too_large if hidden > options.largest * 1e9 else {}
-    found: dict[str, Any] = {"shape": shape, "seconds": {}, "peak": {}, "problems": problems}
+    results: dict[str, Any] = {"shape": shape, "seconds": {}, "peak": {}, "problems": problems}
     for way in WAYS:
         for number in range(options.rounds):
             for name in (name for name in ready if name not in problems):
@@ -153,72 +153,72 @@ def measure_shape(
                     except (FailedError, RuntimeError) as error:
                         problems[name] = f"failed: {str(error).splitlines()[0]}"
                         continue
-                found["seconds"].setdefault(way, {}).setdefault(name, []).append(took)
+                results["seconds"].setdefault(way, {}).setdefault(name, []).append(took)
         peaks = {name: measure for name, measure in ready.items() if name not in problems} | {
-            DOT: partial(here, by_dot)
+            DOT: partial(measure_here, by_dot)
         }
-        found["peak"][way] = {name: measure("peak", shape, way) for name, measure in peaks.items()}
-    found["error"] = {ATTNX: errors(shape, True)}
+        results["peak"][way] = {name: measure("peak", shape, way) for name, measure in peaks.items()}
+    results["error"] = {ATTNX: errors(shape, True)}
     if BROADCAST not in problems:
-        found["error"][BROADCAST] = errors(shape, False)
-    return found
+        results["error"][BROADCAST] = errors(shape, False)
+    return results
 
 
 def errors(shape: Shape, accelerated: bool) -> dict[str, float]:
     """The largest error of contexts and of each gradient, and the largest value: float32 and float64."""
-    *operands, of_context = drawn(*shape)
-    found = work_of(by_attnx(shape[-1], accelerated=accelerated), operands, of_context, "both")()
-    compared = zip(("contexts", "queries", "keys", "values", "v"), found, exact(shape), strict=True)
-    return {name: ((one - right).abs().max() / right.abs().max()).item() for name, one, right in compared}
+    *operands, grad_context = draw_tensors(*shape)
+    results = work_of(by_attnx(shape[-1], accelerated=accelerated), operands, grad_context, "both")()
+    compared = zip(("contexts", "queries", "keys", "values", "v"), results, exact(shape), strict=True)
+    return {name: ((result - right).abs().max() / right.abs().max()).item() for name, result, right in compared}
 
 
 @cache
 def exact(shape: Shape) -> list[Tensor]:
     """Contexts and gradients by the definition in double precision, some queries at a time."""
-    queries, keys, values, v, of_context = (tensor.double() for tensor in drawn(*shape))
-    found = [torch.empty_like(queries), *map(torch.zeros_like, (queries, keys, values, v))]
+    queries, keys, values, v, grad_context = (tensor.double() for tensor in draw_tensors(*shape))
+    results = [torch.empty_like(queries), *map(torch.zeros_like, (queries, keys, values, v))]
     for row, first in product(range(shape[0]), range(0, shape[1], 50)):
-        here = slice(row, row + 1), slice(first, first + 50)
-        leaves = [part.requires_grad_() for part in (queries[here], keys[here[:1]], values[here[:1]], v.detach())]
+        block = slice(row, row + 1), slice(first, first + 50)
+        leaves = [part.requires_grad_() for part in (queries[block], keys[block[:1]], values[block[:1]], v.detach())]
         context = broadcast(*leaves)
-        found[0][here] = context.detach()
-        gradients = torch.autograd.grad(context, leaves, of_context[here])
-        wholes = (found[1][here], found[2][row], found[3][row], found[4])
-        for whole, part in zip(wholes, gradients, strict=True):
-            whole += part.reshape(whole.shape)
-    return found
+        results[0][block] = context.detach()
+        gradients = torch.autograd.grad(context, leaves, grad_context[block])
+        totals = (results[1][block], results[2][row], results[3][row], results[4])
+        for total, part in zip(totals, gradients, strict=True):
+            total += part.reshape(total.shape)
+    return results
 
 
 def ratios(rounds: dict[str, list[float]]) -> dict[str, list[float]]:
     """For each round, how many times as fast attnx was as each other library."""
-    ours = rounds[ATTNX]
-    others = {name: theirs for name, theirs in rounds.items() if name != ATTNX}
-    return {name: [them / us for us, them in zip(ours, theirs, strict=False)] for name, theirs in others.items()}
+    attnx = rounds[ATTNX]
+    peers = {name: times for name, times in rounds.items() if name != ATTNX}
+    return {name: [them / us for us, them in zip(attnx, times, strict=False)] for name, times in peers.items()}
 
 
-def show(found: dict[str, Any], console: Console) -> None:
+def show(results: dict[str, Any], console: Console) -> None:
     """Print the table of one shape."""
-    batch, queries, positions, width = found["shape"]
+    batch, queries, positions, width = results["shape"]
     title = f"batch {batch}, {queries} queries, {positions} positions, {width} hidden units"
     table = Table(title=title, title_justify="left")
     table.add_column("", no_wrap=True)
     for way in WAYS.values():
         for heading in (f"{way} ms", "attnx is faster by", "peak MB"):
             table.add_column("\n".join(heading.split()), justify="right")
-    for name in found["peak"]["both"]:
+    for name in results["peak"]["both"]:
         cells = []
         for way in WAYS:
-            rounds, peaks = found["seconds"][way], found["peak"][way]
+            rounds, peaks = results["seconds"][way], results["peak"][way]
             compared = ratios(rounds).get(name)
             cells.append(f"{1e3 * median(rounds[name]):.1f}" if name in rounds else "-")
             cells.append(f"{median(compared):.1f}" if compared else "-")
             cells.append(f"{peaks[name] / 1e6:.1f}")
         table.add_row(name, *cells)
     console.print(table)
-    for name, error in found["error"].items():
+    for name, error in results["error"].items():
         listed = ", ".join(f"{of} {largest:.0e}" for of, largest in error.items())
         console.print(f"{name}: errors in float32 of {listed}", highlight=False)
-    for name, problem in found["problems"].items():
+    for name, problem in results["problems"].items():
         console.print(f"{name}: {problem}", style="red", highlight=False, markup=False)
 
 
@@ -253,7 +253,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     options.envs = options.envs.resolve()
     options.envs.mkdir(parents=True, exist_ok=True)
-    used_by_others = watch_neighbors()
+    cpus_used = watch_neighbors()
     ready, problems = contenders(options, console)
     measured = []
     for shape in options.shapes:
@@ -261,15 +261,15 @@ def main() -> None:
         show(measured[-1], console)
     for name, problem in problems.items():
         console.print(f"{name} {problem}", style="red", highlight=False, markup=False)
-    used = used_by_others()
+    used = cpus_used()
     if used is not None and used >= BUSY:
         console.print(f"other programs used {used:.1f} CPUs: run it again on an idle machine", style="red")
-    found = {
-        "measured": [one | {"ratios": {way: ratios(one["seconds"][way]) for way in WAYS}} for one in measured],
+    results = {
+        "measured": [result | {"ratios": {way: ratios(result["seconds"][way]) for way in WAYS}} for result in measured],
         "problems": problems,
-        "cpus_used_by_others": used,
+        "cpus_used_by_other_programs": used,
     }
-    record(options.out, {"rounds": options.rounds, "threads": options.threads}, found)
+    record(options.out, {"rounds": options.rounds, "threads": options.threads}, results)
     console.print(f"written to {options.out}", highlight=False)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from peers.contest import Rounds, by_row, hold_round, show_trouble, table
+from peers.contest import Rounds, by_row, measure_round, show_trouble, table
 from peers.environments import PEERS, FailedError, Peer, find, run
 from peers.record import record
 from peers.training import LIKE, SIZES, draw, train_attnx, write_pairs
@@ -36,7 +36,7 @@ ATTNX = "attnx"
 
 
 @dataclass(frozen=True)
-class Alike(Peer):
+class MatchedAttnx(Peer):
     """attnx with a model that is composed like that of another package."""
 
     model: str = ""
@@ -47,8 +47,8 @@ class Alike(Peer):
         return f"{self.name} {self.version} as {self.model}"
 
 
-ALIKE = {peer: Alike(ATTNX, __version__, model=peer.name) for peer in PEERS}
-EVERYBODY = tuple(one for peer, ours in ALIKE.items() for one in (ours, peer))
+MATCHED = {peer: MatchedAttnx(ATTNX, __version__, model=peer.name) for peer in PEERS}
+ALL_MODELS = tuple(model for peer, attnx in MATCHED.items() for model in (attnx, peer))
 MANY, WIDTH = 256, 5
 """Words in a large batch, and hypotheses in a beam."""
 
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
 SETTINGS = tuple(Setting(width, batch) for batch in (MANY, 1) for width in (1, WIDTH))
 
 
-class Written(NamedTuple):
+class Outputs(NamedTuple):
     """The outputs of a package: number of words, mean number of symbols, edits per 100 reference symbols.
 
     The longest output has ``longest`` symbols: an output that repeats itself delays its batch.
@@ -106,18 +106,18 @@ class Work:
     def write(self) -> None:
         """Write the training pairs, the references, and the words to decode at either batch size."""
         write_pairs(self.training, self.folder / "pairs.tsv")
-        write_pairs(self.words, self.folder / "held_out.tsv")
+        write_pairs(self.words, self.folder / "references.tsv")
         for setting in SETTINGS:
-            lines = ["".join(pair.source) + "\n" for pair in self.asked(setting)]
+            lines = ["".join(pair.source) + "\n" for pair in self.pairs_to_decode(setting)]
             self.file(setting).write_text("".join(lines), encoding="utf-8")
 
-    def asked(self, setting: Setting) -> Sequence[Pair]:
+    def pairs_to_decode(self, setting: Setting) -> Sequence[Pair]:
         """The request to decode."""
         return self.words if setting.batch > 1 else self.words[: self.single]
 
     def file(self, setting: Setting) -> Path:
         """The file of its words."""
-        return self.folder / f"words{len(self.asked(setting))}.txt"
+        return self.folder / f"words{len(self.pairs_to_decode(setting))}.txt"
 
     def out(self, peer: Peer, setting: Setting) -> Path:
         """The file for its outputs."""
@@ -127,7 +127,7 @@ class Work:
         """The folder for its model and outputs."""
         return self.folder / peer.row
 
-    def wanted(self, threads: int) -> dict[str, Any]:
+    def training_request(self, threads: int) -> dict[str, Any]:
         """The training request for every package."""
         return {"pairs": str(self.folder / "pairs.tsv"), **SIZES, "updates": self.steps, "threads": threads}
 
@@ -140,13 +140,13 @@ def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
     """
     home = work.home(peer)
     home.mkdir()
-    wanted = work.wanted(threads)
-    if isinstance(peer, Alike):
-        held_out = work.folder / "held_out.tsv"
-        parts = (f"task.valid={held_out}", f"task.test={held_out}")  # so that none is held out of the pairs
-        train_attnx(wanted, home / "run", (*LIKE[peer.model], *EQUALLY, *parts), work.limit)
+    request = work.training_request(threads)
+    if isinstance(peer, MatchedAttnx):
+        references = work.folder / "references.tsv"
+        parts = (f"task.valid={references}", f"task.test={references}")  # so that none is held out of the pairs
+        train_attnx(request, home / "run", (*LIKE[peer.model], *EQUALLY, *parts), work.limit)
     else:
-        run([python, peer.script("training"), json.dumps(wanted)], home, threads, work.limit)
+        run([python, peer.script("training"), json.dumps(request)], home, threads, work.limit)
 
 
 def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int) -> float:
@@ -155,37 +155,37 @@ def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int)
     Raises:
         FailedError: it fails or takes too long.
     """
-    asked = work.wanted(threads) | {
+    request = work.training_request(threads) | {
         "words": str(work.file(setting)),
         "width": setting.width,
-        "at_once": setting.batch,
+        "batch_words": setting.batch,
         "out": str(work.out(peer, setting)),
     }
-    printed = run([python, peer.script("decoding"), json.dumps(asked)], work.home(peer), threads, work.limit)
+    printed = run([python, peer.script("decoding"), json.dumps(request)], work.home(peer), threads, work.limit)
     return float(json.loads(printed.splitlines()[-1])["words_per_second"])
 
 
-def judge(pairs: Sequence[Pair], outputs: Path) -> Written:
+def judge(pairs: Sequence[Pair], file: Path) -> Outputs:
     """Compare outputs with the references; the closest of several counts."""
-    written = [tuple(line.split()) for line in outputs.read_text(encoding="utf-8").splitlines()]
-    return compare(written, [pair.references for pair in pairs])
+    outputs = [tuple(line.split()) for line in file.read_text(encoding="utf-8").splitlines()]
+    return compare(outputs, [pair.references for pair in pairs])
 
 
-def compare(written: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> Written:
+def compare(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> Outputs:
     """The outputs and their references."""
-    rate, lengths = PhoneErrorRate(), [len(symbols) for symbols in written]
-    rate.update(written, references)
-    return Written(len(written), mean(lengths), max(lengths), float(rate.compute()))
+    rate, lengths = PhoneErrorRate(), [len(symbols) for symbols in outputs]
+    rate.update(outputs, references)
+    return Outputs(len(outputs), mean(lengths), max(lengths), float(rate.compute()))
 
 
 def ratios(speeds: Rounds) -> Rounds:
     """For each round, how many times as fast attnx was as each peer, with its model."""
     return [
         {
-            setting.row(f"attnx / {peer.row}"): speed[ours] / speed[theirs]
+            setting.row(f"attnx / {peer.row}"): speed[attnx_row] / speed[peer_row]
             for setting in SETTINGS
-            for peer, alike in ALIKE.items()
-            if (ours := setting.row(alike.row)) in speed and (theirs := setting.row(peer.row)) in speed
+            for peer, attnx in MATCHED.items()
+            if (attnx_row := setting.row(attnx.row)) in speed and (peer_row := setting.row(peer.row)) in speed
         }
         for speed in speeds
     ]
@@ -194,17 +194,19 @@ def ratios(speeds: Rounds) -> Rounds:
 def latencies(speeds: Rounds) -> Rounds:
     """For each round, milliseconds per word at batch size 1."""
     alone = tuple(setting.row("") for setting in SETTINGS if setting.batch == 1)
-    return [{row: 1000 / each for row, each in speed.items() if row.startswith(alone)} for speed in speeds]
+    return [
+        {row: 1000 / speed_of_row for row, speed_of_row in speed.items() if row.startswith(alone)} for speed in speeds
+    ]
 
 
 @dataclass
-class Found:
+class Measurements:
     """The measurements with one number of threads."""
 
     threads: int
     speeds: Rounds
-    others: Rounds
-    written: Mapping[str, Written]
+    busy_cpus: Rounds
+    outputs: Mapping[str, Outputs]
     problems: dict[str, str]
 
     def show(self, console: Console) -> None:
@@ -214,13 +216,15 @@ class Found:
             console.print(table("how many times as fast, in the same round", compared, 2))
         if any(alone := latencies(self.speeds)):
             console.print(table("milliseconds a word", alone, 2))
-        drawn = Table("", title="what was written, with edits per 100 symbols of the references", title_justify="left")
+        display = Table(
+            "", title="what was written, with edits per 100 symbols of the references", title_justify="left"
+        )
         for heading in ("words", "mean length", "longest", "edits"):
-            drawn.add_column(heading, justify="right")
-        for row, (words, symbols, longest, rate) in self.written.items():
-            drawn.add_row(row, str(words), f"{symbols:.2f}", str(longest), f"{rate:.1f}")
-        console.print(drawn)
-        show_trouble(self.problems, self.others, console)
+            display.add_column(heading, justify="right")
+        for row, (words, symbols, longest, rate) in self.outputs.items():
+            display.add_row(row, str(words), f"{symbols:.2f}", str(longest), f"{rate:.1f}")
+        console.print(display)
+        show_trouble(self.problems, self.busy_cpus, console)
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON."""
@@ -228,15 +232,15 @@ class Found:
             "words_per_second": by_row(self.speeds),
             "ratios": by_row(ratios(self.speeds)),
             "milliseconds_a_word": by_row(latencies(self.speeds)),
-            "written": {row: written._asdict() for row, written in self.written.items()},
-            "cpus_used_by_others": by_row(self.others),
+            "outputs": {row: outputs._asdict() for row, outputs in self.outputs.items()},
+            "cpus_used_by_other_programs": by_row(self.busy_cpus),
             "problems": self.problems,
         }
 
 
 def compete(
     work: Work, pythons: Mapping[Peer, Path], problems: dict[str, str], threads: int, rounds: int, console: Console
-) -> Found:
+) -> Measurements:
     """Measure every package in every setting, once per round."""
     entrants = {
         setting.row(peer.row): (peer, setting, partial(decode, work, peer, python, setting, threads))
@@ -244,14 +248,16 @@ def compete(
         for peer, python in pythons.items()
     }
     measures = {row: measure for row, (_, _, measure) in entrants.items()}
-    held = [hold_round(f"round {number} of {rounds}", measures, problems, console) for number in range(1, rounds + 1)]
-    speeds, others = [speed for speed, _ in held], [busy for _, busy in held]
+    results = [
+        measure_round(f"round {number} of {rounds}", measures, problems, console) for number in range(1, rounds + 1)
+    ]
+    speeds, busy_cpus = [speed for speed, _ in results], [busy for _, busy in results]
     references = [pair.references for pair in work.words]
-    written = {"the references": compare([first for first, *_ in references], references)}
+    outputs = {"the references": compare([first for first, *_ in references], references)}
     for row in by_row(speeds):
         peer, setting, _ = entrants[row]
-        written[row] = judge(work.asked(setting), work.out(peer, setting))
-    return Found(threads, speeds, others, written, problems)
+        outputs[row] = judge(work.pairs_to_decode(setting), work.out(peer, setting))
+    return Measurements(threads, speeds, busy_cpus, outputs, problems)
 
 
 def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
@@ -262,8 +268,8 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
     pythons, problems = find([peer for peer in PEERS if peer.name in options.only], envs, console)
     if ATTNX in options.only:
         models = [peer for peer in PEERS if peer.name in options.only] or PEERS  # alone it has everybody's
-        pythons |= {ALIKE[peer]: Path(sys.executable) for peer in models}
-        pythons = {one: pythons[one] for one in EVERYBODY if one in pythons}
+        pythons |= {MATCHED[peer]: Path(sys.executable) for peer in models}
+        pythons = {peer: pythons[peer] for peer in ALL_MODELS if peer in pythons}
     for peer, python in list(pythons.items()):
         try:
             with console.status(f"{peer.row}: training {options.steps} steps"):
@@ -308,17 +314,17 @@ def main() -> None:
             raise UserError(f"--steps and --words need {needed} pairs, there are {len(pairs)}: ask for fewer")
     except UserError as error:
         raise SystemExit(f"error: {error}") from error
-    drawn = draw(pairs, needed)
-    asked = {name: getattr(options, name) for name in ("words", "single", "steps")} | SIZES
-    found: dict[str, Any] = {}
+    sample = draw(pairs, needed)
+    chosen_options = {name: getattr(options, name) for name in ("words", "single", "steps")} | SIZES
+    measurements: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        work = Work(Path(folder), drawn[:count], drawn[count:], options.single, options.steps, options.limit)
+        work = Work(Path(folder), sample[:count], sample[count:], options.single, options.steps, options.limit)
         pythons, problems = prepare(work, options, console)
         for threads in options.threads:
             measured = compete(work, pythons, dict(problems), threads, options.rounds, console)
             measured.show(console)
-            found[f"threads {threads}"] = measured.as_json()
-            record(options.out, asked, found)
+            measurements[f"threads {threads}"] = measured.as_json()
+            record(options.out, chosen_options, measurements)
     console.print(f"written to {options.out}", highlight=False)
 
 

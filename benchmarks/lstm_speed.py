@@ -27,11 +27,11 @@ from rich.console import Console
 from torch import Tensor
 
 from attnx import accel
-from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import Lookup
+from attnx.accel.lstm.bindings import can_run_lstm
 from attnx.nn.recurrent import Recurrent
 
-OURS, PEERS = "attnx", ("attnx, rows given", "torch packed", "torch padded")
+ATTNX, PEERS = "attnx", ("attnx, rows given", "torch packed", "torch padded")
 SYMBOLS = 40
 
 
@@ -41,12 +41,12 @@ class Shape(NamedTuple):
     rows: int
     steps: int
     symbol: int
-    beside: int
+    features: int
     units: int
     directions: int
 
     def __str__(self) -> str:
-        width = f"{self.symbol} + {self.beside}" if self.beside else self.symbol
+        width = f"{self.symbol} + {self.features}" if self.features else self.symbol
         return f"{self.rows} rows to {self.steps} steps, {width} to {self.directions} x {self.units}"
 
 
@@ -65,35 +65,35 @@ class Measured:
     def __init__(self, shape: Shape) -> None:
         torch.manual_seed(0)
         self.shape = shape
-        width = shape.symbol + shape.beside
+        width = shape.symbol + shape.features
         self.recurrent = Recurrent("lstm", width, shape.units, bidirectional=shape.directions == 2)
         self.plain = copy.deepcopy(self.recurrent)
         accel.enable(self.recurrent)
         self.table = torch.randn(SYMBOLS, shape.symbol, requires_grad=True)
         self.ids = torch.randint(0, SYMBOLS, (shape.rows, shape.steps))
-        others = [torch.randn(shape.rows, shape.steps, shape.beside, requires_grad=True)] if shape.beside else []
-        self.beside = tuple(others)
+        features = [torch.randn(shape.rows, shape.steps, shape.features, requires_grad=True)] if shape.features else []
+        self.features = tuple(features)
         self.lengths = torch.randint(shape.steps - shape.steps // 4, shape.steps + 1, (shape.rows,))
-        self.of_outputs = torch.randn(shape.rows, shape.steps, shape.units * shape.directions)
+        self.grad_outputs = torch.randn(shape.rows, shape.steps, shape.units * shape.directions)
         steps = int(self.lengths.sum())
         self.work = 2 * steps * (width + shape.units) * 4 * shape.units * shape.directions
 
     def outputs(self, way: str) -> Tensor:
         """Run it forward."""
         lengths = None if way == "torch padded" else self.lengths
-        if way == OURS:
+        if way == ATTNX:
             rows = F.embedding(self.ids, self.table)
             rows.lookup = Lookup(self.table, self.ids)  # type: ignore[attr-defined]
-            return self.recurrent.run([rows, *self.beside], lengths).outputs[-1]
-        inputs = torch.cat([F.embedding(self.ids, self.table), *self.beside], dim=-1)
+            return self.recurrent.run([rows, *self.features], lengths).outputs[-1]
+        inputs = torch.cat([F.embedding(self.ids, self.table), *self.features], dim=-1)
         recurrent = self.recurrent if way == PEERS[0] else self.plain
         return recurrent.run([inputs], lengths).outputs[-1]
 
     def train(self, way: str) -> None:
         """Run forward and backward."""
-        recurrent = self.recurrent if way in (OURS, PEERS[0]) else self.plain
-        leaves = [self.table, *self.beside, *recurrent.parameters()]
-        torch.autograd.grad(self.outputs(way), leaves, self.of_outputs)
+        recurrent = self.recurrent if way in (ATTNX, PEERS[0]) else self.plain
+        leaves = [self.table, *self.features, *recurrent.parameters()]
+        torch.autograd.grad(self.outputs(way), leaves, self.grad_outputs)
 
     @torch.inference_mode()
     def infer(self, way: str) -> None:
@@ -109,18 +109,18 @@ class Measured:
         return (time.perf_counter() - start) / repeats
 
 
-def hold_round(ready: list[Measured], repeats: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+def measure_all(ready: list[Measured], repeats: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Milliseconds of all ways in every shape, shares of the peak, and ratios."""
     milliseconds, shares, ratios = {}, {}, {}
     most = peak()
     for measured in ready:
         for name, run, passes in (("training", measured.train, 3), ("inference", measured.infer, 1)):
             row = f"{measured.shape}, {name}: "
-            taken = {way: measured.seconds(run, way, repeats) for way in (OURS, *PEERS)}
-            for way, each in taken.items():
-                milliseconds[row + way] = 1000 * each
-                shares[row + way] = 100 * passes * measured.work / each / most
-            ratios |= {f"{row}{OURS} / {way}": taken[way] / taken[OURS] for way in PEERS}
+            seconds = {way: measured.seconds(run, way, repeats) for way in (ATTNX, *PEERS)}
+            for way, value in seconds.items():
+                milliseconds[row + way] = 1000 * value
+                shares[row + way] = 100 * passes * measured.work / value / most
+            ratios |= {f"{row}{ATTNX} / {way}": seconds[way] / seconds[ATTNX] for way in PEERS}
     return milliseconds, shares, ratios
 
 
@@ -143,23 +143,23 @@ def main() -> None:
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]
-    if not autograd.is_supported(ready[0].table):
+    if not can_run_lstm(ready[0].table):
         raise SystemExit("error: there is no C compiler here that works; attnx would be torch")
-    others = watch_neighbors()
+    busy_cpus = watch_neighbors()
     with console.status("measuring"):
-        found = [hold_round(ready, options.repeats) for _ in range(options.rounds)]
-    used = others()
+        results = [measure_all(ready, options.repeats) for _ in range(options.rounds)]
+    used = busy_cpus()
     titles = ("milliseconds", "percent of the machine's peak", "how many times as fast, in the same round")
     tables: dict[str, Rounds] = {
-        title: list(rounds) for title, rounds in zip(titles, zip(*found, strict=True), strict=True)
+        title: list(rounds) for title, rounds in zip(titles, zip(*results, strict=True), strict=True)
     }
     for (title, rounds), digits in zip(tables.items(), (1, 0, 2), strict=True):
         console.print(table(title, rounds, digits))
     if (used or 0) >= BUSY:
         console.print("other programs were busy: trust ratios, and no time", style="red")
-    asked = {name: getattr(options, name) for name in ("rounds", "repeats", "threads")}
+    chosen_options = {name: getattr(options, name) for name in ("rounds", "repeats", "threads")}
     measured = {title: by_row(rounds) for title, rounds in tables.items()}
-    record(options.out, asked, {"cpus_used_by_others": used, **measured})
+    record(options.out, chosen_options, {"cpus_used_by_other_programs": used, **measured})
     console.print(f"written to {options.out}", highlight=False)
 
 

@@ -39,9 +39,9 @@ MB = 10**6
 COLUMNS: dict[str, tuple[str, float, int]] = {
     "disk": ("on disk, MB", MB, 0),
     "write_seconds": ("written in, s", 1, 1),
-    "write_own_peak": ("writer's own memory, MB", MB, 0),
-    "read_own_start": ("reader's own memory at first, MB", MB, 0),
-    "read_own_peak": ("at most, MB", MB, 0),
+    "writer_private_peak": ("writer's private memory, MB", MB, 0),
+    "reader_private_start": ("reader's private memory at first, MB", MB, 0),
+    "reader_private_peak": ("at most, MB", MB, 0),
     "read_resident_peak": ("with the files' cached pages, MB", MB, 0),
     "first_batch_seconds": ("first batch after, s", 1, 2),
     "batches_per_second": ("batches/s", 1, 0),
@@ -55,8 +55,8 @@ def entries(pairs: int, seed: int = 0) -> Iterator[Entry]:
     text = tuple(draw.choices(SYMBOLS, k=100_000))
     for _ in range(pairs):
         start, length = draw.randrange(99_000), draw.randrange(5, 46)
-        other, longer = draw.randrange(99_000), length + draw.randrange(-3, 7)
-        yield text[start : start + length], text[other : other + longer], draw.choice(TAGS)
+        second_start, longer = draw.randrange(99_000), length + draw.randrange(-3, 7)
+        yield text[start : start + length], text[second_start : second_start + longer], draw.choice(TAGS)
 
 
 def vocabulary() -> Vocabulary:
@@ -64,7 +64,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary.of([SYMBOLS])
 
 
-def own_memory() -> int | None:
+def private_memory() -> int | None:
     """Private memory of this process in bytes, without file pages and shared memory; None if unknown."""
     return status("RssAnon")
 
@@ -86,42 +86,42 @@ def status(field: str) -> int | None:
     return 1024 * int(lines[field].split()[0])
 
 
-def write_one(folder: Path, pairs: int) -> dict[str, Any]:
+def measure_writing(folder: Path, pairs: int) -> dict[str, Any]:
     """Write a corpus and return what it took."""
-    peaks = [own_memory()]
+    peaks = [private_memory()]
 
     def watched() -> Iterator[Entry]:
         for number, entry in enumerate(entries(pairs)):
             if number % 10_000 == 0:
-                peaks.append(own_memory())
+                peaks.append(private_memory())
             yield entry
 
     started = time.perf_counter()
     write_corpus(folder, watched(), vocabulary(), vocabulary(), TAGS)
     return {
         "write_seconds": time.perf_counter() - started,
-        "write_own_peak": most(peaks),
+        "writer_private_peak": most(peaks),
         "disk": sum(file.stat().st_size for file in folder.iterdir()),
     }
 
 
-def read_one(folder: Path, size: int, tokens: int | None, temperature: float, batches: int) -> dict[str, Any]:
+def measure_reading(folder: Path, size: int, tokens: int | None, temperature: float, batches: int) -> dict[str, Any]:
     """Read the first batches of an epoch and return what it took."""
-    known = vocabulary()
-    peaks = [own_memory()]
+    symbols = vocabulary()
+    peaks = [private_memory()]
     started = time.perf_counter()
-    rows = read_corpus(folder, known, known, TAGS)
+    rows = read_corpus(folder, symbols, symbols, TAGS)
     order = BucketBatches(rows, None if tokens else size, tokens, temperature=temperature)
     loader = DataLoader(rows, batch_sampler=order, collate_fn=collate)
     first, read = 0.0, 0
     for read, _ in enumerate(islice(loader, batches), 1):
         first = first or time.perf_counter() - started
         if read % 20 == 1:
-            peaks.append(own_memory())
+            peaks.append(private_memory())
     seconds = time.perf_counter() - started - first
     return {
-        "read_own_start": peaks[0],
-        "read_own_peak": most(peaks),
+        "reader_private_start": peaks[0],
+        "reader_private_peak": most(peaks),
         "read_resident_peak": resident_peak(),
         "first_batch_seconds": first,
         "batches_per_second": (read - 1) / seconds if read > 1 else None,
@@ -134,7 +134,7 @@ def most(measured: list[int | None]) -> int | None:
     return max((number for number in measured if number is not None), default=None)
 
 
-def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+def in_a_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
     """Call a function in a new process, so that only its memory is measured."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
@@ -142,38 +142,40 @@ def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
 
 def measure(pairs: int, options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Write, read and delete the corpus of one size."""
-    others = watch_neighbors()
+    busy_cpus = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as parent:
         folder = Path(parent) / "corpus"
         with console.status(f"{pairs:,} pairs: writing"):
-            found = apart(write_one, folder, pairs)
+            figures = in_a_process(measure_writing, folder, pairs)
         with console.status(f"{pairs:,} pairs: reading"):
-            found |= apart(read_one, folder, options.size, options.tokens, options.temperature, options.batches)
-    used = others()
+            figures |= in_a_process(
+                measure_reading, folder, options.size, options.tokens, options.temperature, options.batches
+            )
+    used = busy_cpus()
     console.print(
         f"{pairs:,} pairs measured" + ("" if used is None else f", others used {used:.1f} CPUs"), highlight=False
     )
-    return {"pairs": pairs, **found, "cpus_used_by_others": used}
+    return {"pairs": pairs, **figures, "cpus_used_by_other_programs": used}
 
 
 def show(measured: list[dict[str, Any]], console: Console) -> None:
     """Print a table with a column for each size."""
-    drawn = Table()
-    drawn.add_column("pairs")
-    for one in measured:
-        drawn.add_column(f"{one['pairs']:,}", justify="right")
+    display = Table()
+    display.add_column("pairs")
+    for row in measured:
+        display.add_column(f"{row['pairs']:,}", justify="right")
     for key, (heading, unit, digits) in COLUMNS.items():
-        cells = ("-" if one[key] is None else f"{one[key] / unit:,.{digits}f}" for one in measured)
-        drawn.add_row(heading, *cells)
-    console.print(drawn)
-    if any((one["cpus_used_by_others"] or 0) >= BUSY for one in measured):
+        cells = ("-" if row[key] is None else f"{row[key] / unit:,.{digits}f}" for row in measured)
+        display.add_row(heading, *cells)
+    console.print(display)
+    if any((row["cpus_used_by_other_programs"] or 0) >= BUSY for row in measured):
         console.print("other programs were busy: the seconds are too many, the memory is right", style="red")
 
 
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
     """Write the options and the measurements to the JSON file."""
-    asked = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
-    record(options.out, asked, {"measured": measured})
+    chosen_options = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
+    record(options.out, chosen_options, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:

@@ -30,7 +30,7 @@ from attnx.data.buckets import BucketBatches
 from attnx.data.corpus_cache import build
 from attnx.tasks.translation import Translation
 
-WAYS = {"written": "into a store", "found": "from the store", "memory": "without one"}
+WAYS = {"writing": "into a store", "existing": "from the store", "memory": "without one"}
 COLUMNS: dict[str, tuple[str, float, int]] = {
     "rows": ("rows", 1, 0),
     "start": ("own memory at first, MB", MB, 0),
@@ -59,26 +59,26 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
     return list(map(str, paths))
 
 
-def load(told: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
+def load(sender: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
     """Load, read an epoch, and report the time of each phase."""
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
-    told.send("start")
+    sender.send("start")
     started, busy = time.perf_counter(), time.process_time()
     knobs = {"tokenizer": options.tokenizer, "pieces": options.pieces, "holdout": options.holdout}
     data = Translation(train=files, store=store, **knobs).load()
     rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy
-    told.send("epoch")
+    sender.send("epoch")
     order = BucketBatches(rows, options.size)
     read = sum(1 for _ in islice(DataLoader(rows, batch_sampler=order, collate_fn=collate), options.batches))
     ended = time.perf_counter()
     seconds = {"load_seconds": loaded - started, "load_cpu_seconds": busy}
-    drawn = {"batches": read, "batches_per_second": read / (ended - loaded)}
-    told.send({"rows": len(rows), "resident_peak": resident_peak(), **seconds, **drawn})
-    told.recv()  # stay while the last look is taken
+    speeds = {"batches": read, "batches_per_second": read / (ended - loaded)}
+    sender.send({"rows": len(rows), "resident_peak": resident_peak(), **seconds, **speeds})
+    sender.recv()  # stay while the last look is taken
 
 
-def own_memory(process: int) -> int | None:
+def private_memory(process: int) -> int | None:
     """Private memory of a process in bytes, without file pages and shared memory; None if unknown."""
     path = STATUS.parent.parent / str(process) / STATUS.name
     if not path.exists():
@@ -89,58 +89,58 @@ def own_memory(process: int) -> int | None:
 
 def watched(files: list[str], store: Path | None, options: argparse.Namespace) -> dict[str, Any]:
     """Load in a new process and sample its memory fifty times a second."""
-    here, there = multiprocessing.Pipe()
-    given = there, files, None if store is None else str(store), options
-    process = multiprocessing.get_context("spawn").Process(target=load, args=given)
+    receiver, sender = multiprocessing.Pipe()
+    arguments = sender, files, None if store is None else str(store), options
+    process = multiprocessing.get_context("spawn").Process(target=load, args=arguments)
     process.start()
-    there.close()
+    sender.close()
     assert process.pid is not None
     looks: dict[str, list[int | None]] = {"start": [], "epoch": []}
-    phase = here.recv()
-    start = own_memory(process.pid)
+    phase = receiver.recv()
+    start = private_memory(process.pid)
     while isinstance(phase, str):
-        looks[phase].append(own_memory(process.pid))
-        if here.poll(0.02):
-            phase = here.recv()
-    here.send("thanks")
+        looks[phase].append(private_memory(process.pid))
+        if receiver.poll(0.02):
+            phase = receiver.recv()
+    receiver.send("thanks")
     process.join()
     return {"start": start, "load_peak": most(looks["start"]), "epoch_peak": most(looks["epoch"]), **phase}
 
 
 def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     """Write texts of one size, load them every way, and delete them."""
-    others = watch_neighbors()
+    busy_cpus = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
         files, store = write_texts(Path(name), pairs), Path(name) / "store"
-        ways = {"written": store, "found": store} | ({"memory": None} if options.memory else {})
-        found = [{"pairs": pairs, "way": way, **watched(files, place, options)} for way, place in ways.items()]
+        ways = {"writing": store, "existing": store} | ({"memory": None} if options.memory else {})
+        rows = [{"pairs": pairs, "way": way, **watched(files, place, options)} for way, place in ways.items()]
         disk = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
         text = sum(Path(file).stat().st_size for file in files)
-    used = others()
-    told = "" if used is None else f", others used {used:.1f} CPUs"
-    console.print(f"{pairs:,} pairs measured: text {text / MB:,.0f} MB, store {disk / MB:,.0f} MB{told}")
-    return [{**one, "disk": disk, "text": text, "cpus_used_by_others": used} for one in found]
+    used = busy_cpus()
+    busy = "" if used is None else f", others used {used:.1f} CPUs"
+    console.print(f"{pairs:,} pairs measured: text {text / MB:,.0f} MB, store {disk / MB:,.0f} MB{busy}")
+    return [{**row, "disk": disk, "text": text, "cpus_used_by_other_programs": used} for row in rows]
 
 
 def show(measured: list[dict[str, Any]], console: Console) -> None:
     """Print a table with a line for each load."""
-    drawn = Table("pairs", "loaded", *(heading for heading, _, _ in COLUMNS.values()))
-    for column in drawn.columns[2:]:
+    display = Table("pairs", "loaded", *(heading for heading, _, _ in COLUMNS.values()))
+    for column in display.columns[2:]:
         column.justify = "right"
-    for one in measured:
+    for row in measured:
         shown = (
-            "-" if one[key] is None else f"{one[key] / unit:,.{digits}f}" for key, (_, unit, digits) in COLUMNS.items()
+            "-" if row[key] is None else f"{row[key] / unit:,.{digits}f}" for key, (_, unit, digits) in COLUMNS.items()
         )
-        drawn.add_row(f"{one['pairs']:,}", WAYS[one["way"]], *shown)
-    console.print(drawn)
-    if any((one["cpus_used_by_others"] or 0) >= BUSY for one in measured):
+        display.add_row(f"{row['pairs']:,}", WAYS[row["way"]], *shown)
+    console.print(display)
+    if any((row["cpus_used_by_other_programs"] or 0) >= BUSY for row in measured):
         console.print("other programs were busy: the seconds are too many, the memory is right", style="red")
 
 
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
     """Write the options and the measurements to the JSON file."""
-    asked = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
-    record(options.out, asked, {"measured": measured})
+    chosen_options = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
+    record(options.out, chosen_options, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:
@@ -163,7 +163,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     """Measure every size and report."""
     options, console = read_options(), Console()
-    measured = [one for pairs in options.pairs for one in measure(pairs, options, console)]
+    measured = [row for pairs in options.pairs for row in measure(pairs, options, console)]
     show(measured, console)
     write(options, measured)
     console.print(f"written to {options.out}", highlight=False)

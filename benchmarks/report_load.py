@@ -26,7 +26,7 @@ SCORERS = {"additive": 0.0, "dot": 0.9, "multiplicative": 0.4, "cosine": 1.3, "m
 SCOPES = {"global": 0.3, "local": 0.0, "encoder_decoder": 0.5, "history": 4.0}
 RATES = {0.0005: 0.8, 0.001: 0.3, 0.002: 0.0, 0.004: 0.2, 0.008: 1.1}
 LETTERS = "abcdefghijklm"
-STEPS, WORDS, KEPT = 20, 1000, 24
+STEPS, WORDS, NUM_EXAMPLES = 20, 1000, 24
 
 
 def write_runs(home: Path, number: int) -> Path:
@@ -52,7 +52,7 @@ def write_runs(home: Path, number: int) -> Path:
         config |= {"optimizer": {"name": "adam", "lr": rate}, "query": {"current_state": {}}}
         per = 7 + SCORERS[scorer] + SCOPES[scope] + RATES[rate] + 0.1 * random.normal()
         _write_run(sweep / str(job), config, float(per), failed, random)
-    held = {
+    record = {
         "format": 1,
         "name": sweep.name,
         "command": "attnx -m ...",
@@ -60,7 +60,7 @@ def write_runs(home: Path, number: int) -> Path:
         "status": "failed",
         "jobs": jobs,
     }
-    (sweep / "sweep.json").write_text(json.dumps(held), encoding="utf-8")
+    (sweep / "sweep.json").write_text(json.dumps(record), encoding="utf-8")
     return sweep
 
 
@@ -88,7 +88,7 @@ def _write_run(folder: Path, config: dict[str, object], per: float, failed: bool
 
 def _write_alignments(folder: Path, random: np.random.Generator) -> None:
     folder.mkdir()
-    for number in range(KEPT):
+    for number in range(NUM_EXAMPLES):
         source = [LETTERS[place % len(LETTERS)] for place in range(number, number + 3 + number // 3)]
         output = [*(letter.upper() for letter in source), "</s>"]
         straight = -abs(np.subtract.outer(np.arange(len(output)), np.arange(len(source))))
@@ -106,25 +106,27 @@ def load(page: Path) -> int:
     with tempfile.TemporaryDirectory() as profile:
         words = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--dump-dom"]
         shown = subprocess.run([*words, page.resolve().as_uri()], capture_output=True, text=True, check=True).stdout
-    found = re.search(r'data-drawn="(\d+)"', shown)
-    assert found, "the page drew nothing"
-    return int(found[1])
+    result = re.search(r'data-drawn="(\d+)"', shown)
+    assert result, "the page drew nothing"
+    return int(result[1])
 
 
 def main() -> None:
     """Write runs and their report, and open it."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--runs", type=int, default=300)
-    asked.add_argument("--times", type=int, default=5)
-    asked.add_argument("--keep", type=Path, help="folder to keep them in")
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--keep", type=Path, help="folder to keep them in")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        sweep = write_runs(given.keep or Path(temporary), given.runs)
+        sweep = write_runs(options.keep or Path(temporary), options.runs)
         began = time.perf_counter()
         page, *_ = write_report([sweep])
-        print(f"{given.runs} runs: written in {time.perf_counter() - began:.1f} s, {page.stat().st_size / 1e6:.2f} MB")
-        taken = sorted(load(page) for _ in range(given.times))
-        print(f"there after {taken[len(taken) // 2]} ms, the median of {given.times} ({taken[0]} to {taken[-1]})")
+        print(
+            f"{options.runs} runs: written in {time.perf_counter() - began:.1f} s, {page.stat().st_size / 1e6:.2f} MB"
+        )
+        times = sorted(load(page) for _ in range(options.times))
+        print(f"there after {times[len(times) // 2]} ms, the median of {options.times} ({times[0]} to {times[-1]})")
 
 
 if __name__ == "__main__":

@@ -48,17 +48,17 @@ class Peak(TorchDispatchMode):
         self.now = self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        given = {_address(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
-        for tensor in tree_leaves(made):
-            if isinstance(tensor, Tensor) and _address(tensor) not in given:
+        outputs = func(*args, **(kwargs or {}))
+        inputs = {_address(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
+        for tensor in tree_leaves(outputs):
+            if isinstance(tensor, Tensor) and _address(tensor) not in inputs:
                 storage = tensor.untyped_storage()
                 self.now += storage.nbytes()
-                weakref.finalize(storage, self._gone, storage.nbytes())
+                weakref.finalize(storage, self._free, storage.nbytes())
         self.peak = max(self.peak, self.now)
-        return made
+        return outputs
 
-    def _gone(self, size: int) -> None:
+    def _free(self, size: int) -> None:
         self.now -= size
 
 
@@ -90,10 +90,10 @@ class Read:
             if "hidden_sizes" in knobs
             else {}
         )
-        name, others = scope
+        name, knobs = scope
         window = {"window": sizes["window"]} if name == "local" else {}
-        chosen = name, {**others, **window}
-        scope_itself: Any = registry.build("scope", chosen, query_size=width)
+        spec = name, {**knobs, **window}
+        scope_itself: Any = registry.build("scope", spec, query_size=width)
         self.sources = scope_itself.sources
         self.attention = build_attention((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
         if accelerated:
@@ -105,13 +105,13 @@ class Read:
 
     def memory(self) -> Memory:
         """The sources; the decoder's states are visible up to each step."""
-        found: list[Memory] = []
+        memories: list[Memory] = []
         for source, states in zip(self.sources, self.states, strict=True):
-            found.append(self.attention.make_memory(states))
+            memories.append(self.attention.make_memory(states))
             if source == "decoder":
-                whole = found[0] if len(found) == 1 else concat_sources(*found)
-                return hide_future(whole, self.first)
-        return found[0]
+                memory = memories[0] if len(memories) == 1 else concat_sources(*memories)
+                return hide_future(memory, self.first)
+        return memories[0]
 
     def __call__(self) -> None:
         """Run forward and backward."""
@@ -134,42 +134,42 @@ class Read:
 def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str, Any]:
     """One row: the base, and the slopes along each axis that the composition has."""
     sizes = {name: getattr(options, name) for name in SIZES}
-    name, others = scope
+    name, knobs = scope
     rows = {"base": sizes} | {axis: {**sizes, axis: 2 * sizes[axis]} for axis in SIZES}
     if name != "local":
         del rows["window"]
-    found = {
+    measurements = {
         axis: Read(scorer, scope, options.batch, row, options.accel == "auto").measured(options.repeats)
         for axis, row in rows.items()
     }
-    base = found.pop("base")
+    base = measurements.pop("base")
     slopes = {
         axis: {unit: math.log2(doubled[unit] / base[unit]) for unit in ("ms", "bytes")}
-        for axis, doubled in found.items()
+        for axis, doubled in measurements.items()
     }
-    return {"scorer": scorer, "scope": name, "knobs": others, **base, "slopes": slopes}
+    return {"scorer": scorer, "scope": name, "knobs": knobs, **base, "slopes": slopes}
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
     """One line per composition; slopes of time and of memory in a cell."""
     title = "time and memory, and the log2 of how many times as much of each it takes with one size doubled"
-    drawn = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    display = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for heading in ("scorer", "scope"):
-        drawn.add_column(heading, no_wrap=True)
+        display.add_column(heading, no_wrap=True)
     for heading in ("ms", "MiB", *SIZES):
-        drawn.add_column(heading, justify="right", no_wrap=True)
+        display.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         scope = " ".join([row["scope"], *map(str, row["knobs"].values())])
         slopes = [row["slopes"].get(axis) for axis in SIZES]
         cells = ["-" if slope is None else f"{slope['ms']:.1f} {slope['bytes']:.1f}" for slope in slopes]
-        drawn.add_row(row["scorer"], scope, f"{row['ms']:.1f}", f"{row['bytes'] / MIB:.1f}", *cells)
-    console.print(drawn)
+        display.add_row(row["scorer"], scope, f"{row['ms']:.1f}", f"{row['bytes'] / MIB:.1f}", *cells)
+    console.print(display)
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
     """Write the options and the measurements to the JSON file."""
-    asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "accel")}
-    record(options.out, asked, {"cpus_used_by_others": used, "measured": rows})
+    chosen_options = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "accel")}
+    record(options.out, chosen_options, {"cpus_used_by_other_programs": used, "measured": rows})
 
 
 def read_options() -> argparse.Namespace:
@@ -194,10 +194,10 @@ def main() -> None:
     """Measure every composition and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
-    others = watch_neighbors()
+    busy_cpus = watch_neighbors()
     pairs = list(compositions(options.scorers))
     rows = [measure(*pair, options) for pair in track(pairs, "reading", console=console, transient=True)]
-    used = others()
+    used = busy_cpus()
     show(rows, console)
     if (used or 0) >= BUSY:
         console.print("other programs were busy: trust the memory, and no time", style="red")

@@ -44,16 +44,16 @@ def seconds(arguments: tuple[str | Path, ...], threads: int) -> float:
 
 
 def measure(options: argparse.Namespace, console: Console) -> list[dict[str, float]]:
-    """Seconds of every row in every round, and the CPUs that other programs used under ``others``."""
+    """Seconds of every row in every round, and the CPUs that other programs used under ``other_programs``."""
     rounds = []
     for number in range(1, options.rounds + 1):
-        others = watch_neighbors()
-        found = {}
+        busy_cpus = watch_neighbors()
+        times_by_row = {}
         for row, arguments in COMMANDS.items():
             with console.status(f"round {number} of {options.rounds}: {row}"):
-                found[row] = seconds(arguments, options.threads)
-        used = others()
-        rounds.append(found | ({} if used is None else {"others": used}))
+                times_by_row[row] = seconds(arguments, options.threads)
+        used = busy_cpus()
+        rounds.append(times_by_row | ({} if used is None else {"other_programs": used}))
     return rounds
 
 
@@ -61,30 +61,33 @@ def summary(rounds: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
     """For every row its seconds and its ratios to the import, by round and their medians."""
     rows = {}
     for row in COMMANDS:
-        times = [found[row] for found in rounds]
-        ratios = [found[row] / found[IMPORT] for found in rounds]
+        times = [times_by_row[row] for times_by_row in rounds]
+        ratios = [times_by_row[row] / times_by_row[IMPORT] for times_by_row in rounds]
         rows[row] = {"seconds": median(times), "ratio": median(ratios), "rounds": times, "ratios": ratios}
     return rows
 
 
 def show(rounds: list[dict[str, float]], console: Console) -> None:
     """Print the table."""
-    drawn = Table(title="medians; ratios are to the import in the same round", title_justify="left")
+    display = Table(title="medians; ratios are to the import in the same round", title_justify="left")
     for heading in ("", "seconds", f"times `{IMPORT}`", "lowest", "highest"):
-        drawn.add_column(heading, justify="right" if heading else "left")
-    for row, found in summary(rounds).items():
-        ratios = (found["ratio"], min(found["ratios"]), max(found["ratios"]))
-        drawn.add_row(row, f"{found['seconds']:.2f}", *(f"{ratio:.2f}" for ratio in ratios))
-    console.print(drawn)
-    if any(found.get("others", 0) >= BUSY for found in rounds):
+        display.add_column(heading, justify="right" if heading else "left")
+    for row, figures in summary(rounds).items():
+        ratios = (figures["ratio"], min(figures["ratios"]), max(figures["ratios"]))
+        display.add_row(row, f"{figures['seconds']:.2f}", *(f"{ratio:.2f}" for ratio in ratios))
+    console.print(display)
+    if any(times_by_row.get("other_programs", 0) >= BUSY for times_by_row in rounds):
         console.print("disturbed by other programs: run it again on an idle machine", style="red")
 
 
 def write(options: argparse.Namespace, rounds: list[dict[str, float]]) -> None:
     """Write the options and the measurements to the JSON file."""
-    asked = {"rounds": options.rounds, "threads": options.threads}
-    found = {"measured": summary(rounds), "cpus_used_by_others": [found.get("others") for found in rounds]}
-    record(options.out, asked, found, packages=("torch", "lightning"))
+    chosen_options = {"rounds": options.rounds, "threads": options.threads}
+    measurements = {
+        "measured": summary(rounds),
+        "cpus_used_by_other_programs": [times_by_row.get("other_programs") for times_by_row in rounds],
+    }
+    record(options.out, chosen_options, measurements, packages=("torch", "lightning"))
 
 
 def read_options() -> argparse.Namespace:

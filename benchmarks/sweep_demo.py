@@ -73,7 +73,7 @@ KILLED = (0.35, 0.35)
 def main() -> None:
     """Run everything, print and record."""
     options, console = read_options(), Console()
-    out, home, others = options.out.absolute(), Path.cwd(), watch_neighbors()
+    out, home, busy_cpus = options.out.absolute(), Path.cwd(), watch_neighbors()
     job = sizes(options)
     os.environ.pop("OMP_NUM_THREADS", None)  # alone with all of them, side by side with a share each
     with tempfile.TemporaryDirectory() as place:
@@ -83,20 +83,26 @@ def main() -> None:
         Path("plugins/falling.py").write_text(FALLING, encoding="utf-8")
         trained = alone(job, console)
         console.print("the sweep, undisturbed", highlight=False)
-        wall = seconds("-m", *SWEEP, "name=whole", *job)
+        wall = seconds("-m", *SWEEP, "name=undisturbed", *job)
         # However far its last checkpoint was, it falls again each time it is tried.
         Path("fall").write_text(str(options.steps // 4), encoding="utf-8")
         killed = survive(job, wall, console)
         Path("fall").unlink()
-        mended = gone_on()
-        folders = [(Path("multirun/whole", str(number)), CUT / str(number)) for number in range(len(JOBS))]
-        equal = [weights(one) == weights(other) for one, other in folders]
+        repaired = continue_sweep()
+        folders = [(Path("multirun/undisturbed", str(number)), CUT / str(number)) for number in range(len(JOBS))]
+        equal = [weights(folder) == weights(expected) for folder, expected in folders]
         os.chdir(home)
-    whole = {"seconds": wall, "trained alone, seconds": sum(trained), "ratio": wall / sum(trained)}
-    found = {"undisturbed": whole, "killed": killed, "mended": mended, "weights equal": equal, "others": others()}
-    show(found, console)
-    record(out, vars(options) | {"out": str(out)}, found, ("torch", "lightning"))
-    sys.exit(bad(found))
+    undisturbed = {"seconds": wall, "trained alone, seconds": sum(trained), "ratio": wall / sum(trained)}
+    results = {
+        "undisturbed": undisturbed,
+        "killed": killed,
+        "repaired": repaired,
+        "weights equal": equal,
+        "cpus_used_by_other_programs": busy_cpus(),
+    }
+    show(results, console)
+    record(out, vars(options) | {"out": str(out)}, results, ("torch", "lightning"))
+    sys.exit(bad(results))
 
 
 def sizes(options: argparse.Namespace) -> tuple[str, ...]:
@@ -119,13 +125,13 @@ def sizes(options: argparse.Namespace) -> tuple[str, ...]:
 
 def alone(job: tuple[str, ...], console: Console) -> list[float]:
     """Training seconds, validation included, of each job by itself with all threads."""
-    found = []
+    results = []
     for number, (scorer, seed) in enumerate(JOBS):
         folder = f"alone/{number}"
         seconds(f"scorer={scorer}", f"seed={seed}", f"folder={folder}", *job)
-        found.append(json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))["train_seconds"])
-        console.print(f"alone, {scorer}, seed {seed}: {found[-1]:.1f} s of training", highlight=False)
-    return found
+        results.append(json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))["train_seconds"])
+        console.print(f"alone, {scorer}, seed {seed}: {results[-1]:.1f} s of training", highlight=False)
+    return results
 
 
 def seconds(*words: str) -> float:
@@ -137,8 +143,8 @@ def seconds(*words: str) -> float:
 
 def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, Any]:
     """Kill the sweep twice, continue it to its end, and check what is missing or was done twice."""
-    written: dict[Path, int] = {}
-    twice, kills, after = 0, 0, []
+    finish_times: dict[Path, int] = {}
+    twice, kills, finished_counts = 0, 0, []
     words = ("-m", *SWEEP, "name=cut", *job)
     for attempt in range(len(KILLED) + 1):
         process = start(*words)
@@ -146,24 +152,24 @@ def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, An
             try:
                 process.wait(KILLED[attempt] * wall)
             except subprocess.TimeoutExpired:
-                kill(process, whole=attempt % 2 == 1)
+                kill(process, with_descendants=attempt % 2 == 1)
                 kills += 1
         process.wait()
         for folder in finished():
             when = (folder / "results.json").stat().st_mtime_ns
-            twice += written.setdefault(folder, when) != when
-        after.append(len(written))
-        console.print(f"the sweep, {attempt + 1}. time: {after[-1]} jobs are finished", highlight=False)
+            twice += finish_times.setdefault(folder, when) != when
+        finished_counts.append(len(finish_times))
+        console.print(f"the sweep, {attempt + 1}. time: {finished_counts[-1]} jobs are finished", highlight=False)
         words = ("resume", str(CUT), "-j", "2")
-    done_so_far = {"kills": kills, "finished after each": after, "trained twice": twice}
+    done_so_far = {"kills": kills, "finished after each": finished_counts, "trained twice": twice}
     return {**done_so_far, "exit code": process.returncode, **standing(CUT)}
 
 
-def gone_on() -> dict[str, Any]:
+def continue_sweep() -> dict[str, Any]:
     """Continue once more, with no failing job and as many threads per job, which sums depend on."""
-    before = {folder: (folder / "results.json").stat().st_mtime_ns for folder in finished()}
+    times_before = {folder: (folder / "results.json").stat().st_mtime_ns for folder in finished()}
     code = subprocess.run(attnx("resume", str(CUT), "-j", "2"), check=False, stdout=subprocess.DEVNULL).returncode
-    twice = sum((folder / "results.json").stat().st_mtime_ns != when for folder, when in before.items())
+    twice = sum((folder / "results.json").stat().st_mtime_ns != when for folder, when in times_before.items())
     return {"exit code": code, "trained twice": twice, **standing(CUT)}
 
 
@@ -186,37 +192,37 @@ def standing(folder: Path) -> dict[str, Any]:
     }
 
 
-def bad(found: dict[str, Any]) -> bool:
+def bad(results: dict[str, Any]) -> bool:
     """Whether anything was lost, done twice or is missing in a report; the ratio is not judged."""
-    killed, mended = found["killed"], found["mended"]
+    killed, repaired = results["killed"], results["repaired"]
     return (
         killed["kills"] != len(KILLED)
         or killed["jobs"] != {"finished": 11, "failed": 1}
         or [*killed["errors"].values()] != ["RuntimeError: I have fallen over"]
         or killed["report"] != "12 runs: 11 finished, 1 failed."
-        or (killed["runs that it compares"], mended["runs that it compares"]) != (11, 12)
-        or mended["jobs"] != {"finished": 12}
-        or mended["report"] != "12 runs: 12 finished."
-        or (killed["exit code"], mended["exit code"]) != (1, 0)
-        or killed["trained twice"] + mended["trained twice"] > 0
-        or not all(found["weights equal"])
+        or (killed["runs that it compares"], repaired["runs that it compares"]) != (11, 12)
+        or repaired["jobs"] != {"finished": 12}
+        or repaired["report"] != "12 runs: 12 finished."
+        or (killed["exit code"], repaired["exit code"]) != (1, 0)
+        or killed["trained twice"] + repaired["trained twice"] > 0
+        or not all(results["weights equal"])
     )
 
 
-def show(found: dict[str, Any], console: Console) -> None:
+def show(results: dict[str, Any], console: Console) -> None:
     """Print the tables."""
-    whole = found["undisturbed"]
-    title = f"undisturbed: {whole['seconds']:.0f} s; the 12 trainings alone, with all threads: "
-    title += f"{whole['trained alone, seconds']:.0f} s; ratio {whole['ratio']:.2f} (aim: at most 1.2)"
+    undisturbed = results["undisturbed"]
+    title = f"undisturbed: {undisturbed['seconds']:.0f} s; the 12 trainings alone, with all threads: "
+    title += f"{undisturbed['trained alone, seconds']:.0f} s; ratio {undisturbed['ratio']:.2f} (aim: at most 1.2)"
     table = Table(title=title, title_justify="left")
-    for heading in ("killed twice, one job made to fail", "gone on with to its end", "mended, gone on with"):
+    for heading in ("killed twice, one job made to fail", "continued to its end", "repaired, continued"):
         table.add_column(heading)
     for name in ("kills", "jobs", "report", "runs that it compares", "errors", "trained twice", "exit code"):
-        table.add_row(name, *(str(found[step].get(name, 0)) for step in ("killed", "mended")))
-    equal = found["weights equal"]
+        table.add_row(name, *(str(results[step].get(name, 0)) for step in ("killed", "repaired")))
+    equal = results["weights equal"]
     table.add_row("weights as undisturbed", "", f"{sum(equal)} of {len(equal)}")
     console.print(table)
-    if (found["others"] or 0) >= BUSY:
+    if (results["cpus_used_by_other_programs"] or 0) >= BUSY:
         console.print("disturbed by other programs: run it again on an idle machine", style="red")
 
 

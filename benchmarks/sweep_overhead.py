@@ -30,12 +30,12 @@ def main() -> None:
         write_words(2)
         work = statistics.median(alone(number) for number in range(jobs + 1))  # the first one imports
         table = Table(title=f"{jobs} tiny jobs, seconds; the work of one (train, test, draw) takes {work:.2f}")
-        for column in ("each job", "a job", "beyond its work", "the sweep, whole", "beyond its jobs"):
+        for column in ("each job", "a job", "beyond its work", "the complete sweep", "beyond its jobs"):
             table.add_column(column, justify="right")
         for name, fork in (("forked", "true"), ("started anew", "false")):
-            whole, taken = swept(name.partition(" ")[0], fork, jobs)
-            one = statistics.median(taken)
-            row = [one, one - work, whole, whole - sum(taken)]
+            total, job_seconds = swept(name.partition(" ")[0], fork, jobs)
+            seconds_per_job = statistics.median(job_seconds)
+            row = [seconds_per_job, seconds_per_job - work, total, total - sum(job_seconds)]
             table.add_row(name, *(f"{seconds:.2f}" for seconds in row))
         Console().print(table)
         os.chdir("/")

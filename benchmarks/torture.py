@@ -57,19 +57,29 @@ def main() -> None:
     parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what to kill (both)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments (1)")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/torture.json"))
-    asked = parser.parse_args()
-    with ProcessPoolExecutor(len(asked.of), get_context("spawn")) as beside:  # most of the time is starting up
-        tortured = {name: beside.submit(torture, name, asked.kills, asked.seed) for name in asked.of}
-        found = {name: one.result() for name, one in tortured.items()}
-    columns = ["kills", "completed", "weights equal", "rows equal", "kept equal", "predictions equal", "trained twice"]
-    table = Table(title="killed and continued, compared with undisturbed", caption=told(found))
+    options = parser.parse_args()
+    with ProcessPoolExecutor(len(options.of), get_context("spawn")) as pool:  # most of the time is starting up
+        tortured = {name: pool.submit(torture, name, options.kills, options.seed) for name in options.of}
+        results = {name: result.result() for name, result in tortured.items()}
+    columns = [
+        "kills",
+        "completed",
+        "weights equal",
+        "rows equal",
+        "checkpoints equal",
+        "predictions equal",
+        "trained twice",
+    ]
+    table = Table(title="killed and continued, compared with undisturbed", caption=describe_moments(results))
     for column in ("", *columns):
         table.add_column(column, justify="right" if column else "left")
-    for name, one in found.items():
-        table.add_row(name, *(str(one[column]) for column in columns))
+    for name, result in results.items():
+        table.add_row(name, *(str(result[column]) for column in columns))
     Console().print(table)
-    record(asked.out, {"kills": asked.kills, "of": asked.of, "seed": asked.seed}, found, ("torch", "lightning"))
-    sys.exit(any(one["bad"] for one in found.values()))
+    record(
+        options.out, {"kills": options.kills, "of": options.of, "seed": options.seed}, results, ("torch", "lightning")
+    )
+    sys.exit(any(result["bad"] for result in results.values()))
 
 
 def torture(name: str, kills: int, seed: int) -> dict[str, Any]:
@@ -77,16 +87,16 @@ def torture(name: str, kills: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         write_words(3)
-        found = TORTURED[name](kills, random.Random(f"{seed} {name}"))
+        results = TORTURED[name](kills, random.Random(f"{seed} {name}"))
         os.chdir("/")
-    return found
+    return results
 
 
-def told(found: dict[str, Any]) -> str:
+def describe_moments(results: dict[str, Any]) -> str:
     """When the kills came."""
     return "; ".join(
-        f"{name}: " + ", ".join(f"{when} {count}" for when, count in one["moments"].items())
-        for name, one in found.items()
+        f"{name}: " + ", ".join(f"{when} {count}" for when, count in result["moments"].items())
+        for name, result in results.items()
     )
 
 
@@ -99,7 +109,7 @@ def undisturbed(*words: str) -> float:
 
 def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
     """Kill a run several times; a run that finishes before is followed by another."""
-    seconds = undisturbed(*RUN, "folder=whole")
+    seconds = undisturbed(*RUN, "folder=undisturbed")
     aims = [aim for aim in (any_time, training, writing, testing) for _ in range(-(-kills // 4))]
     chance.shuffle(aims)
     moments: Counter[str] = Counter()
@@ -113,33 +123,35 @@ def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
         if sum(moments.values()) < kills:
             sign = aims[sum(moments.values())](folder, chance, seconds)
             if wait_for(process, sign):
-                kill(process, whole=False)
+                kill(process, with_descendants=False)
                 moments[moment(folder)] += 1
                 print(f"run {folder}: killed for the {sum(moments.values())}. time, {moment(folder)}", flush=True)
         process.wait()
-    return judged([(Path("whole"), folder) for folder in folders], moments)
+    return judged([(Path("undisturbed"), folder) for folder in folders], moments)
 
 
 def torture_sweep(kills: int, chance: random.Random) -> dict[str, Any]:
     """Kill a sweep several times, alone or with all its processes; one that finishes before is followed by another."""
-    seconds = undisturbed("-m", *SWEEP, "name=whole", "-j", "2")
+    seconds = undisturbed("-m", *SWEEP, "name=undisturbed", "-j", "2")
     moments: Counter[str] = Counter()
     names, twice, finished = ["cut-0"], 0, dict[Path, int]()
     while sum(moments.values()) < kills or not swept(names[-1]):
         if swept(names[-1]):
             names.append(f"cut-{len(names)}")
         process = begin("-m", *SWEEP, f"name={names[-1]}", "-j", "2")
-        if sum(moments.values()) < kills and wait_for(process, at_a_time(chance.uniform(0.2, 0.8) * seconds)):
-            whole = chance.random() < 0.5
-            moments["with all processes" if whole else "the command alone"] += 1
+        if sum(moments.values()) < kills and wait_for(process, after_seconds(chance.uniform(0.2, 0.8) * seconds)):
+            with_descendants = chance.random() < 0.5
+            moments["with all processes" if with_descendants else "the command alone"] += 1
             print(f"sweep {names[-1]}: killed for the {sum(moments.values())}. time", flush=True)
-            kill(process, whole)
+            kill(process, with_descendants)
         process.wait()
         for folder in sorted(Path("multirun", names[-1]).glob("[0-9]*")):
             if done(folder):
                 when = (folder / "results.json").stat().st_mtime_ns
                 twice += finished.setdefault(folder, when) != when
-    pairs = [(Path("multirun/whole", str(job)), Path("multirun", name, str(job))) for name in names for job in range(4)]
+    pairs = [
+        (Path("multirun/undisturbed", str(job)), Path("multirun", name, str(job))) for name in names for job in range(4)
+    ]
     return judged(pairs, moments, twice)
 
 
@@ -148,10 +160,10 @@ TORTURED: dict[str, Callable[[int, random.Random], dict[str, Any]]] = {"run": to
 
 def any_time(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """At any time within half a run from the start on; most of that is start-up."""
-    return at_a_time(chance.uniform(0, seconds / 2))
+    return after_seconds(chance.uniform(0, seconds / 2))
 
 
-def at_a_time(seconds: float) -> Sign:
+def after_seconds(seconds: float) -> Sign:
     """After a number of seconds."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() > until
@@ -160,13 +172,13 @@ def at_a_time(seconds: float) -> Sign:
 def training(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """In training or validation: some time after a checkpoint of its own."""
     began, later = time.time(), chance.uniform(0, 0.3)
-    seen: list[float] = []
+    first_seen: list[float] = []
 
     def sign() -> bool:
         file = folder / "checkpoints" / "last.ckpt"
-        if not seen and file.is_file() and file.stat().st_mtime > began:
-            seen.append(time.monotonic())
-        return bool(seen) and time.monotonic() > seen[0] + later
+        if not first_seen and file.is_file() and file.stat().st_mtime > began:
+            first_seen.append(time.monotonic())
+        return bool(first_seen) and time.monotonic() > first_seen[0] + later
 
     return sign
 
@@ -175,13 +187,13 @@ def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """While a checkpoint or a table is being written; not the first one."""
     files = [folder / "checkpoints" / "last.ckpt.partial", folder / "checkpoints" / "best.ckpt.partial"]
     skipped = chance.randrange(30)
-    there = {"before": False, "seen": 0}
+    state = {"before": False, "seen": 0}
 
     def sign() -> bool:
         now = any(file.exists() for file in [*files, folder / "metrics.csv.partial"])
-        there["seen"] += now and not there["before"]
-        there["before"] = now
-        return now and there["seen"] > skipped
+        state["seen"] += now and not state["before"]
+        state["before"] = now
+        return now and state["seen"] > skipped
 
     return sign
 
@@ -189,24 +201,24 @@ def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
 def testing(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """After all steps: while it tests, writes or plots."""
     later = chance.uniform(0, 1.5)
-    seen: list[float] = []
+    first_seen: list[float] = []
 
     def sign() -> bool:
-        if not seen and tested():
-            seen.append(time.monotonic())
-        return bool(seen) and time.monotonic() > seen[0] + later
+        if not first_seen and tested():
+            first_seen.append(time.monotonic())
+        return bool(first_seen) and time.monotonic() > first_seen[0] + later
 
     return sign
 
 
 def tested() -> bool:
     """Whether the last run has finished training."""
-    return "testing on" in said()
+    return "testing on" in printed_text()
 
 
-def said() -> str:
+def printed_text() -> str:
     """Its output."""
-    return Path("said.txt").read_text(encoding="utf-8")
+    return Path("output.txt").read_text(encoding="utf-8")
 
 
 def moment(folder: Path) -> str:
@@ -219,13 +231,13 @@ def moment(folder: Path) -> str:
         return "writing"
     if tested():
         return "testing"
-    return "training" if "step " in said() else "starting or in the first steps"
+    return "training" if "step " in printed_text() else "starting or in the first steps"
 
 
 def begin(*words: str) -> subprocess.Popen[bytes]:
     """Start the command."""
-    with Path("said.txt").open("wb") as file:
-        return start(*words, said=file)
+    with Path("output.txt").open("wb") as file:
+        return start(*words, output=file)
 
 
 def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
@@ -245,19 +257,24 @@ def swept(name: str) -> bool:
 
 def judged(pairs: list[tuple[Path, Path]], moments: Counter[str], twice: int = 0) -> dict[str, Any]:
     """Compare runs with undisturbed ones."""
-    ways = {"weights equal": weights, "rows equal": rows, "kept equal": kept, "predictions equal": predictions}
-    equal = {name: [look(whole) == look(cut) for whole, cut in pairs] for name, look in ways.items()}
+    ways = {
+        "weights equal": weights,
+        "rows equal": rows,
+        "checkpoints equal": saved_checkpoints,
+        "predictions equal": predictions,
+    }
+    equal = {name: [look(expected) == look(actual) for expected, actual in pairs] for name, look in ways.items()}
     return {
         "kills": sum(moments.values()),
         "moments": dict(moments),
         "completed": len(pairs),
-        **{name: f"{sum(found)} of {len(found)}" for name, found in equal.items()},
+        **{name: f"{sum(results)} of {len(results)}" for name, results in equal.items()},
         "trained twice": twice,
-        "bad": twice + sum(not one for found in equal.values() for one in found),
+        "bad": twice + sum(not result for results in equal.values() for result in results),
     }
 
 
-def kept(folder: Path) -> dict[str, Any]:
+def saved_checkpoints(folder: Path) -> dict[str, Any]:
     """All checkpoints."""
     return {file.name: weights(folder, file.stem) for file in (folder / "checkpoints").iterdir()}
 

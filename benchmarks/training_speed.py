@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from peers.contest import Rounds, by_row, hold_round, show_trouble, table
+from peers.contest import Rounds, by_row, measure_round, show_trouble, table
 from peers.environments import PEERS, ROOT, FailedError, Peer, find, run
 from peers.record import record
 from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
@@ -71,7 +71,7 @@ class Request:
     """Seconds after which it is given up."""
 
     @property
-    def wanted(self) -> dict[str, Any]:
+    def training_request(self) -> dict[str, Any]:
         """The request for the peers' scripts; the watch stops at the start of the step after the last timed one."""
         return {
             "pairs": str(self.pairs),
@@ -90,8 +90,8 @@ Measure = Callable[[Request], float]
 def measure_peer(request: Request, peer: Peer, python: Path) -> float:
     """Words per second of a peer, from the last line of its script."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = json.dumps(request.wanted)
-        printed = run([python, peer.script("speed"), asked], Path(folder), request.threads, request.limit)
+        request_json = json.dumps(request.training_request)
+        printed = run([python, peer.script("speed"), request_json], Path(folder), request.threads, request.limit)
     return float(json.loads(printed.splitlines()[-1])["words_per_second"])
 
 
@@ -103,7 +103,7 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
     """
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
-        train_attnx(request.wanted, folder, overrides, request.limit)
+        train_attnx(request.training_request, folder, overrides, request.limit)
         try:
             results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
             return float(results["train_examples_per_second"])
@@ -118,8 +118,8 @@ def contenders(
     ready: dict[str, Measure] = {}
     if "attnx" in only:
         ready |= {row: partial(measure_attnx, overrides=extra) for row, extra in ATTNX_ROWS.items() if rows in row}
-    found, problems = find([peer for peer in PEERS if peer.name in only], envs, console)
-    return ready | {peer.row: partial(measure_peer, peer=peer, python=found[peer]) for peer in found}, problems
+    pythons, problems = find([peer for peer in PEERS if peer.name in only], envs, console)
+    return ready | {peer.row: partial(measure_peer, peer=peer, python=pythons[peer]) for peer in pythons}, problems
 
 
 def compete(
@@ -127,14 +127,14 @@ def compete(
 ) -> tuple[Rounds, Rounds, list[float]]:
     """Measure all libraries once per round: words per second, CPUs of other programs, and the machine's peak."""
     entrants = {row: partial(measure, request) for row, measure in ready.items()}
-    held = []
+    results = []
     peaks: list[float] = []
     for number in range(1, rounds + 1):
         title = f"round {number} of {rounds}"
         peaks.append(float(run([sys.executable, PEAK, str(request.threads)], ROOT, request.threads)))
         console.print(f"{title}: matrix products: {peaks[-1] / 1e9:.0f} GFLOP/s", highlight=False)
-        held.append(hold_round(title, entrants, problems, console))
-    return [speed for speed, _ in held], [busy for _, busy in held], peaks
+        results.append(measure_round(title, entrants, problems, console))
+    return [speed for speed, _ in results], [busy for _, busy in results], peaks
 
 
 def shares(speeds: Rounds, peaks: Sequence[float], flop: dict[str, float]) -> Rounds:
@@ -149,22 +149,22 @@ def ratios(speeds: Rounds) -> Rounds:
     """For each round, how many times as fast each attnx row was as each peer."""
     return [
         {
-            f"{ours} / {peer.row}": speed[ours] / speed[peer.row]
-            for ours in SCHEDULES
+            f"{attnx_row} / {peer.row}": speed[attnx_row] / speed[peer.row]
+            for attnx_row in SCHEDULES
             for peer in PEERS
-            if ours in speed and peer.row in speed
+            if attnx_row in speed and peer.row in speed
         }
         for speed in speeds
     ]
 
 
 @dataclass
-class Found:
+class Measurements:
     """The measurements with one number of threads."""
 
     request: Request
     speeds: Rounds
-    others: Rounds
+    busy_cpus: Rounds
     peaks: list[float]
     flop: dict[str, float]
     problems: dict[str, str]
@@ -177,7 +177,7 @@ class Found:
             console.print(table("how many times as fast, in the same round", compared, 2))
         if any(reached := shares(self.speeds, self.peaks, self.flop)):
             console.print(table("percent of the machine's peak in the same round", reached, 0))
-        show_trouble(self.problems, self.others, console)
+        show_trouble(self.problems, self.busy_cpus, console)
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON."""
@@ -187,7 +187,7 @@ class Found:
             "percent_of_peak": by_row(shares(self.speeds, self.peaks, self.flop)),
             "peak_flop_per_second": self.peaks,
             "flop_of_a_word": self.flop,
-            "cpus_used_by_others": by_row(self.others),
+            "cpus_used_by_other_programs": by_row(self.busy_cpus),
             "problems": self.problems,
         }
 
@@ -228,7 +228,7 @@ def main() -> None:
     envs = options.envs.resolve()
     envs.mkdir(parents=True, exist_ok=True)
     ready, problems = contenders(envs, options.only, options.rows, console)
-    found: dict[str, Any] = {}
+    measurements: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.tsv"
         drawn = write_pairs(draw(pairs, count), file)
@@ -236,10 +236,10 @@ def main() -> None:
         flop = {row: flop_of_a_word(row, letters, symbols + 1) for row in ATTNX_ROWS}
         for threads in options.threads:
             request, failed = Request(file, steps, threads, options.limit), dict(problems)
-            measured = Found(request, *compete(ready, failed, request, options.rounds, console), flop, failed)
+            measured = Measurements(request, *compete(ready, failed, request, options.rounds, console), flop, failed)
             measured.show(console)
-            found[f"threads {threads}"] = measured.as_json()
-            record(options.out, {"words": steps * SIZES["batch"], "warmup_steps": WARMUP, **SIZES}, found)
+            measurements[f"threads {threads}"] = measured.as_json()
+            record(options.out, {"words": steps * SIZES["batch"], "warmup_steps": WARMUP, **SIZES}, measurements)
     console.print(f"written to {options.out}", highlight=False)
 
 

@@ -27,49 +27,51 @@ SETTINGS, SEEDS, LEADS = (6, 24), (2, 3, 5), (0, 1, 2, 3)
 def dunnett(grid: NDArray[np.float64]) -> int | None:
     """The winner of a grid (settings, seeds) as the report names it; None if there is none."""
     gaps = compare_with_best(grid.tolist())
-    behind = [gap for gap in gaps if gap is not None]
-    is_won = len(behind) == len(grid) - 1 and all(gap.p < SIGNIFICANCE_LEVEL for gap in behind)
+    gaps_to_best = [gap for gap in gaps if gap is not None]
+    is_won = len(gaps_to_best) == len(grid) - 1 and all(gap.p < SIGNIFICANCE_LEVEL for gap in gaps_to_best)
     return gaps.index(None) if is_won else None
 
 
 def paired_holm(grid: NDArray[np.float64]) -> int | None:
     """The winner by paired t-tests against the best, all of which must be below Holm's level."""
     best = int(grid.mean(axis=1).argmin())
-    others = np.delete(grid, best, axis=0)
-    p = np.sort(stats.ttest_rel(others, grid[best], axis=1).pvalue)
+    rivals = np.delete(grid, best, axis=0)
+    p = np.sort(stats.ttest_rel(rivals, grid[best], axis=1).pvalue)
     return best if (p * np.arange(len(p), 0, -1) < SIGNIFICANCE_LEVEL).all() else None
 
 
-def share_named(
+def winner_shares(
     settings: int, seeds: int, lead: float, noise: Noise, grids: int, rule: Rule = dunnett, seed: int = 0
 ) -> tuple[float, float]:
     """The shares of grids in which the first setting is named the winner, and in which another is."""
     random = np.random.default_rng([seed, settings, seeds, round(10 * lead)])
-    named = []
+    winners = []
     for _ in range(grids):
         shape = settings, seeds
         values = random.normal(size=shape) if noise == "normal" else random.exponential(size=shape)
         values[0] -= lead
-        named.append(rule(values))
-    right = sum(winner == 0 for winner in named)
-    wrong = sum(winner not in (0, None) for winner in named)
+        winners.append(rule(values))
+    right = sum(winner == 0 for winner in winners)
+    wrong = sum(winner not in (0, None) for winner in winners)
     return right / grids, wrong / grids
 
 
 def main() -> None:
     """Print the table of docs/reports.md."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--grids", type=int, default=2000)
-    grids = asked.parse_args().grids
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grids", type=int, default=2000)
+    grids = parser.parse_args().grids
     print("| settings | seeds | noise | none better | 1 sd | 2 sd | 3 sd |", "|---|---|---|---|---|---|---|", sep="\n")
     for settings in SETTINGS:
         for seeds in SEEDS:
             for noise in ("normal", "skewed"):
                 cells = [str(settings), str(seeds), noise]
                 for lead in LEADS:
-                    found = [share_named(settings, seeds, lead, noise, grids, rule) for rule in (dunnett, paired_holm)]
-                    named = [right if lead else right + wrong for right, wrong in found]
-                    cells.append(" / ".join(f"{100 * share:.1f} %" for share in named))
+                    shares = [
+                        winner_shares(settings, seeds, lead, noise, grids, rule) for rule in (dunnett, paired_holm)
+                    ]
+                    winners = [right if lead else right + wrong for right, wrong in shares]
+                    cells.append(" / ".join(f"{100 * share:.1f} %" for share in winners))
                 print("| " + " | ".join(cells) + " |", flush=True)
 
 

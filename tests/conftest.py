@@ -17,9 +17,9 @@ import torch
 from attnx import accel, registry
 from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
-from attnx.laws.first_use import broken_plug_ins, sound_names
+from attnx.laws.candidate import variants as of_candidate
+from attnx.laws.plug_ins import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
-from attnx.laws.variants import variants as of_candidate
 from attnx.registry.source_scan import catalog
 
 Choice = tuple[str, dict[str, Any]]

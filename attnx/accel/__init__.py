@@ -1,37 +1,23 @@
 """Speed alone: the same numbers as the definitions, faster. Delete the folder, and what remains is plain torch.
 
-:func:`enable` swaps modules of a model for faster ones; :func:`fused_decoder` is what searches decode with.
+``enable`` swaps modules of a model for faster ones, ``disable`` undoes it; ``fused_decoder`` is what searches decode
+with. Names are imported when first used, so that compiling C files does not wait for torch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import nn
+    from attnx.accel.fused_decode import fused_decoder as fused_decoder
+    from attnx.accel.swap import disable as disable
+    from attnx.accel.swap import enable as enable
+else:
 
-    from attnx.decoding.contracts import StepModel
+    def __getattr__(name: str) -> object:
+        import importlib
 
-M = TypeVar("M", bound="nn.Module")
-
-
-def enable(model: M) -> M:
-    """Give a model its fast paths, in place: C on a CPU, and attention kernels. Numbers stay equal to rounding."""
-    from attnx.accel import swap
-
-    swap.enable(model)
-    return model
-
-
-def disable(model: nn.Module) -> None:
-    """Undo :func:`enable`: plain torch again."""
-    from attnx.accel import swap
-
-    swap.disable(model)
-
-
-def fused_decoder(model: StepModel) -> StepModel:
-    """The model to search with: a fused decoder where an enabled model has one, else the model itself."""
-    from attnx.accel import fused_decode
-
-    return fused_decode.fused_decoder(model)
+        module = {"enable": "swap", "disable": "swap", "fused_decoder": "fused_decode"}.get(name)
+        if module is None:
+            raise AttributeError(f"module 'attnx.accel' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"attnx.accel.{module}"), name)

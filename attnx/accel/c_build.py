@@ -32,39 +32,14 @@ TIMEOUT_S = 120  # seconds
 COMPILING = threading.Lock()
 
 
-class Attempt(NamedTuple):
-    """The result of compiling and loading a file.
-
-    Attributes:
-        library: the loaded library; None on failure.
-        reason: the failure, in one line; empty on success.
-    """
+class Compilation(NamedTuple):
+    """The loaded library of a C file, or None and why there is none, in one line."""
 
     library: ctypes.CDLL | None
-    reason: str = ""
+    failure: str = ""
 
 
-def load_library(source: Path) -> ctypes.CDLL | None:
-    """Load the library of a C file, from the cache or compiled.
-
-    The cache is ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels``; its key is source, compiler, flags and processor. A
-    cache folder that other users could write to is not used: the file is then compiled again in every process.
-
-    Args:
-        source: the file. Its loops may use OpenMP, on torch's threads.
-
-    Returns:
-        the library; None if there is no compiler, if it fails, or if C is not compiled here (:func:`refusal`).
-    """
-    return attempt(source).library
-
-
-def failure(source: Path) -> str:
-    """Why :func:`load_library` returns None, in one line; empty if it returns a library."""
-    return attempt(source).reason
-
-
-def refusal() -> str | None:
+def unsupported_platform() -> str | None:
     """Why no C file is compiled on this platform; None if it is supported."""
     if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
         return None
@@ -72,15 +47,19 @@ def refusal() -> str | None:
 
 
 @functools.cache
-def attempt(source: Path) -> Attempt:
-    """Compile and load a file, once in a process."""
-    reason = refusal() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
+def compile_library(source: Path) -> Compilation:
+    """Load the library of a C file, from the cache or compiled, once in a process; its loops may use OpenMP.
+
+    The cache is ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels``; its key is source, compiler, flags and processor. A
+    cache folder that other users could write to is not used: the file is then compiled again in every process.
+    """
+    failure = unsupported_platform() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
     for compiler, flags in _compiler_candidates():
         try:
-            return Attempt(_loaded(compiler, flags, source))
+            return Compilation(_load(compiler, flags, source))
         except (OSError, subprocess.SubprocessError) as error:
-            reason = f"{compiler} does not compile {source.name}: {in_a_line(error)}"
-    return Attempt(None, reason)
+            failure = f"{compiler} does not compile {source.name}: {in_a_line(error)}"
+    return Compilation(None, failure)
 
 
 def lazy_functions(
@@ -88,15 +67,12 @@ def lazy_functions(
 ) -> Callable[[], Any]:
     """A function that loads the library of a C file at its first call; it returns None where that fails.
 
-    Args:
-        source: the file.
-        takes: the argument types of each function.
-        returns: the return type of each function that has one.
+    ``takes`` and ``returns`` are the types of the arguments and the result of each function of the file.
     """
 
     @functools.cache
-    def loaded() -> ctypes.CDLL | None:
-        library = load_library(source)
+    def load() -> ctypes.CDLL | None:
+        library = compile_library(source).library
         if library is not None:
             for name, types in takes.items():
                 getattr(library, name).argtypes = types
@@ -104,11 +80,11 @@ def lazy_functions(
                 getattr(library, name).restype = type_
         return library
 
-    return loaded
+    return load
 
 
-def compile_ahead(source: Path) -> None:
-    """Compile a C file into the cache for :func:`load_library`; do nothing on failure."""
+def compile_into_cache(source: Path) -> None:
+    """Compile a C file into the cache for :func:`compile_library`; do nothing on failure."""
     for compiler, flags in _compiler_candidates():
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             _cached_library(compiler, flags, source)
@@ -117,11 +93,11 @@ def compile_ahead(source: Path) -> None:
 
 def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Compilers and flags to try, the best first."""
-    if refusal() is None:
+    if unsupported_platform() is None:
         yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
 
 
-def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
+def _load(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
     """The library, from the cache or, without a cache folder, compiled into a temporary one.
 
     Raises:
@@ -129,11 +105,10 @@ def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
         subprocess.SubprocessError: the compiler fails.
     """
     try:
-        library = _cached_library(compiler, flags, source)
-    except OSError:  # no such folder
+        return ctypes.CDLL(str(_cached_library(compiler, flags, source)))
+    except OSError:  # no cache folder, or a broken file in it
         with tempfile.TemporaryDirectory() as private:  # once loaded the file may go
-            return ctypes.CDLL(str(_compiled(compiler, flags, source, Path(private))))
-    return ctypes.CDLL(str(library))
+            return ctypes.CDLL(str(_compile(compiler, flags, source, Path(private))))
 
 
 def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
@@ -142,11 +117,11 @@ def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path
         library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
         if not library.exists():
             with tempfile.TemporaryDirectory(dir=library.parent) as private_folder:
-                os.replace(_compiled(compiler, flags, source, Path(private_folder)), library)
+                os.replace(_compile(compiler, flags, source, Path(private_folder)), library)
     return library
 
 
-def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:
+def _compile(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:
     """Compile into a folder and return the library."""
     objects, library = folder / "compiled.o", folder / "library.so"
     compiling = [*flags, f"-I{SHARED.parent}", "-c", str(source), "-o", str(objects)]
@@ -158,14 +133,8 @@ def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path)
 def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
     """A hash of everything that the library depends on."""
     output = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S).stdout
-    parts = (
-        source.read_bytes(),
-        SHARED.read_bytes(),
-        compiler.encode(),
-        output,
-        " ".join(flags).encode(),
-        _processor().encode(),
-    )
+    words = (compiler, " ".join(flags), _processor())
+    parts = (source.read_bytes(), SHARED.read_bytes(), output, *(word.encode() for word in words))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -191,12 +160,12 @@ def _cache() -> Path:
         raise FileNotFoundError("this user has no home") from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = folder.resolve()
-    for place in (folder, *folder.parents):
-        status = place.stat()
+    for ancestor in (folder, *folder.parents):
+        status = ancestor.stat()
         shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         # A sticky folder such as /tmp protects its entries; the cache folder itself must not be shared.
         if status.st_uid not in (0, os.getuid()) or (
-            shared and not (place != folder and status.st_mode & stat.S_ISVTX)
+            shared and not (ancestor != folder and status.st_mode & stat.S_ISVTX)
         ):
-            raise PermissionError(f"others can write into {place}")
+            raise PermissionError(f"other users can write into {ancestor}")
     return folder

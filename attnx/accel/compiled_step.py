@@ -23,12 +23,12 @@ class CompileOptions(NamedTuple):
     """How a model's steps are compiled.
 
     Attributes:
-        graphs: also record CUDA graphs.
-        strict: raise what stops the compiler; else torch warns, and the operation runs uncompiled.
+        has_graphs: also record CUDA graphs.
+        is_strict: raise the compiler's errors; else torch warns, and the operation runs uncompiled.
     """
 
-    graphs: bool = False
-    strict: bool = False
+    has_graphs: bool = False
+    is_strict: bool = False
 
 
 class CompiledSeq2seq(Seq2seq):
@@ -43,16 +43,16 @@ class CompiledSeq2seq(Seq2seq):
         # The first context is zeros without gradients: compiled, it would be a case of its own.
         if not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return super().forward_step(token, state, masks, need_weights)
-        graphs, strict = self.compile_options
+        has_graphs, is_strict = self.compile_options
         if not state.context.requires_grad:
-            if graphs:
+            if has_graphs:
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
             return super().forward_step(token, state, masks, need_weights)
         import torch._dynamo as dynamo
 
         # The fused layers give their weights alone, which torch does not look into unless it is allowed to.
-        with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not strict):
-            output: tuple[DecoderState, AttentionOutput] = _compiled(graphs, BACKEND)(
+        with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not is_strict):
+            output: tuple[DecoderState, AttentionOutput] = _compile(has_graphs, BACKEND)(
                 self, token, state, masks, need_weights
             )
             return output
@@ -73,9 +73,9 @@ def clone_gradients(model: torch.nn.Module) -> None:
 
 
 @functools.cache
-def _compiled(graphs: bool, backend: str) -> Callable[..., Any]:
+def _compile(has_graphs: bool, backend: str) -> Callable[..., Any]:
     """One for all models: torch looks at the model it receives, and recompiles what differs."""
-    mode = {"mode": "reduce-overhead"} if graphs else {}
+    mode = {"mode": "reduce-overhead"} if has_graphs else {}
     return torch.compile(_plain_step, backend=backend, **mode)  # type: ignore[call-overload, no-any-return]
 
 

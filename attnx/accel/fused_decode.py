@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from attnx.accel.attention.modules import FastAttention
 from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
-from attnx.accel.linear_cpu import linear
-from attnx.accel.lstm import autograd
+from attnx.accel.linear_cpu import fast_linear
+from attnx.accel.lstm.autograd import lstm_step
+from attnx.accel.lstm.bindings import pack_weights
 from attnx.accel.lstm.module import FastMemoryCellLayer
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention
@@ -30,7 +31,7 @@ from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.readouts.joint import Joint
 
 MAX_ROWS_TO_PROJECT = 32
-"""Up to so many rows projecting the memory pays though each row has a source of its own: fetching weights dominates."""
+"""Maximum rows for which projecting the memory is faster even if each has its own source: reading weights dominates."""
 MIN_WIDTH_PER_POSITION = 4
 """Minimum width/length ratio of the memory for projecting it to be faster."""
 
@@ -62,10 +63,9 @@ class FusedState(NamedTuple):
 
 
 class FusedDecoder:
-    """Decodes as a :class:`Seq2seq`, faster and without gradients; a :class:`attnx.decoding.contracts.StepModel`.
+    """Decodes as a :class:`Seq2seq` that :meth:`is_supported`, faster and without gradients.
 
-    Args:
-        model: one that is :meth:`supported`.
+    It is a :class:`attnx.decoding.contracts.StepModel`.
     """
 
     def __init__(self, model: Seq2seq) -> None:
@@ -97,8 +97,7 @@ class FusedDecoder:
     @torch.no_grad()
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> FusedState:
         """As :meth:`Seq2seq.init_state`."""
-        state = self.model.init_state(source, source_mask, tag)
-        return self._fuse(state)
+        return self._fuse(self.model.init_state(source, source_mask, tag))
 
     @torch.no_grad()
     def decode_step(
@@ -115,9 +114,9 @@ class FusedDecoder:
             attention = self._attend(query, state, need_weights)
             context_term, context_gates = self._split_context(attention, weights, len(weights.bias))
             (gates if weights.is_projected else parts).append(context_gates)
-            hidden, cell = autograd.step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
+            hidden, cell = lstm_step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
         else:
-            hidden, cell = autograd.step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
+            hidden, cell = lstm_step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
             attention = self._attend(query._replace(state=hidden[:, None]), state, need_weights)
             context_term, _ = self._split_context(attention, weights, 0)
         readout = self._readout(hidden, token, context_term, weights)
@@ -177,20 +176,11 @@ class FusedDecoder:
     def _fuse(self, state: DecoderState) -> FusedState:
         """Merge the maps, and project the memory if that is faster."""
         weights, tag_gates = merge_maps(self.model, state)
-        hidden, cell = state.rnn_state[0]
         tags = state.tag_embedding
+        projected_tags = None if tags is None else F.linear(tags, tag_gates)
+        (hidden, cell), shares = state.rnn_state[0], state.pyramid_shares
         return self._project(
-            FusedState(
-                memory=state.memory,
-                hidden=hidden,
-                cell=cell,
-                tag_gates=None if tags is None else F.linear(tags, tag_gates),
-                tag=state.tag,
-                step=state.step,
-                pyramid_shares=state.pyramid_shares,
-                beams_per_source=1,
-                weights=weights,
-            )
+            FusedState(state.memory, hidden, cell, projected_tags, state.tag, state.step, shares, 1, weights)
         )
 
     def _project(self, state: FusedState) -> FusedState:
@@ -201,7 +191,7 @@ class FusedDecoder:
             return state
         recurrent = weights.recurrent
         if weights.context_gates is not None:
-            recurrent = autograd.pack_weights(weights.hidden_gates, EXPECTED_STEPS * len(state.step))
+            recurrent = pack_weights(weights.hidden_gates, EXPECTED_STEPS * len(state.step))
         memory = state.memory._replace(values=_project_values(state.memory.values, maps))
         return state._replace(memory=memory, weights=weights._replace(recurrent=recurrent, is_projected=True))
 
@@ -222,7 +212,7 @@ def _project_values(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
     units = [len(weight) for weight in maps]
     projected = values.new_empty(*values.shape[:2], sum(units))
     for weight, columns in zip(maps, torch.split(projected.flatten(0, 1), units, 1), strict=True):
-        linear(values.flatten(0, 1), weight, out=columns)
+        fast_linear(values.flatten(0, 1), weight, out=columns)
     return projected
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.lstm import autograd
+from attnx.accel.lstm.bindings import PackedWeights, pack_weights
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
 from attnx.nn.decoders.recurrent import RecurrentDecoder
@@ -40,7 +40,7 @@ class FusedWeights(NamedTuple):
     table: Tensor | None
     hidden_gates: Tensor
     context_gates: Tensor | None
-    recurrent: autograd.PackedWeights
+    recurrent: PackedWeights
     readout: Tensor | None
     readout_context: Tensor | None
     is_projected: bool = False
@@ -69,7 +69,7 @@ def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tenso
         table=_gate_table(model.embedding, token_gates, bias),
         hidden_gates=hidden_gates,
         context_gates=context_gates if is_now else None,
-        recurrent=autograd.pack_weights(recurrent, EXPECTED_STEPS * len(state.step)),
+        recurrent=pack_weights(recurrent, EXPECTED_STEPS * len(state.step)),
         readout=torch.cat(list(joined.values()), 1) if joined else None,
         readout_context=readout_context,
     )

@@ -1,4 +1,4 @@
-"""Let the C library keep the memory that tensors give back, instead of asking the system for it at every step."""
+"""Let the C library keep the memory of freed tensors, instead of requesting it from the system at every step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ NEVER, LARGEST = 2**31 - 1, 2**25
 
 
 def keep_freed_memory() -> bool:
-    """Ask for it; the operating system otherwise clears the same pages anew at every step.
+    """Keep freed memory, whose pages the operating system would otherwise clear at every step; whether it worked.
 
-    Whoever set one of glibc's ``MALLOC_..._THRESHOLD_`` variables has chosen for themselves.
-
-    Returns:
-        whether it was granted; there are C libraries that know no such thing.
+    A user's setting of glibc's ``MALLOC_..._THRESHOLD_`` variables is left as it is. Other C libraries cannot do it.
     """
     if any(name.startswith("MALLOC_") and name.endswith("_THRESHOLD_") for name in os.environ):
         return False

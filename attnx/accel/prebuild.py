@@ -17,10 +17,10 @@ CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: 
 LSTM, READS = (Path(__file__).parent / name for name in ("lstm/lstm.c", "attention/softmax_cpu.c"))
 
 
-def compile_ahead(config: Mapping[str, Any]) -> None:
+def start_compiling(config: Mapping[str, Any]) -> None:
     """Compile the C files that a configuration may use, each in a background thread."""
     for source in _sources(config):
-        Thread(target=c_build.compile_ahead, args=[source]).start()
+        Thread(target=c_build.compile_into_cache, args=[source]).start()
 
 
 def without_c(config: Mapping[str, Any]) -> str | None:
@@ -31,9 +31,9 @@ def without_c(config: Mapping[str, Any]) -> str | None:
     sources = list(_sources(config))
     if not sources:
         return None
-    if refusal := c_build.refusal():
-        return f"none is used ({refusal}): {INSTEAD}"
-    failure = next(filter(None, map(c_build.failure, sources)), None)
+    if reason := c_build.unsupported_platform():
+        return f"none is used ({reason}): {INSTEAD}"
+    failure = next(filter(None, (c_build.compile_library(source).failure for source in sources)), None)
     return None if failure is None else f"{failure}: {INSTEAD}, and {COST}; {CURE}"
 
 

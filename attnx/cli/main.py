@@ -180,7 +180,7 @@ def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
-    from attnx.accel.prebuild import compile_ahead
+    from attnx.accel.prebuild import start_compiling
     from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
     from attnx.training.distributed.slurm import find_interrupted_run
@@ -189,7 +189,7 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     if earlier is None:
         check_task_files(config["task"])  # errors in files and names come before torch loads
         chosen_folder(config)
-    compile_ahead(config)
+    start_compiling(config)
     from attnx.training.fit import fit, resume
 
     if earlier is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from attnx import accel
+from attnx.decoding.contracts import StepModel
 from attnx.export.flat import flatten_state, unflatten_state
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
@@ -46,7 +47,7 @@ class StepProgram(nn.Module):
 
     def __init__(self, model: Exported, template: State) -> None:
         super().__init__()
-        self.model: Any = model  # each model has its own type of state
+        self.model = cast("StepModel", model)  # each model has its own type of state
         self.template = template
 
     def forward(self, symbol: Tensor, *state: Tensor) -> tuple[Tensor, ...]:

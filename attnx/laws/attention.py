@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from attnx.attention import AttentionHistory, AttentionOutput, ScopeMask
 from attnx.attention.factory import build_attention
-from attnx.laws.gradients import require_finite_gradients, require_gradients
+from attnx.attention.memory import concat_sources, hide_future
+from attnx.laws.candidate import Candidate
+from attnx.laws.laws import TensorLaws
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
 Parts = Mapping[str, Any]  # scorer, scope and normalizer, by name, or by name and options
+# The parts that a candidate is composed with, and the second scope that every law is checked with.
+DEFAULT_PARTS: Parts = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
+LOCAL_SCOPE = ("local", {"window": 1})
 
 # Rows of 7, 4, 1 and no positions; 3 queries of width 5; keys of width 11, values of width 2.
 B, Q, M, WIDTH, KEYS, VALUES = 4, 3, 7, 5, 11, 2
@@ -34,7 +39,7 @@ def random_inputs() -> Inputs:
     return Inputs(torch.randn(B, Q, WIDTH), torch.randn(B, M, KEYS), torch.randn(B, M, VALUES))
 
 
-def compose(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
+def compose_parts(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """Compose the parts, with a projection if the scorer needs one."""
     sizes = (WIDTH, keys, values)
     return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
@@ -60,226 +65,227 @@ def attend(
     return output
 
 
-def scope_mask(attention: Any, queries: Tensor, memory_mask: Tensor = MEMORY_MASK) -> ScopeMask:
-    """The scope's mask, with a gain of 1 if it has none."""
-    mask: ScopeMask = attention.scope(queries, torch.arange(Q), memory_mask[:, None])
-    return mask._replace(gain=torch.ones(()) if mask.gain is None else mask.gain)
-
-
 def without_padding(tensor: Tensor) -> Tensor:
     """(b, m, ...) with zeros at padding."""
     return tensor.masked_fill(~MEMORY_MASK[..., None], 0.0)
 
 
-def contexts_are_weighted_sums_of_values(parts: Parts) -> None:
-    """A context is the sum of the values weighted by the weights, which are 0 outside the scope."""
-    attention, inputs = compose(parts), random_inputs()
-    output = attend(attention, *inputs)
-    weights = require_tensor(output.weights, "", (B, Q, M))
-    require_tensor(output.scores, "", (B, Q, M))
-    outside = weights[~scope_mask(attention, inputs.queries).allowed_mask]
-    require((outside == 0).all(), "", "a position outside the scope has a weight above 0")
-    expected = (weights[..., None] * without_padding(inputs.values)[:, None]).sum(-2)
-    require_close(output.context, expected, "", "the context is not the weighted sum")
-
-
-def weights_are_normalized_scores_times_gain(parts: Parts) -> None:
-    """Weights are the scorer's scores, normalized over the scope, times the scope's gain."""
-    attention, inputs = compose(parts), random_inputs()
-    output, states = attend(attention, *inputs), without_padding(inputs.states)
-    mask, scorer, history = (
-        scope_mask(attention, inputs.queries),
-        attention.scorer,
-        example_history(states, MEMORY_MASK),
-    )
-    arguments = (history,) if attention.needs_history else ()
-    scores = scorer.score(
-        scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states), *arguments
-    )
-    assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
-    require_close(output.scores, scores, "", "the scores are not the scorer's")
-    weights = attention.normalizer(scores, mask.allowed_mask) * mask.gain
-    require_close(output.weights, weights, "", "the weights are not the normalized scores")
-    if output.penalty is not None:
-        require_close(output.penalty, scorer.penalty(output.weights, history), "", "the penalty is not the scorer's")
-
-
-def masked_positions_have_no_effect(parts: Parts) -> None:
-    """States and values at masked positions have no effect on the contexts."""
-    attention, inputs, changed = compose(parts), random_inputs(), random_inputs()
-    allowed_mask = scope_mask(attention, inputs.queries).allowed_mask
-    expected = attend(attention, *inputs).context
-    for step in range(Q):
-        forbidden = ~allowed_mask[:, step, :, None]
-        states = torch.where(forbidden, 100 * changed.states, inputs.states)
-        values = torch.where(forbidden, 100 * changed.values, inputs.values)
-        output = attend(attention, inputs.queries, states, values).context
-        require_close(output[:, step], expected[:, step], "", "a masked position changes the context")
-
-
-def padding_may_be_nan(parts: Parts) -> None:
-    """NaN and infinity at padding reach neither the contexts nor the gradients."""
-    attention, (queries, states, values) = compose(parts), random_inputs()
-    expected = attend(attention, queries, states, values)
-    poison = torch.tensor([torch.nan, torch.inf, -torch.inf]).repeat(M)[:M, None]
-    poisoned = [torch.where(MEMORY_MASK[..., None], tensor, poison).requires_grad_() for tensor in (states, values)]
-    output = attend(attention, queries, *poisoned)
-    require_close(output.context, expected.context, "", "padding changes the context")
-    output.context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
-    require_finite_gradients(attention, dict(zip(("states", "values"), poisoned, strict=True)), "")
-    require(
-        all(tensor.grad is None or (tensor.grad[~MEMORY_MASK] == 0).all() for tensor in poisoned),
-        "",
-        "padding has a gradient other than 0",
-    )
-
-
-def rows_are_independent(parts: Parts) -> None:
-    """Contexts and weights of a row do not depend on other rows."""
-    attention, (queries, states, values) = compose(parts), random_inputs()
-    history = AttentionHistory(*(torch.rand(2, B, M) * MEMORY_MASK))
-    together = attend(attention, queries, states, values, history=history)
-    for pick in (slice(row, row + 1) for row in range(B)):
-        row_history = AttentionHistory(history.previous[pick], history.cumulative[pick])
-        alone = attend(attention, queries[pick], states[pick], values[pick], MEMORY_MASK[pick], history=row_history)
-        require_same_output(alone, together._replace(context=together.context[pick]), pick, "in a batch")
-
-
-def require_same_output(output: AttentionOutput, expected: AttentionOutput, pick: Any, difference: str) -> None:
-    """Check that contexts are the same, and weights the expected ones at ``pick``."""
-    require_close(output.context, expected.context, "", f"{difference} the context differs")
-    assert output.weights is not None and expected.weights is not None  # noqa: PT018 - both were requested
-    require_close(output.weights, expected.weights[pick], "", f"{difference} the weights differ")
-
-
-def padding_has_no_effect(parts: Parts) -> None:
-    """Padding after a memory has no effect."""
-    attention, inputs, longer = compose(parts), random_inputs(), random_inputs()
-    states, values = torch.cat([inputs.states, longer.states], 1), torch.cat([inputs.values, longer.values], 1)
-    memory_mask = torch.cat([MEMORY_MASK, torch.zeros_like(MEMORY_MASK)], 1)
-    padded = attend(attention, inputs.queries, states, values, memory_mask)
-    require_same_output(attend(attention, *inputs), padded, (..., slice(0, M)), "without padding")
-    assert padded.weights is not None
-    require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
-
-
-def steps_equal_one_call(parts: Parts) -> None:
-    """A call for each query, with its step, gives what one call for all queries gives."""
-    attention, (queries, states, values) = compose(parts), random_inputs()
-    memory, history = attention.make_memory(states, MEMORY_MASK, values), example_history(states, MEMORY_MASK)
-    steps = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
-    expected_output = attention(queries, memory, steps=steps, history=history, need_weights=True)
-    for step in (slice(step, step + 1) for step in range(Q)):
-        step_output = attention(queries[:, step], memory, steps=steps[:, step], history=history, need_weights=True)
-        expected = expected_output._replace(context=expected_output.context[:, step])
-        require_same_output(step_output, expected, (slice(None), step), "one step at a time")
-
-
-def empty_memory_gives_zeros(parts: Parts) -> None:
-    """A row of padding alone gives contexts and gradients of 0; so does a memory of no positions."""
-    attention = compose(parts)
-    empty = attention.make_memory(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
-    contexts = attention(torch.randn(B, Q, WIDTH), empty).context
-    require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
-    inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
-    output = attend(attention, *inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
-    require((output.context == 0).all(), "", "the context of a row of padding is not 0")
-    require(output.weights is not None and (output.weights == 0).all(), "", "weights of a row of padding are not 0")
-    (output.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
-    leaves = (*inputs, *attention.parameters())
-    require(all(leaf.grad is None or (leaf.grad == 0).all() for leaf in leaves), "", "a row of padding has gradients")
-
-
-def gradients(parts: Parts) -> None:
-    """Gradients of attention, padded and empty rows included, agree with finite differences.
-
-    If the normalizer declares ``differentiable = False``, they need only be finite.
-    """
-    attention, inputs = compose(parts), random_inputs()
-    if getattr(attention.normalizer, "differentiable", True):
-        require_gradients(lambda *tensors: attend(attention, *tensors).context, inputs, attention, "")
-        return
-    leaves = {name: tensor.requires_grad_() for name, tensor in inputs._asdict().items()}
-    attend(attention, *leaves.values()).context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
-    require_finite_gradients(attention, leaves, "")
-
-
-def callers_can_restrict_the_scope(parts: Parts) -> None:
-    """A mask from the caller restricts the scope; weights are normalized over what both allow."""
-    attention, inputs = compose(parts), random_inputs()
-    restriction = torch.rand(B, Q, M) < 0.5
-    output, mask = attend(attention, *inputs, allowed_mask=restriction), scope_mask(attention, inputs.queries)
-    allowed_mask = restriction & mask.allowed_mask
+def _require_same_output(output: AttentionOutput, context: Tensor, weights: Tensor, difference: str) -> None:
+    """Check that contexts and weights are the expected ones."""
     assert output.weights is not None
-    require((output.weights[~allowed_mask] == 0).all(), "", "a position that the caller masks has a weight above 0")
-    weights = attention.normalizer(output.scores, allowed_mask) * mask.gain
-    require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
-    unrestricted = attend(attention, *inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
-    require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
-    contexts = attend(attention, *inputs, allowed_mask=torch.zeros(B, Q, M, dtype=torch.bool)).context
-    require((contexts == 0).all(), "", "where the caller forbids unrestricted the context is not zero")
+    require_close(output.context, context, "", f"{difference} the context differs")
+    require_close(output.weights, weights, "", f"{difference} the weights differ")
 
 
-def calls_leave_no_state(parts: Parts) -> None:
-    """A call leaves no state on a module, and memories do not affect each other."""
-    attention, first, second = compose(parts), random_inputs(), random_inputs()
-    previous = [dict(vars(module)) for module in attention.modules()]
-    weights = copy.deepcopy(attention.state_dict())
-    memory = attention.make_memory(first.states, MEMORY_MASK, first.values)
-    expected = attention(first.queries, memory).context
-    attention(second.queries, attention.make_memory(second.states, MEMORY_MASK, second.values))
-    require_close(attention(first.queries, memory).context, expected, "", "memories affect each other")
-    current = [dict(vars(module)) for module in attention.modules()]
-    require(current == previous, "", "a call changes attributes of a module")
-    same = all(torch.equal(weights[name], tensor) for name, tensor in attention.state_dict().items())
-    require(same, "", "a call changes the weights")
+class AttentionLaws(TensorLaws):
+    """The laws of attention of a scorer, a scope and a normalizer."""
 
+    kind, suffix, member, results = "attention", " in attention", "", "contexts"
 
-def bfloat16(parts: Parts) -> None:
-    """Contexts and gradients in bfloat16 are finite and bfloat16."""
-    attention = compose(parts).to(torch.bfloat16)
-    leaves = {name: tensor.to(torch.bfloat16).requires_grad_() for name, tensor in random_inputs()._asdict().items()}
-    output = attend(attention, *leaves.values())
-    output.context.sum().backward()  # type: ignore[no-untyped-call]
-    require(output.context.dtype == torch.bfloat16, "", f"a context of bfloat16 is {output.context.dtype}")
-    require_finite(output.context, "", "contexts of bfloat16")
-    require_finite_gradients(attention, leaves, "")
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
 
+    @classmethod
+    def cases(cls, candidate: Candidate) -> Iterator[Self]:
+        """The candidate with parts of the core, and two scopes."""
+        for scope in ("global", LOCAL_SCOPE):
+            yield cls({**DEFAULT_PARTS, "scope": scope, candidate.kind: (candidate.name, candidate.knobs)})
 
-def heads_are_independent_attentions(parts: Parts) -> None:
-    """Each of two heads attends over its half of the projected queries, keys and values."""
-    both, queries = compose(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
-    states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
-    last, total = torch.rand(2, B, 2, M) * MEMORY_MASK[:, None]
-    output = attend(both, queries, states, values, history=AttentionHistory(last, total))
-    projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
-    halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
-    outputs = [
-        attend(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
-        for i, (head, half) in enumerate(zip(both.heads, halves, strict=True))
-    ]
-    joined = both.out(torch.cat([output.context for output in outputs], -1))
-    require_close(output.context, joined, "", "the joined context is not that of the heads")
-    for name in ("weights", "scores"):
-        stacked = torch.stack([getattr(output, name) for output in outputs], 1)
-        require_close(getattr(output, name), stacked, "", f"the {name} are not those of the heads")
-    if output.penalty is not None:
-        penalties = torch.stack([output.penalty for output in outputs if output.penalty is not None])
-        require_close(output.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")
+    def _build(self) -> Any:
+        return compose_parts(self.parts)
 
+    def _inputs(self) -> dict[str, Tensor]:
+        previous, cumulative = torch.rand(2, B, M) * MEMORY_MASK
+        inputs = {**random_inputs()._asdict(), "previous": previous, "cumulative": cumulative}
+        return {**inputs, "memory_mask": MEMORY_MASK.clone()}
 
-LAWS = (
-    contexts_are_weighted_sums_of_values,
-    weights_are_normalized_scores_times_gain,
-    masked_positions_have_no_effect,
-    padding_may_be_nan,
-    rows_are_independent,
-    padding_has_no_effect,
-    steps_equal_one_call,
-    empty_memory_gives_zeros,
-    gradients,
-    callers_can_restrict_the_scope,
-    calls_leave_no_state,
-    bfloat16,
-    heads_are_independent_attentions,
-)
+    def _compute(self, *, previous: Tensor, cumulative: Tensor, **inputs: Tensor) -> Tensor:
+        """The contexts, and beside them the weights: (b, q, v + m)."""
+        output = attend(self.part, **inputs, history=AttentionHistory(previous, cumulative))
+        assert output.weights is not None
+        return torch.cat([output.context, output.weights], -1)
+
+    def _scope_mask(self, queries: Tensor, memory_mask: Tensor = MEMORY_MASK) -> ScopeMask:
+        """The scope's mask, with a gain of 1 if it has none."""
+        mask: ScopeMask = self.part.scope(queries, torch.arange(Q), memory_mask[:, None])
+        return mask._replace(gain=torch.ones(()) if mask.gain is None else mask.gain)
+
+    def contexts_are_weighted_sums_of_values(self) -> None:
+        """A context is the sum of the values weighted by the weights, which are 0 outside the scope."""
+        inputs = random_inputs()
+        output = attend(self.part, *inputs)
+        weights = require_tensor(output.weights, "", (B, Q, M))
+        require_tensor(output.scores, "", (B, Q, M))
+        outside = weights[~self._scope_mask(inputs.queries).allowed_mask]
+        require((outside == 0).all(), "", "a position outside the scope has a weight above 0")
+        expected = (weights[..., None] * without_padding(inputs.values)[:, None]).sum(-2)
+        require_close(output.context, expected, "", "the context is not the weighted sum")
+
+    def weights_are_normalized_scores_times_gain(self) -> None:
+        """Weights are the scorer's scores, normalized over the scope, times the scope's gain."""
+        attention, scorer, inputs = self.part, self.part.scorer, random_inputs()
+        output, states = attend(attention, *inputs), without_padding(inputs.states)
+        mask, history = self._scope_mask(inputs.queries), example_history(states, MEMORY_MASK)
+        prepared, keys = scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states)
+        scores = scorer.score(prepared, keys, *([history] if attention.needs_history else []))
+        assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
+        require_close(output.scores, scores, "", "the scores are not the scorer's")
+        weights = attention.normalizer(scores, mask.allowed_mask) * mask.gain
+        require_close(output.weights, weights, "", "the weights are not the normalized scores")
+        if output.penalty is not None:
+            penalty = scorer.penalty(output.weights, history)
+            require_close(output.penalty, penalty, "", "the penalty is not the scorer's")
+
+    def masked_positions_have_no_effect(self) -> None:
+        """States and values at masked positions have no effect on the contexts."""
+        inputs, changed = random_inputs(), random_inputs()
+        allowed_mask, expected = self._scope_mask(inputs.queries).allowed_mask, attend(self.part, *inputs).context
+        for step in range(Q):
+            forbidden = ~allowed_mask[:, step, :, None]
+            states = torch.where(forbidden, 100 * changed.states, inputs.states)
+            values = torch.where(forbidden, 100 * changed.values, inputs.values)
+            output = attend(self.part, inputs.queries, states, values).context
+            require_close(output[:, step], expected[:, step], "", "a masked position changes the context")
+
+    def padding_may_be_nan(self) -> None:
+        """NaN and infinity at padding reach neither the contexts nor the gradients."""
+        inputs = self._inputs()
+        expected = self._compute(**inputs)
+        poison = torch.tensor([torch.nan, torch.inf, -torch.inf]).repeat(M)[:M, None]
+        poisoned = {name: torch.where(MEMORY_MASK[..., None], inputs[name], poison) for name in ("states", "values")}
+        leaves, output = self._backward({**inputs, **poisoned})
+        require_close(output, expected, "", "padding changes the context")
+        for name in poisoned:
+            gradient = leaves[name].grad
+            require_finite(gradient, "", f"gradients of the {name}")
+            has_none = gradient is None or (gradient[~MEMORY_MASK] == 0).all()
+            require(has_none, "", "padding has a gradient other than 0")
+        for name, weight in self._trained_parameters():
+            require_finite(weight.grad, "", f"gradients of the parameter {name}")
+
+    def padding_has_no_effect(self) -> None:
+        """Padding after a memory has no effect."""
+        inputs, longer = random_inputs(), random_inputs()
+        states, values = torch.cat([inputs.states, longer.states], 1), torch.cat([inputs.values, longer.values], 1)
+        memory_mask = torch.cat([MEMORY_MASK, torch.zeros_like(MEMORY_MASK)], 1)
+        padded = attend(self.part, inputs.queries, states, values, memory_mask)
+        assert padded.weights is not None
+        tight, weights = attend(self.part, *inputs), padded.weights[..., :M]
+        _require_same_output(tight, padded.context, weights, "without padding")
+        require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
+
+    def steps_equal_one_call(self) -> None:
+        """A call for each query, with its step, gives what one call for all queries gives."""
+        attention, (queries, states, values) = self.part, random_inputs()
+        memory, history = attention.make_memory(states, MEMORY_MASK, values), example_history(states, MEMORY_MASK)
+        steps = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
+        full = attention(queries, memory, steps=steps, history=history, need_weights=True)
+        for step in (slice(step, step + 1) for step in range(Q)):
+            output = attention(queries[:, step], memory, steps=steps[:, step], history=history, need_weights=True)
+            _require_same_output(output, full.context[:, step], full.weights[:, step], "one step at a time")
+
+    def empty_memory_gives_zeros(self) -> None:
+        """A row of padding alone gives contexts and gradients of 0; so does a memory of no positions."""
+        empty = self.part.make_memory(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
+        contexts = self.part(torch.randn(B, Q, WIDTH), empty).context
+        require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
+        inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
+        output = attend(self.part, *inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
+        require((output.context == 0).all(), "", "the context of a row of padding is not 0")
+        require(output.weights is not None and (output.weights == 0).all(), "", "weights of a row of padding are not 0")
+        (output.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
+        leaves = (*inputs, *self.part.parameters())
+        require(
+            all(leaf.grad is None or (leaf.grad == 0).all() for leaf in leaves), "", "a row of padding has gradients"
+        )
+
+    def gradients_are_derivatives(self) -> None:
+        """Gradients, padded and empty rows included, agree with finite differences, if the normalizer's do."""
+        if getattr(self.part.normalizer, "differentiable", True):
+            super().gradients_are_derivatives()
+
+    def callers_can_restrict_the_scope(self) -> None:
+        """A mask from the caller restricts the scope; weights are normalized over what both allow."""
+        attention, inputs = self.part, random_inputs()
+        restriction = torch.rand(B, Q, M) < 0.5
+        output, mask = attend(attention, *inputs, allowed_mask=restriction), self._scope_mask(inputs.queries)
+        allowed_mask = restriction & mask.allowed_mask
+        assert output.weights is not None
+        require((output.weights[~allowed_mask] == 0).all(), "", "a position that the caller masks has a weight above 0")
+        weights = attention.normalizer(output.scores, allowed_mask) * mask.gain
+        require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
+        unrestricted = attend(attention, *inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
+        require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
+        contexts = attend(attention, *inputs, allowed_mask=torch.zeros(B, Q, M, dtype=torch.bool)).context
+        require((contexts == 0).all(), "", "where the caller forbids every position the context is not zero")
+
+    def calls_leave_no_state(self) -> None:
+        """A call leaves no state on a module, and memories do not affect each other."""
+        attention, first, second = self.part, random_inputs(), random_inputs()
+        previous = [dict(vars(module)) for module in attention.modules()]
+        weights = copy.deepcopy(attention.state_dict())
+        memory = attention.make_memory(first.states, MEMORY_MASK, first.values)
+        expected = attention(first.queries, memory).context
+        attention(second.queries, attention.make_memory(second.states, MEMORY_MASK, second.values))
+        require_close(attention(first.queries, memory).context, expected, "", "memories affect each other")
+        current = [dict(vars(module)) for module in attention.modules()]
+        require(current == previous, "", "a call changes attributes of a module")
+        same = all(torch.equal(weights[name], tensor) for name, tensor in attention.state_dict().items())
+        require(same, "", "a call changes the weights")
+
+    def heads_are_independent_attentions(self) -> None:
+        """Each of two heads attends over its half of the projected queries, keys and values."""
+        both, queries = compose_parts(self.parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
+        states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
+        last, total = torch.rand(2, B, 2, M) * MEMORY_MASK[:, None]
+        output = attend(both, queries, states, values, history=AttentionHistory(last, total))
+        projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
+        halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
+        outputs = [
+            attend(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
+            for i, (head, half) in enumerate(zip(both.heads, halves, strict=True))
+        ]
+        joined = both.out(torch.cat([output.context for output in outputs], -1))
+        require_close(output.context, joined, "", "the joined context is not that of the heads")
+        for name in ("weights", "scores"):
+            stacked = torch.stack([getattr(output, name) for output in outputs], 1)
+            require_close(getattr(output, name), stacked, "", f"the {name} are not those of the heads")
+        if output.penalty is not None:
+            penalties = torch.stack([output.penalty for output in outputs if output.penalty is not None])
+            require_close(output.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")
+
+    def sources_share_one_normalization(self) -> None:
+        """Each source is scored and masked on its own; weights are normalized over all sources together."""
+        attention, (queries, states, values) = self.part, random_inputs()
+        history, cuts = example_history(states, MEMORY_MASK), (slice(0, 3), slice(3, M))
+        memories = [attention.make_memory(states[:, cut], MEMORY_MASK[:, cut], values[:, cut]) for cut in cuts]
+        histories = [AttentionHistory(history.previous[:, cut], history.cumulative[:, cut]) for cut in cuts]
+        both = concat_sources(*memories)
+        require(both.lengths == (3, 4), "", f"the sources' lengths are {both.lengths}")
+        output = attention(queries, both, history=history, need_weights=True)
+        alone = [
+            attention(queries, memory, history=source_history, need_weights=True).scores
+            for memory, source_history in zip(memories, histories, strict=True)
+        ]
+        require_close(output.scores, torch.cat(alone, -1), "", "a source has other scores next to another")
+        masks = [self._scope_mask(queries, memory.memory_mask) for memory in memories]
+        gain = torch.cat([mask.gain.expand_as(mask.allowed_mask) for mask in masks if mask.gain is not None], -1)
+        weights = attention.normalizer(output.scores, torch.cat([mask.allowed_mask for mask in masks], -1)) * gain
+        require_close(output.weights, weights, "", "weights are not normalized over all sources")
+        require_close(output.context, weights @ both.values, "", "the context is not that of all sources")
+
+    def growing_memory_equals_its_prefixes(self) -> None:
+        """A query that sees the first n positions gives what a memory of n positions gives."""
+        attention, (queries, states, values) = self.part, random_inputs()
+        first = torch.tensor([2, 4, 5])
+        history = example_history(states, MEMORY_MASK & (torch.arange(M) < 2))  # later positions have no history
+        memory = hide_future(attention.make_memory(states, MEMORY_MASK, values), first)
+        full = attention(queries, memory, history=history, need_weights=True)
+        for step, count in enumerate(first.tolist()):
+            short = attention.make_memory(states[:, :count], MEMORY_MASK[:, :count], values[:, :count])
+            prefix_history = AttentionHistory(history.previous[:, :count], history.cumulative[:, :count])
+            pick, steps = slice(step, step + 1), torch.tensor([step])
+            output = attention(queries[:, pick], short, steps=steps, history=prefix_history, need_weights=True)
+            weights = full.weights[:, pick, :count]
+            _require_same_output(output, full.context[:, pick], weights, "in a growing memory")
+            require((full.weights[:, step, count:] == 0).all(), "", "a future position has a weight above 0")

@@ -1,11 +1,12 @@
-"""The part that a law is checked on, and the source locations of its members."""
+"""The part that a law is checked on, its variants, and the source locations of its members."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -59,3 +60,31 @@ class Candidate:
         """``file:line`` of the last frame of an exception in the part's file, or of the part."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.info.file)]
         return f"{self.info.file}:{frames[-1].lineno}" if frames else self.location()
+
+
+def variants(candidate: Candidate) -> list[Candidate]:
+    """The candidate, and a copy for each other value of a ``bool`` or ``Literal`` option that it does not set.
+
+    A task has no variants: other values may need other data.
+    """
+    if candidate.kind == "task":
+        return [candidate]
+    changes = [
+        {knob.name: value}
+        for knob in candidate.info.knobs
+        if knob.name not in candidate.knobs
+        for value in _knob_values(knob.annotation)
+        if value != knob.default
+    ]
+    return [candidate, *(replace(candidate, knobs={**candidate.knobs, **change}) for change in changes)]
+
+
+def _knob_values(annotation: str) -> Sequence[Any]:
+    """The values of a ``bool`` or of a ``Literal``; none for any other type."""
+    if annotation == "bool":
+        return (False, True)
+    for node in ast.walk(ast.parse(annotation, mode="eval")):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal" and annotation[:4] != "list":
+            values = ast.literal_eval(node.slice)
+            return values if isinstance(values, tuple) else (values,)
+    return ()

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+import pkgutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
 
 from attnx.errors import UserError
-from attnx.laws.candidate import Candidate, LawSkipped
-from attnx.laws.variants import variants
+from attnx.laws.candidate import Candidate, LawSkipped, variants
+from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
 from attnx.registry.declarations import undeclared
 from attnx.registry.source_scan import KINDS
 
-Law = Callable[[Candidate], None]
-# The modules with the laws of each kind, in the order of the checks.
-MODULES: dict[str, tuple[str, ...]] = {
-    "scorer": ("scorer", "composed", "in_model"),
-    "scope": ("scope", "composed"),
-    "normalizer": ("normalizer", "composed", "in_model"),
-    "query": ("query", "in_model"),
-    "encoder": ("encoder", "in_model"),
-    "decoder": ("decoder", "in_model"),
-    "readout": ("readout", "in_model"),
-    "output": ("output", "in_model"),
-    "model": ("in_model",),
-    "decoding": ("decoding",),
-    "task": ("task",),
-    "metric": ("metric",),
-    "tokenizer": ("tokenizer",),
-    "optimizer": ("optimizer",),
-    "lr_schedule": ("lr_schedule",),
-    "kernel": ("kernel",),
+# The classes of laws of each kind, in the order of the checks.
+CLASSES: dict[str, tuple[str, ...]] = {
+    "scorer": ("scorer:ScorerLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "scope": ("scope:ScopeLaws", "attention:AttentionLaws"),
+    "normalizer": ("normalizer:NormalizerLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "query": ("query:QueryLaws", "model:ModelLaws"),
+    "encoder": ("encoder:EncoderLaws", "model:ModelLaws"),
+    "decoder": ("decoder:DecoderLaws", "model:ModelLaws"),
+    "readout": ("readout:ReadoutLaws", "model:ModelLaws"),
+    "output": ("output:OutputLaws", "model:ModelLaws"),
+    "model": ("model:ModelLaws",),
+    "decoding": ("decoding:DecodingLaws",),
+    "task": ("task:TaskLaws",),
+    "metric": ("metric:MetricLaws",),
+    "tokenizer": ("tokenizer:TokenizerLaws",),
+    "optimizer": ("optimizer:OptimizerLaws",),
+    "lr_schedule": ("lr_schedule:ScheduleLaws",),
+    "kernel": ("kernel:KernelLaws",),
 }
-
-# Suffixes of the names of laws that need more than the part, by their module.
-SUFFIXES = {"attention": " in attention", "attention_sources": " in attention", "model": " in a model"}
 
 
 class Outcome(NamedTuple):
@@ -62,16 +57,11 @@ def kind_laws(kind: str, quick: bool = False) -> tuple[Law, ...]:
     Raises:
         UserError: the kind has no laws.
     """
-    if kind not in MODULES:
-        kinds = ", ".join(kind for kind in KINDS if kind in MODULES)
+    if kind not in CLASSES:
+        kinds = ", ".join(kind for kind in KINDS if kind in CLASSES)
         raise UserError(f"there are no laws for {kind}; choose from {kinds}")
-    modules = [importlib.import_module(f"attnx.laws.{name}") for name in MODULES[kind]]
-    return tuple(law for module in modules for law in (module.QUICK if quick else module.LAWS))
-
-
-def statement(law: Law) -> str:
-    """A law in words: the first paragraph of its docstring, as one line."""
-    return " ".join((inspect.getdoc(law) or "").split("\n\n")[0].split()).rstrip(".")
+    classes = [pkgutil.resolve_name(f"attnx.laws.{name}") for name in CLASSES[kind]]
+    return tuple(law for class_ in classes for law in class_.collect() if law.method in class_.quick or not quick)
 
 
 @contextmanager
@@ -95,12 +85,13 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
     """
     try:
         with fixed_random_state(dtype):
-            law(candidate)
+            law.check(candidate)
     except (UserError, LawSkipped):
         raise
     except Violation as broken:
-        method = f" ({broken.member})" if broken.member else ""
-        return _line(candidate, f"{candidate.location(broken.member)}{method}", law, broken.message)
+        member = broken.member if law.laws.kind == candidate.kind else ""  # else it is of what the part is composed in
+        method = f" ({member})" if member else ""
+        return _line(candidate, f"{candidate.location(member)}{method}", law, broken.message)
     except Exception as error:
         text = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
         return _line(candidate, candidate.error_location(error), law, text)
@@ -110,10 +101,10 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
 def _line(candidate: Candidate, location: str, law: Law, message: str) -> str:
     defaults = {knob.name: knob.default for knob in candidate.info.knobs}
     knobs = "".join(f" {knob}={value}" for knob, value in candidate.knobs.items() if value != defaults.get(knob))
-    return f"the {candidate.kind} {candidate.name!r}{knobs}, {location}: {message}; the law: {statement(law)}"
+    return f"the {candidate.kind} {candidate.name!r}{knobs}, {location}: {message}; the law: {law.statement}"
 
 
-def check(candidate: Candidate) -> list[Outcome]:
+def check_part(candidate: Candidate) -> list[Outcome]:
     """Check every law of a part with its options, and with each other value of every option that is a choice.
 
     Raises:
@@ -123,34 +114,28 @@ def check(candidate: Candidate) -> list[Outcome]:
     if wrong := undeclared(candidate.info):
         failure = f"the {candidate.kind} {candidate.name!r}, {wrong}"
         return [
-            Outcome(law_name(laws[0]), failure),
-            *(Outcome(law_name(law), skip_reason="see above") for law in laws[1:]),
+            Outcome(laws[0].name, failure),
+            *(Outcome(law.name, skip_reason="see above") for law in laws[1:]),
         ]
     return [_outcome(law, candidate) for law in laws]
-
-
-def law_name(law: Law) -> str:
-    """The name of a law in a table, with a suffix for laws of attention and models."""
-    suffix = SUFFIXES.get(law.__module__.rpartition(".")[2], "")
-    return f"{law.__name__.replace('_', ' ')}{suffix}"
 
 
 def _outcome(law: Law, candidate: Candidate) -> Outcome:
     for variant in variants(candidate):
         try:
             if broken := law_failure(law, variant):
-                return Outcome(law_name(law), broken)
+                return Outcome(law.name, broken)
         except LawSkipped as reason:
-            return Outcome(law_name(law), skip_reason=str(reason))
+            return Outcome(law.name, skip_reason=str(reason))
         except UserError:
             if variant is candidate:
                 raise  # other values of its options may contradict its other options
-    return Outcome(law_name(law))
+    return Outcome(law.name)
 
 
 def first_failure(kind: str, name: str, knobs: Mapping[str, Any]) -> str:
     """The first failure among the quick laws of a part in single precision, as in training; "" if all hold."""
-    if kind not in MODULES:
+    if kind not in CLASSES:
         return ""
     candidate = Candidate(kind, name, knobs)
     for law in kind_laws(kind, quick=True):

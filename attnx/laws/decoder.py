@@ -2,80 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from attnx.laws.candidate import Candidate
-from attnx.laws.gradients import require_used
-from attnx.laws.violation import require, require_close, require_finite, require_tensor
+from attnx.laws.laws import TensorLaws
+from attnx.laws.violation import require, require_close, require_tensor
 from attnx.nn.recurrent import State
 
-INPUT, ROWS, STEPS = 5, 3, 4
+ROWS, STEPS = 3, 4
+SIZES = {"input_size": 5}
 # The protocol :class:`attnx.nn.contracts.Decoder`.
 MEMBERS = ("run", "step", "num_layers", "size", "tensors_per_layer", "dropout")
 
 
-def random_state(part: Any) -> State:
-    """A random state for every layer."""
-    return tuple(
-        tuple(torch.randn(ROWS, part.size) for _ in range(part.tensors_per_layer)) for _ in range(part.num_layers)
+class DecoderLaws(TensorLaws):
+    """The laws of every decoder."""
+
+    kind, member, results, sizes = "decoder", "run", "states", SIZES
+    quick = (
+        "declarations",
+        "numbers_are_finite",
+        "every_parameter_has_a_gradient",
+        "steps_equal_one_run",
+        "rows_are_independent",
     )
 
+    def _inputs(self) -> dict[str, Tensor]:
+        names = [f"state {layer}.{i}" for layer in range(self.part.num_layers) for i in range(self._per_layer)]
+        return {"inputs": torch.randn(ROWS, STEPS, 5), **{name: torch.randn(ROWS, self.part.size) for name in names}}
 
-def run(part: Any, inputs: Tensor, state: State) -> Tensor:
-    """The top states (b, t, size) of a run over all steps."""
-    outputs = part.run([inputs], state=state).outputs
-    return require_tensor(outputs[-1], "", (*inputs.shape[:2], part.size))
+    def _compute(self, inputs: Tensor, **state: Tensor) -> Tensor:
+        """The top states (b, t, size) of a run over all steps."""
+        outputs = self.part.run([inputs], state=self._layers(state)).outputs
+        return require_tensor(outputs[-1], "run", (*inputs.shape[:2], self.part.size))
 
+    @property
+    def _per_layer(self) -> int:
+        return int(self.part.tensors_per_layer)
 
-def declarations(decoder: Candidate) -> None:
-    """A decoder is an nn.Module with the protocol :class:`attnx.nn.contracts.Decoder`.
+    def _layers(self, state: dict[str, Tensor]) -> State:
+        """The tensors of a state by layer."""
+        tensors = iter(state.values())
+        return tuple(zip(*[tensors] * self._per_layer, strict=True))
 
-    Its knob ``hidden_size`` is its size: other parts are built by it.
-    """
-    part = decoder.build(input_size=INPUT)
-    require(isinstance(part, nn.Module), "", "it is no torch.nn.Module")
-    missing = [name for name in MEMBERS if not hasattr(part, name)]
-    require(not missing, "", f"it has no {', '.join(missing)}")
-    hidden_size = decoder.knobs.get(
-        "hidden_size", {knob.name: knob.default for knob in decoder.info.knobs}.get("hidden_size")
-    )
-    require(hidden_size is not None, "", "it has no knob hidden_size, the width of its state")
-    require(part.size == hidden_size, "", f"its size is {part.size}, and its knob hidden_size {hidden_size}")
+    def declarations(self) -> None:
+        """A decoder is an nn.Module with the protocol :class:`attnx.nn.contracts.Decoder`.
 
+        Its knob ``hidden_size`` is its size: other parts are built by it.
+        """
+        require(isinstance(self.part, nn.Module), "", "it is no torch.nn.Module")
+        missing = [name for name in MEMBERS if not hasattr(self.part, name)]
+        require(not missing, "", f"it has no {', '.join(missing)}")
+        knobs = {knob.name: knob.default for knob in self.candidate.info.knobs} | dict(self.candidate.knobs)
+        size, hidden_size = self.part.size, knobs.get("hidden_size")
+        require(hidden_size is not None, "", "it has no knob hidden_size, the width of its state")
+        require(size == hidden_size, "", f"its size is {size}, and its knob hidden_size {hidden_size}")
 
-def steps_equal_one_run(decoder: Candidate) -> None:
-    """Steps one after another give the states (b, t, size) of one run over all of them."""
-    part = decoder.build(input_size=INPUT)
-    inputs, state = torch.randn(ROWS, STEPS, INPUT), random_state(part)
-    full = run(part, inputs, state)
-    for step in range(STEPS):
-        state = part.step([inputs[:, step]], state)
-        require_close(state[-1][0], full[:, step], "", f"step {step} differs from the run")
-
-
-def rows_are_independent(decoder: Candidate) -> None:
-    """The states of a row do not depend on other rows."""
-    part = decoder.build(input_size=INPUT)
-    inputs, state = torch.randn(ROWS, STEPS, INPUT), random_state(part)
-    together = run(part, inputs, state)
-    for pick in (slice(row, row + 1) for row in range(ROWS)):
-        alone = run(part, inputs[pick], tuple(tuple(tensor[pick] for tensor in layer) for layer in state))
-        require_close(alone, together[pick], "", f"row {pick.start} has other states in a batch")
-
-
-def numbers_are_finite(decoder: Candidate) -> None:
-    """States and gradients are finite, and every parameter has a gradient."""
-    part = decoder.build(input_size=INPUT)
-    states = run(part, torch.randn(ROWS, STEPS, INPUT), random_state(part))
-    require_finite(states, "", "states")
-    states.sum().backward()  # type: ignore[no-untyped-call]
-    require_used(part)
-    for name, weight in part.named_parameters():
-        require_finite(weight.grad, "", f"gradients of the parameter {name}")
-
-
-QUICK = (declarations, numbers_are_finite, steps_equal_one_run, rows_are_independent)
-LAWS = QUICK
+    def steps_equal_one_run(self) -> None:
+        """Steps one after another give the states (b, t, size) of one run over all of them."""
+        inputs = self._inputs()
+        states, full = (
+            self._layers({name: inputs[name] for name in inputs if name != "inputs"}),
+            self._compute(**inputs),
+        )
+        for step in range(STEPS):
+            states = self.part.step([inputs["inputs"][:, step]], states)
+            require_close(states[-1][0], full[:, step], "", f"step {step} differs from the run")

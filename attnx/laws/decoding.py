@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from attnx.decoding.contracts import DecodeResult
-from attnx.laws.candidate import Candidate
+from attnx.laws.laws import PartLaws
 from attnx.laws.small import small_config, small_model
-from attnx.laws.violation import described, require, require_close, require_tensor
+from attnx.laws.violation import describe, require, require_close, require_tensor
 
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
@@ -26,59 +26,60 @@ def confident_model(**choices: Any) -> Any:
     return model
 
 
-def decode(part: Any, model: Any, source: Tensor, source_mask: Tensor, **kwargs: Any) -> DecodeResult:
-    """Decode, and check the types and shapes of the result."""
-    with torch.no_grad():
-        result: DecodeResult = part(model, source, source_mask, **kwargs)
-    require(isinstance(result, DecodeResult), "__call__", f"it returned {described(result)} instead of a DecodeResult")
-    written = require_tensor(result.written, "__call__", (len(source), None, None))
-    for value in (result.lengths, result.log_probability, result.score):
-        require_tensor(value, "__call__", written.shape[:2])
-    require((result.lengths <= written.shape[2]).all(), "__call__", "lengths exceed the outputs")
-    return result
+class DecodingLaws(PartLaws):
+    """The laws of every search."""
 
+    kind = "decoding"
+    quick = ("declarations", "shapes")
+    methods = ("check",)
 
-def declarations(search: Candidate) -> None:
-    """A search is called with a model and a batch, and its ``check`` looks at a model before it is trained."""
-    part = search.build()
-    require(callable(part), "", "it cannot be called")
-    require(callable(getattr(part, "check", None)), "", f"{type(part).__name__} has no method check")
-    part.check(confident_model())
+    def _decode(
+        self, model: Any, source: Tensor = SOURCE, source_mask: Tensor = SOURCE_MASK, **kwargs: Any
+    ) -> DecodeResult:
+        """Decode, and check the types and shapes of the result."""
+        with torch.no_grad():
+            result: DecodeResult = self.part(model, source, source_mask, **kwargs)
+        is_result = isinstance(result, DecodeResult)
+        require(is_result, "__call__", f"it returned {describe(result)} instead of a DecodeResult")
+        written = require_tensor(result.written, "__call__", (len(source), None, None))
+        for value in (result.lengths, result.log_probability, result.score):
+            require_tensor(value, "__call__", written.shape[:2])
+        require((result.lengths <= written.shape[2]).all(), "__call__", "lengths exceed the outputs")
+        return result
 
+    def declarations(self) -> None:
+        """A search is called with a model and a batch, and its ``check`` looks at a model before it is trained."""
+        require(callable(self.part), "", "it cannot be called")
+        self._require_methods()
+        self.part.check(confident_model())
 
-def shapes(search: Candidate) -> None:
-    """A search finds n hypotheses a row, best first, with weights if they are asked for."""
-    result = decode(search.build(), confident_model(), SOURCE, SOURCE_MASK, need_weights=True)
-    require((result.score.diff(dim=1) <= 0).all(), "__call__", "hypotheses are not in the order of their scores")
-    require_tensor(result.weights, "__call__", (*result.written.shape, None))
+    def shapes(self) -> None:
+        """A search finds n hypotheses a row, best first, with weights if they are asked for."""
+        result = self._decode(confident_model(), need_weights=True)
+        require((result.score.diff(dim=1) <= 0).all(), "__call__", "hypotheses are not in the order of their scores")
+        require_tensor(result.weights, "__call__", (*result.written.shape, None))
 
+    def rows_are_independent(self) -> None:
+        """The output of a row does not depend on other rows, nor on padding."""
+        for scope in ("global", "encoder_decoder"):
+            model = confident_model(scope=scope)
+            together = self._decode(model)
+            for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
+                pick = slice(row, row + 1)
+                alone = self._decode(model, SOURCE[pick, :length], SOURCE_MASK[pick, :length])
+                same = torch.equal(alone.lengths, together.lengths[pick])
+                steps = int(alone.lengths.max()) if same else 0
+                same = same and torch.equal(alone.written[..., :steps], together.written[pick, :, :steps])
+                require(same, "__call__", f"row {row} has another output in a batch")
 
-def rows_are_independent(search: Candidate) -> None:
-    """The output of a row does not depend on other rows, nor on padding."""
-    part = search.build()
-    for scope in ("global", "encoder_decoder"):
-        model = confident_model(scope=scope)
-        together = decode(part, model, SOURCE, SOURCE_MASK)
-        for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
-            pick = slice(row, row + 1)
-            alone = decode(part, model, SOURCE[pick, :length], SOURCE_MASK[pick, :length])
-            same = torch.equal(alone.lengths, together.lengths[pick])
-            steps = int(alone.lengths.max()) if same else 0
-            same = same and torch.equal(alone.written[..., :steps], together.written[pick, :, :steps])
-            require(same, "__call__", f"row {row} has another output in a batch")
-
-
-def log_probabilities_are_the_models(search: Candidate) -> None:
-    """The log-probability of an output is the sum of the model's over its steps."""
-    model = confident_model()
-    result = decode(search.build(), model, SOURCE, SOURCE_MASK)
-    best, lengths = result.written[:, 0], result.lengths[:, 0]
-    with torch.no_grad():
-        inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
-        steps = torch.log_softmax(model(SOURCE, SOURCE_MASK, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
-    total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
-    require_close(result.log_probability[:, 0], total, "__call__", "the log-probability is not the model's")
-
-
-QUICK = (declarations, shapes)
-LAWS = (*QUICK, rows_are_independent, log_probabilities_are_the_models)
+    def log_probabilities_are_the_models(self) -> None:
+        """The log-probability of an output is the sum of the model's over its steps."""
+        model = confident_model()
+        result = self._decode(model)
+        best, lengths = result.written[:, 0], result.lengths[:, 0]
+        with torch.no_grad():
+            inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
+            steps = torch.log_softmax(model(SOURCE, SOURCE_MASK, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
+        total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
+        difference = "the log-probability is not the model's"
+        require_close(result.log_probability[:, 0], total, "__call__", difference)

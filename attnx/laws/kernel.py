@@ -1,19 +1,20 @@
-"""The laws of every kernel that can be tried without knowing what it serves."""
+"""The laws of every kernel that can be checked without knowing what it supports."""
 
 from __future__ import annotations
 
-from attnx.laws.candidate import Candidate
-from attnx.laws.declarations import require_declarations
+from attnx.laws.laws import PartLaws
 from attnx.laws.violation import require
 
 
-def declarations(kernel: Candidate) -> None:
-    """A kernel declares ``scorers``, ``scopes``, ``normalizers`` and ``priority``, and has a method ``supports``."""
-    part = kernel.build()
-    require_declarations(kernel, part)
-    require(callable(part), "", "it cannot be called")
-    require(callable(getattr(part, "supports", None)), "", f"{type(part).__name__} has no method supports")
+class KernelLaws(PartLaws):
+    """The laws of every kernel."""
 
+    kind = "kernel"
+    quick = ("declarations",)
+    methods = ("supports",)
 
-QUICK = (declarations,)
-LAWS = QUICK
+    def declarations(self) -> None:
+        """A kernel declares ``scorers``, ``scopes``, ``normalizers``, ``priority``, and has a method ``supports``."""
+        self._require_declarations()
+        require(callable(self.part), "", "it cannot be called")
+        self._require_methods()

@@ -9,52 +9,53 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from attnx.laws.candidate import Candidate
-from attnx.laws.violation import described, require
+from attnx.laws.laws import PartLaws
+from attnx.laws.violation import describe, require
 
 STEPS = 23
 
 
-def build(lr_schedule: Candidate) -> tuple[Any, Any]:
-    """An optimizer of rate 1, and its schedule for 23 steps."""
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    return optimizer, lr_schedule.build(optimizer=optimizer, progress=lambda step: min(1.0, step / STEPS))
+class ScheduleLaws(PartLaws):
+    """The laws of every learning-rate schedule."""
+
+    kind = "lr_schedule"
+    quick = ("declarations", "rates_are_valid")
+
+    def _build(self) -> tuple[Any, Any]:
+        """An optimizer of rate 1, and its schedule for 23 steps."""
+        optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        progress = {"progress": lambda step: min(1.0, step / STEPS)}
+        return optimizer, self.candidate.build(optimizer=optimizer, **progress)
+
+    def declarations(self) -> None:
+        """A schedule is an LRScheduler of torch over its optimizer."""
+        _, schedule = self.part
+        require(isinstance(schedule, LRScheduler), "", f"it is {describe(schedule)} instead of an LRScheduler")
+
+    def rates_are_valid(self) -> None:
+        """Rates are finite and at least 0, up to the last step and after it, and not all of them are 0."""
+        optimizer, schedule = self.part
+        rates = _rates(optimizer, schedule, STEPS + 3)
+        wrong = [rate for rate in rates if not math.isfinite(rate) or rate < 0]
+        require(not wrong, "", f"a rate is {wrong[:1]}")
+        require(any(rates), "", "every rate is 0")
+
+    def restored_schedules_continue(self) -> None:
+        """A schedule with the restored state of another continues with the same rates."""
+        optimizer, schedule = self.part
+        _rates(optimizer, schedule, 7)
+        second, resumed = self._build()
+        second.load_state_dict(optimizer.state_dict())
+        resumed.load_state_dict(schedule.state_dict())
+        same = _rates(second, resumed, 5) == _rates(optimizer, schedule, 5)
+        require(same, "", "restored from its state, it gives different rates")
 
 
-def rates(optimizer: Any, schedule: Any, steps: int) -> list[float]:
+def _rates(optimizer: Any, schedule: Any, steps: int) -> list[float]:
     """The rate before each step."""
-    values = []
+    rates = []
     for _ in range(steps):
-        values.append(float(optimizer.param_groups[0]["lr"]))
+        rates.append(float(optimizer.param_groups[0]["lr"]))
         optimizer.step()
         schedule.step()
-    return values
-
-
-def declarations(lr_schedule: Candidate) -> None:
-    """A schedule is an LRScheduler of torch over its optimizer."""
-    _, schedule = build(lr_schedule)
-    require(isinstance(schedule, LRScheduler), "", f"it is {described(schedule)} instead of an LRScheduler")
-
-
-def rates_are_valid(lr_schedule: Candidate) -> None:
-    """Rates are finite and at least 0, up to the last step and after it, and not all of them are 0."""
-    values = rates(*build(lr_schedule), STEPS + 3)
-    wrong = [rate for rate in values if not math.isfinite(rate) or rate < 0]
-    require(not wrong, "", f"a rate is {wrong[:1]}")
-    require(any(values), "", "every rate is 0")
-
-
-def restored_schedules_continue(lr_schedule: Candidate) -> None:
-    """A schedule with the restored state of another continues with the same rates."""
-    optimizer, schedule = build(lr_schedule)
-    rates(optimizer, schedule, 7)
-    second, resumed = build(lr_schedule)
-    second.load_state_dict(optimizer.state_dict())
-    resumed.load_state_dict(schedule.state_dict())
-    same = rates(second, resumed, 5) == rates(optimizer, schedule, 5)
-    require(same, "", "restored from its state, it gives different rates")
-
-
-QUICK = (declarations, rates_are_valid)
-LAWS = (*QUICK, restored_schedules_continue)
+    return rates

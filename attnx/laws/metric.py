@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.laws.candidate import Candidate, LawSkipped
-from attnx.laws.violation import described, require
+from attnx.laws.candidate import LawSkipped
+from attnx.laws.laws import PartLaws
+from attnx.laws.violation import describe, require
 
 # Batches of predictions with references: symbols, numbers and texts.
 SYMBOLS = (
@@ -24,76 +26,64 @@ TEXTS = (["the cat sat", "a hat"], [["the cat sits", "a cat sat"], ["the hat"]])
 Batch = tuple[list[Any], list[Any]]
 
 
-def build(metric: Candidate) -> Any:
-    """A new metric."""
-    if metric.info.injected_params:
-        raise LawSkipped(f"its task supplies {', '.join(metric.info.injected_params)}")
-    return metric.build()
+class MetricLaws(PartLaws):
+    """The laws of every metric."""
+
+    kind = "metric"
+    quick = ("declarations",)
+
+    def _build(self) -> Any:
+        if injected := self.candidate.info.injected_params:
+            raise LawSkipped(f"its task supplies {', '.join(injected)}")
+        return self.candidate.build()
+
+    def _batch(self) -> Batch:
+        """The first batch that the metric accepts."""
+        for batch in (SYMBOLS, TEXTS, NUMBERS):
+            metric = self._build()
+            with suppress(Exception):
+                metric.update(*batch)
+                return batch
+        raise LawSkipped("it accepts neither symbols, nor texts, nor rows of numbers")
+
+    def _values(self, *batches: Batch, part: Any = None) -> dict[str, float]:
+        """The scalars that a metric, a new one unless it is passed, computes of batches, by name."""
+        part = self._build() if part is None else part
+        for batch in batches:
+            part.update(*batch)
+        result = part.compute()
+        entries = result if isinstance(result, dict) else {"": result}
+        for value in entries.values():
+            is_scalar = isinstance(value, float | int) or (isinstance(value, Tensor) and value.numel() == 1)
+            message = f"it returned {describe(value)} instead of a scalar or a mapping of scalars"
+            require(is_scalar, "compute", message)
+        return {name: float(value) for name, value in entries.items()}
+
+    def declarations(self) -> None:
+        """A metric is a torchmetrics Metric."""
+        is_metric = isinstance(self.part, Metric)
+        require(is_metric, "", f"it is {describe(self.part)} instead of a torchmetrics.Metric")
+
+    def batching_has_no_effect(self) -> None:
+        """The values do not depend on how examples are split into batches, nor on their order."""
+        predictions, references = self._batch()
+        pieces = [(predictions[:1], references[:1]), (predictions[1:], references[1:])]
+        at_once = self._values((predictions, references))
+        _require_same_values(at_once, self._values(*pieces), "in two batches")
+        _require_same_values(at_once, self._values(*pieces[::-1]), "in another order")
+
+    def reset_clears_the_state(self) -> None:
+        """After a reset a metric computes what a new one does."""
+        predictions, references = self._batch()
+        self.part.update(predictions, references)
+        self.part.reset()
+        first = predictions[:1], references[:1]
+        _require_same_values(self._values(first), self._values(first, part=self.part), "after a reset")
 
 
-def batch_for(metric: Candidate) -> Batch:
-    """The first batch that the metric accepts."""
-    for batch in (SYMBOLS, TEXTS, NUMBERS):
-        try:
-            build(metric).update(*batch)
-        except LawSkipped:
-            raise
-        except Exception:
-            continue
-        return batch
-    raise LawSkipped("it accepts neither symbols, nor texts, nor rows of numbers")
-
-
-def compute_values(metric: Candidate, *batches: Batch) -> dict[str, float]:
-    """The values of a new metric after these batches, by name."""
-    part = build(metric)
-    for batch in batches:
-        part.update(*batch)
-    return values(part)
-
-
-def values(part: Any) -> dict[str, float]:
-    """The values of a metric, which computes a scalar or a mapping of scalars."""
-    result = part.compute()
-    entries = result if isinstance(result, dict) else {"": result}
-    for value in entries.values():
-        scalar = isinstance(value, float | int) or (isinstance(value, Tensor) and value.numel() == 1)
-        require(scalar, "compute", f"it returned {described(value)} instead of a scalar or a mapping of scalars")
-    return {name: float(value) for name, value in entries.items()}
-
-
-def declarations(metric: Candidate) -> None:
-    """A metric is a torchmetrics Metric."""
-    part = build(metric)
-    require(isinstance(part, Metric), "", f"it is {described(part)} instead of a torchmetrics.Metric")
-
-
-def batching_has_no_effect(metric: Candidate) -> None:
-    """The values do not depend on how examples are split into batches, nor on their order."""
-    predictions, references = batch_for(metric)
-    pieces = [(predictions[:1], references[:1]), (predictions[1:], references[1:])]
-    at_once = compute_values(metric, (predictions, references))
-    _require_same(at_once, compute_values(metric, *pieces), "in two batches")
-    _require_same(at_once, compute_values(metric, *pieces[::-1]), "in another order")
-
-
-def reset_clears_the_state(metric: Candidate) -> None:
-    """After a reset a metric computes what a new one does."""
-    batch, part = batch_for(metric), build(metric)
-    part.update(*batch)
-    part.reset()
-    part.update(*(side[:1] for side in batch))
-    _require_same(compute_values(metric, (batch[0][:1], batch[1][:1])), values(part), "after a reset")
-
-
-def _require_same(expected: dict[str, float], actual: dict[str, float], where: str) -> None:
-    require(
-        actual.keys() == expected.keys(), "compute", f"{where} it computes {sorted(actual)}, not {sorted(expected)}"
-    )
+def _require_same_values(expected: dict[str, float], actual: dict[str, float], case: str) -> None:
+    names_differ = f"{case} it computes {sorted(actual)}, not {sorted(expected)}"
+    require(actual.keys() == expected.keys(), "compute", names_differ)
     for name, value in expected.items():
         close = bool(np.isclose(actual[name], value, rtol=1e-6, atol=1e-9, equal_nan=True))
-        require(close, "compute", f"{where} it computes {actual[name]:.6g} instead of {value:.6g}")
-
-
-QUICK = (declarations,)
-LAWS = (*QUICK, batching_has_no_effect, reset_clears_the_state)
+        require(close, "compute", f"{case} it computes {actual[name]:.6g} instead of {value:.6g}")

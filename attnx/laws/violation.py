@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.gradcheck import GradcheckError
 
 
 class Violation(AssertionError):
@@ -30,7 +31,7 @@ def require(is_valid: Any, member: str, message: str) -> None:
 
 def require_tensor(value: Any, member: str, shape: Sequence[int | None] | None = None) -> Tensor:
     """Return the value, checked to be a tensor of this shape; None is any size."""
-    require(isinstance(value, Tensor), member, f"it returned {described(value)} instead of a tensor")
+    require(isinstance(value, Tensor), member, f"it returned {describe(value)} instead of a tensor")
     if shape is not None:
         fits = len(value.shape) == len(shape) and all(
             expected in (None, actual) for expected, actual in zip(shape, value.shape, strict=False)
@@ -74,6 +75,30 @@ def require_close(
         raise Violation(member, f"{difference} (by up to {difference_size:.3g})") from None
 
 
-def described(value: Any) -> str:
+def gradient_error(compute: Callable[..., Tensor], inputs: Sequence[Tensor], part: nn.Module, fast: bool = True) -> str:
+    """Compare the gradients of inputs and parameters with finite differences; "" if they agree.
+
+    Args:
+        compute: from the inputs to outputs, all in float64.
+        inputs: of the function.
+        part: the module whose parameters are included.
+        fast: check one random direction instead of every entry.
+    """
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    weights = [weight for weight in part.parameters() if weight.requires_grad]
+    try:
+        torch.autograd.gradcheck(lambda *tensors: compute(*tensors[: len(leaves)]), (*leaves, *weights), fast_mode=fast)
+    except GradcheckError as error:
+        return str(error).strip().splitlines()[0]
+    return ""
+
+
+def require_gradients(compute: Callable[..., Tensor], inputs: Sequence[Tensor], part: Any, member: str) -> None:
+    """Check that gradients agree with finite differences; see :func:`gradient_error`."""
+    if error := gradient_error(compute, inputs, part):
+        raise Violation(member, f"the gradient is not the derivative: {error}")
+
+
+def describe(value: Any) -> str:
     """A value in a message: None as it is, anything else by its type."""
     return "None" if value is None else f"a {type(value).__name__}"

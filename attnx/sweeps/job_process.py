@@ -115,7 +115,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         UserError: a mistake in the configuration or the data.
         Interrupted: the job was asked to stop; it can be resumed.
     """
-    from attnx.accel.prebuild import compile_ahead
+    from attnx.accel.prebuild import start_compiling
     from attnx.reports.run.build_all import build_reports
     from attnx.training.fit import fit, resume
 
@@ -125,7 +125,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         build_reports(folder)
         return
     reject_edited_plugins(folder.parent, config)
-    compile_ahead(config)
+    start_compiling(config)
     if (folder / CHECKPOINTS / LAST).is_file():
         resume(folder)
     else:

@@ -116,7 +116,7 @@ def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
 
 def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The errors of settings with the same task."""
-    from attnx.laws.first_use import report_plug_in_errors
+    from attnx.laws.plug_ins import report_plug_in_errors
     from attnx.training.train import load
 
     data: Any = None
@@ -134,7 +134,7 @@ def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
-    from attnx.laws.first_use import check_plug_ins
+    from attnx.laws.plug_ins import check_plug_ins
     from attnx.training.distributed.devices import needs_processes, resolve_devices
     from attnx.training.train import assemble
 

@@ -45,7 +45,7 @@ def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str
         return f"not compiled: {reason}"
     assert isinstance(model, Seq2seq)
     has_graphs = mode == "graphs"
-    compile_model(model, CompileOptions(has_graphs, strict=True))
+    compile_model(model, CompileOptions(has_graphs, is_strict=True))
     try:
         breaks = _train_trial_batches(module, loaders, device)
     except Exception as error:

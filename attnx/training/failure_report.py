@@ -23,7 +23,7 @@ from attnx.errors import (
     explain_write_error,
     is_out_of_memory,
 )
-from attnx.laws.first_use import find_plug_in
+from attnx.laws.plug_ins import find_plug_in
 from attnx.runs.layout import CONFIG, ERROR, RUN
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import update_info

@@ -20,7 +20,7 @@ from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import fitting_weights, load_weights
 from attnx.inference.predictor import Predictor
-from attnx.laws.first_use import check_plug_ins, report_plug_in_errors
+from attnx.laws.plug_ins import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
 from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
 from attnx.runs.writer import update_info

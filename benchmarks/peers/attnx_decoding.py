@@ -21,8 +21,8 @@ def main() -> None:
     gc.freeze()
 
     def decode(words: list[str]) -> list[str]:
-        found = run.decode([run.pair(word) for word in words], batch_size=request.at_once)
-        return [" ".join(prediction.output) for prediction in found]
+        predictions = run.decode([run.pair(word) for word in words], batch_size=request.batch_words)
+        return [" ".join(prediction.output) for prediction in predictions]
 
     measure("attnx", request, list, decode)
 

@@ -24,7 +24,7 @@ class Row(TypedDict):
     rounds: list[float | None]
 
 
-def hold_round(
+def measure_round(
     title: str, entrants: Mapping[str, Callable[[], float]], problems: dict[str, str], console: Console
 ) -> tuple[Round, Round]:
     """Measure every row in turn: words per second, and the CPUs that other programs used.
@@ -34,7 +34,7 @@ def hold_round(
     speed: Round = {}
     busy: Round = {}
     for row in (row for row in entrants if row not in problems):
-        used_by_others = watch_neighbors()
+        cpus_used = watch_neighbors()
         try:
             with console.status(f"{title}: {row}"):
                 speed[row] = entrants[row]()
@@ -42,7 +42,7 @@ def hold_round(
             problems[row] = f"failed: {error}"
             continue
         line = f"{title}: {row}: {speed[row]:.0f} words/s"
-        if (used := used_by_others()) is not None:
+        if (used := cpus_used()) is not None:
             busy[row] = used
             line += f", others used {used:.1f} CPUs" + (": disturbed" if used >= BUSY else "")
         console.print(line, highlight=False)
@@ -54,8 +54,8 @@ def by_row(rounds: Rounds) -> dict[str, Row]:
     rows = dict.fromkeys(chain.from_iterable(rounds))
     return {
         row: Row(
-            median=median(each[row] for each in rounds if row in each),
-            rounds=[each.get(row) for each in rounds],
+            median=median(speeds[row] for speeds in rounds if row in speeds),
+            rounds=[speeds.get(row) for speeds in rounds],
         )
         for row in rows
     }
@@ -63,20 +63,20 @@ def by_row(rounds: Rounds) -> dict[str, Row]:
 
 def table(title: str, rounds: Rounds, digits: int) -> Table:
     """One line per row: its median, then its rounds."""
-    drawn = Table(title=title, title_justify="left")
-    drawn.add_column("")
+    display = Table(title=title, title_justify="left")
+    display.add_column("")
     for heading in ("median", *(f"round {number}" for number in range(1, len(rounds) + 1))):
-        drawn.add_column(heading, justify="right")
+        display.add_column(heading, justify="right")
     for name, row in by_row(rounds).items():
         cells = (row["median"], *row["rounds"])
-        drawn.add_row(name, *("-" if cell is None else f"{cell:.{digits}f}" for cell in cells))
-    return drawn
+        display.add_row(name, *("-" if cell is None else f"{cell:.{digits}f}" for cell in cells))
+    return display
 
 
-def show_trouble(problems: Mapping[str, str], others: Rounds, console: Console) -> None:
+def show_trouble(problems: Mapping[str, str], busy_cpus: Rounds, console: Console) -> None:
     """Print the failures and the number of disturbed measurements."""
     for row, problem in problems.items():
         console.print(f"{row} {problem}", style="red", highlight=False, markup=False)
-    if disturbed := sum(used >= BUSY for busy in others for used in busy.values()):
+    if disturbed := sum(used >= BUSY for busy in busy_cpus for used in busy.values()):
         advice = "run it again on an idle machine"
         console.print(f"{disturbed} measurements were disturbed by other programs: {advice}", style="red")

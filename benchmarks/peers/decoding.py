@@ -21,7 +21,7 @@ class Decoding(Training):
     """A file with a word a line, at least as many as a batch has."""
     width: int
     """Of the beam; 1 is greedy."""
-    at_once: int
+    batch_words: int
     """Words in a batch."""
     out: str
     """A file to write: for each word a line of symbols, apart by spaces."""
@@ -42,9 +42,9 @@ def measure(
 ) -> None:
     """Decode the first batch untimed, then all words; write the outputs and print words per second."""
     words = read_words(request)
-    first, every = load(words[: request.at_once]), load(words)
+    first, every = load(words[: request.batch_words]), load(words)
     watch = Stopwatch(warmup=1, steps=1)
-    watch.step_begins(request.at_once)
+    watch.step_begins(request.batch_words)
     decode(first)
     watch.step_begins(len(words))
     outputs = decode(every)

@@ -99,15 +99,15 @@ def install(peer: Peer, envs: Path) -> Path:
 
 def find(peers: Sequence[Peer], envs: Path, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
     """The interpreters of peers, installed if needed; and by row, why one cannot be installed."""
-    found: dict[Peer, Path] = {}
+    pythons: dict[Peer, Path] = {}
     problems: dict[str, str] = {}
     for peer in peers:
         try:
             with console.status(f"{peer.row}: looking for it, installing it if need be"):
-                found[peer] = install(peer, envs)
+                pythons[peer] = install(peer, envs)
         except FailedError as error:
             problems[peer.row] = f"cannot be installed: {error}"
-    return found, problems
+    return pythons, problems
 
 
 def _torch_pin() -> str:

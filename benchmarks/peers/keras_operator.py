@@ -13,13 +13,13 @@ os.environ["KERAS_BACKEND"] = "torch"
 
 import keras
 import torch
-from measures import Work, drawn, peak, seconds, work_of
+from measures import Work, draw_tensors, peak, seconds, work_of
 from torch import Tensor
 
 
 def work(shape: list[int], way: str) -> Work:
     """The layer's attention; its scale is the vector v."""
-    queries, keys, values, v, of_context = drawn(*shape)
+    queries, keys, values, v, grad_context = draw_tensors(*shape)
     layer = keras.layers.AdditiveAttention()
     layer.build([(None, None, shape[-1])] * 3)
     layer.scale.assign(v)
@@ -28,7 +28,7 @@ def work(shape: list[int], way: str) -> Work:
         context: Tensor = layer([queries, values, keys])
         return context
 
-    return work_of(read, [queries, keys, values, layer.scale.value], of_context, way)
+    return work_of(read, [queries, keys, values, layer.scale.value], grad_context, way)
 
 
 def main() -> None:

@@ -20,14 +20,14 @@ def attnx(*words: str) -> list[str]:
     return [sys.executable, "-m", "attnx", *words]
 
 
-def start(*words: str, said: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+def start(*words: str, output: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Start the command in a session of its own, without the terminal's Ctrl-C; its output goes into a file."""
-    return subprocess.Popen(attnx(*words), stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+    return subprocess.Popen(attnx(*words), stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
 
-def kill(process: subprocess.Popen[bytes], whole: bool) -> None:
+def kill(process: subprocess.Popen[bytes], with_descendants: bool) -> None:
     """Kill a command, alone or with all its child processes, and wait for it."""
-    for number in [process.pid, *(descendants(process.pid) if whole else [])]:
+    for number in [process.pid, *(descendants(process.pid) if with_descendants else [])]:
         try:
             os.kill(number, signal.SIGKILL)
         except ProcessLookupError:
@@ -44,10 +44,10 @@ def descendants(number: int) -> Iterator[int]:
         except OSError:
             continue
         parents.setdefault(parent, []).append(child)
-    found = [number]
-    for one in found:
-        found += parents.get(one, [])
-    yield from found[1:]
+    numbers = [number]
+    for parent in numbers:
+        numbers += parents.get(parent, [])
+    yield from numbers[1:]
 
 
 def done(folder: Path) -> bool:
@@ -57,5 +57,5 @@ def done(folder: Path) -> bool:
 
 def weights(folder: Path, which: str = "last") -> tuple[int, dict[str, bytes]]:
     """The step and the weights of a checkpoint, byte by byte."""
-    held: dict[str, Any] = torch.load(folder / "checkpoints" / f"{which}.ckpt", map_location="cpu", weights_only=True)
-    return held["global_step"], {name: weight.numpy().tobytes() for name, weight in held["state_dict"].items()}
+    state: dict[str, Any] = torch.load(folder / "checkpoints" / f"{which}.ckpt", map_location="cpu", weights_only=True)
+    return state["global_step"], {name: weight.numpy().tobytes() for name, weight in state["state_dict"].items()}

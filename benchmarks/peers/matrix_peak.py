@@ -13,13 +13,13 @@ SIZE, PRODUCTS, ROUNDS = 1024, 10, 9
 
 def peak() -> float:
     """The fastest of several rounds of products of square matrices."""
-    left, right = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
-    product = left @ right
+    first, second = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
+    product = first @ second
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.perf_counter()
         for _ in range(PRODUCTS):
-            torch.mm(left, right, out=product)
+            torch.mm(first, second, out=product)
         best = min(best, time.perf_counter() - started)
     return 2 * SIZE**3 * PRODUCTS / best
 

@@ -17,7 +17,7 @@ Read = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 Work = Callable[[], list[Tensor]]
 
 
-def drawn(batch: int, queries: int, positions: int, width: int) -> list[Tensor]:
+def draw_tensors(batch: int, queries: int, positions: int, width: int) -> list[Tensor]:
     """Queries, keys, values, v and the gradient of the contexts, from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     shapes = ((batch, queries, width), *[(batch, positions, width)] * 2, (width,), (batch, queries, width))
@@ -26,7 +26,7 @@ def drawn(batch: int, queries: int, positions: int, width: int) -> list[Tensor]:
     return tensors
 
 
-def work_of(read: Read, operands: Sequence[Tensor], of_context: Tensor, way: str) -> Work:
+def work_of(read: Read, operands: Sequence[Tensor], grad_context: Tensor, way: str) -> Work:
     """The work to measure: ``forward``, the contexts; ``both``, also the gradients of all operands."""
 
     def forward() -> list[Tensor]:
@@ -35,7 +35,7 @@ def work_of(read: Read, operands: Sequence[Tensor], of_context: Tensor, way: str
 
     def both() -> list[Tensor]:
         context = read(*operands)
-        return [context.detach(), *torch.autograd.grad(context, operands, of_context)]
+        return [context.detach(), *torch.autograd.grad(context, operands, grad_context)]
 
     for operand in operands:
         operand.requires_grad_()

@@ -24,11 +24,11 @@ def watch_neighbors() -> Callable[[], float | None]:
     """
     if not STAT.exists():
         return lambda: None
-    start, others = time.perf_counter(), _others()
-    return lambda: max(0.0, (_others() - others) / (time.perf_counter() - start))
+    start, seconds = time.perf_counter(), _cpu_seconds_of_others()
+    return lambda: max(0.0, (_cpu_seconds_of_others() - seconds) / (time.perf_counter() - start))
 
 
-def _others() -> float:
+def _cpu_seconds_of_others() -> float:
     # The fields: user, nice, system, idle, iowait, irq, softirq, steal. Idle and iowait are nobody's.
     ticks = [int(field) for field in STAT.read_text(encoding="ascii").splitlines()[0].split()[1:9]]
     used = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")

@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 
-def record(out: Path, asked: Mapping[str, Any], found: Mapping[str, Any], packages: Sequence[str] = ("torch",)) -> None:
+def record(
+    out: Path, options: Mapping[str, Any], measurements: Mapping[str, Any], packages: Sequence[str] = ("torch",)
+) -> None:
     """Write it, with the versions of the relevant packages."""
     machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {"asked": dict(asked), "machine": machine | {name: version(name) for name in packages}, **found}
+    contents = {
+        "options": dict(options),
+        "machine": machine | {name: version(name) for name in packages},
+        **measurements,
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")

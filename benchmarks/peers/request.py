@@ -26,10 +26,10 @@ class Training:
     threads: int
 
 
-Asked = TypeVar("Asked", bound=Training)
+Request = TypeVar("Request", bound=Training)
 
 
-def read_request(kind: type[Asked]) -> Asked:
+def read_request(kind: type[Request]) -> Request:
     """Read the request and set torch's threads by it."""
     request = kind(**json.loads(sys.argv[1]))
     torch.set_num_threads(request.threads)

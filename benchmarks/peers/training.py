@@ -52,14 +52,14 @@ ATTNX = (
 """The overrides of every run of attnx; `train_attnx` fills the braces."""
 
 
-def train_attnx(wanted: dict[str, Any], folder: Path, overrides: Sequence[str], limit: float) -> None:
+def train_attnx(request: dict[str, Any], folder: Path, overrides: Sequence[str], limit: float) -> None:
     """Train as requested, by the command and into this folder.
 
     Raises:
         FailedError: the run fails or takes longer than ``limit`` seconds.
     """
-    settings = [override.format(**wanted, folder=folder) for override in (*ATTNX, *overrides)]
-    run([sys.executable, "-m", "attnx", *settings], ROOT, wanted["threads"], limit)
+    settings = [override.format(**request, folder=folder) for override in (*ATTNX, *overrides)]
+    run([sys.executable, "-m", "attnx", *settings], ROOT, request["threads"], limit)
 
 
 def draw(pairs: Sequence[Pair], count: int) -> list[Pair]:

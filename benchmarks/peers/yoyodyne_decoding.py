@@ -18,12 +18,12 @@ from stopwatch import Stopwatch
 from yoyodyne import callbacks, data
 from yoyodyne_training import WEIGHTS, build_model, quiet_trainer
 
-WORDS, WRITTEN = Path("words.tsv"), Path("written.tsv")
+WORDS, PREDICTIONS = Path("words.tsv"), Path("predictions.tsv")
 
 
-def read_written() -> list[str]:
+def read_predictions() -> list[str]:
     """The outputs; with a beam, a line has all hypotheses and their scores, the best first."""
-    with WRITTEN.open(encoding="utf-8") as lines:
+    with PREDICTIONS.open(encoding="utf-8") as lines:
         return [row[0] if row else "" for row in csv.reader(lines, delimiter="\t")]
 
 
@@ -31,26 +31,26 @@ def main() -> None:
     """Decode the first batch untimed, then all words."""
     request = read_request(Decoding)
     words = read_words(request)
-    first = words[: request.at_once]
+    first = words[: request.batch_words]
     WORDS.write_text("".join(f"{word}\n" for word in (*first, *words)), encoding="utf-8")
-    asked = data.DataModule(
+    data_module = data.DataModule(
         model_dir=".",
         predict=str(WORDS),
         target_col=0,
         target_sep=" ",
         tie_embeddings=False,
-        batch_size=request.at_once,
+        batch_size=request.batch_words,
     )
-    model = build_model(request, asked, request.width)
+    model = build_model(request, data_module, request.width)
     model.load_state_dict(torch.load(WEIGHTS))
-    watch = Stopwatch(1, math.ceil(len(words) / request.at_once))
-    told = LambdaCallback(
+    watch = Stopwatch(1, math.ceil(len(words) / request.batch_words))
+    progress = LambdaCallback(
         on_predict_batch_start=lambda _1, _2, batch, _3: watch.step_begins(len(batch)),
         on_predict_end=lambda _1, _2: watch.step_begins(0),
     )
-    writer = callbacks.PredictionWriter(str(WRITTEN), target_sep=" ")
-    quiet_trainer(writer, told).predict(model, asked)
-    write_outputs(request, read_written()[len(first) :])
+    writer = callbacks.PredictionWriter(str(PREDICTIONS), target_sep=" ")
+    quiet_trainer(writer, progress).predict(model, data_module)
+    write_outputs(request, read_predictions()[len(first) :])
     watch.report("yoyodyne")
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnx import accel
-from attnx.accel.attention.additive.blocks import score
+from attnx.accel.attention.additive.blocks import additive_scores
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
 
@@ -51,7 +51,7 @@ def test_scores_and_gradients(
     shapes = (rows, queries, width), (rows, positions, width), (width,)
     operands = [scale * torch.randn(shape, device=DEVICE) for shape in shapes]
     grad_scores = torch.randn(rows, queries, positions, device=DEVICE)
-    actual = [additive_triton.scores(*operands), *additive_triton.gradients(*operands, grad_scores)]
+    actual = [additive_triton.BACKEND.scores(*operands), *additive_triton.BACKEND.gradients(*operands, grad_scores)]
     leaves = [operand.double().requires_grad_() for operand in operands]
     exact = by_definition(*leaves)
     expected = [exact.detach(), *torch.autograd.grad(exact, leaves, grad_scores.double())]
@@ -74,7 +74,7 @@ def test_scores_and_gradients(
 )
 def test_non_finite_numbers_match(additive_triton: Any, a: float, b: float, tanh: float) -> None:
     queries, keys = torch.tensor([[[a]]], device=DEVICE), torch.tensor([[[b]]], device=DEVICE)
-    result = additive_triton.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
+    result = additive_triton.BACKEND.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
     torch.testing.assert_close(result.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
 
 
@@ -82,7 +82,7 @@ def test_the_kernel_works_inside_autograd(additive_triton: Any) -> None:
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
     actual, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
-        for scores in (score(additive_triton.BACKEND, *operands), by_definition(*operands))
+        for scores in (additive_scores(additive_triton.BACKEND, *operands), by_definition(*operands))
     )
     for actual_value, expected_value in zip(actual, expected, strict=True):
         torch.testing.assert_close(actual_value, expected_value, rtol=1e-4, atol=1e-5)

@@ -23,7 +23,7 @@ from attnx import accel
 from attnx.accel import c_build
 from attnx.accel.attention import kernel_call
 from attnx.accel.attention.additive import blocks, cpu
-from attnx.accel.prebuild import compile_ahead
+from attnx.accel.prebuild import start_compiling
 from attnx.attention.factory import build
 from attnx.attention.memory import hide_future
 
@@ -33,7 +33,7 @@ COUNTS = (1, 3, 4, 37)
 
 
 def by_kernel(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return blocks.score(cpu.BACKEND, queries, keys, v)
+    return blocks.additive_scores(cpu.BACKEND, queries, keys, v)
 
 
 def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ def source(tmp_path: Path) -> Path:
 
 def loaded(source: Path) -> Any:
     """Compile and load as if for the first time in a process."""
-    return c_build.attempt.__wrapped__(source).library
+    return c_build.compile_library.__wrapped__(source).library
 
 
 def broken(name: str, folder: Path) -> None:
@@ -422,10 +422,10 @@ def test_without_a_cache_folder_the_library_is_compiled_per_process(
 def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(kernel_call, "_failures", {})
-    for cached_function in (c_build.attempt, cpu._library):
+    for cached_function in (c_build.compile_library, cpu._library):
         cached_function.cache_clear()
     yield
-    for cached_function in (c_build.attempt, cpu._library):
+    for cached_function in (c_build.compile_library, cpu._library):
         cached_function.cache_clear()
 
 
@@ -458,7 +458,7 @@ def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest
 
     def start(**config: Any) -> None:
         original = set(threading.enumerate())
-        compile_ahead({"attention": {"name": "on"}, "scorer": {"name": "additive"}} | config)
+        start_compiling({"attention": {"name": "on"}, "scorer": {"name": "additive"}} | config)
         for thread in set(threading.enumerate()) - original:
             thread.join()
 
@@ -473,12 +473,12 @@ def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest
     assert compiled_sources() == ["softmax_cpu"]
     start()
     assert compiled_sources() == ["additive", "softmax_cpu"]
-    monkeypatch.setattr(c_build, "_compiled", None)  # calling it would fail
+    monkeypatch.setattr(c_build, "_compile", None)  # calling it would fail
     assert loaded(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
     assert compiled_sources() == ["additive", "softmax_cpu"]
 
 
 @pytest.mark.usefixtures("without_compiler")
 def test_nothing_is_compiled_in_the_background_without_a_compiler(cache: Path, source: Path) -> None:
-    c_build.compile_ahead(source)
+    c_build.compile_into_cache(source)
     assert not list(cache.iterdir())

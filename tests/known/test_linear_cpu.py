@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnx import accel
-from attnx.accel.linear_cpu import MIN_ROWS_FOR_C, linear
+from attnx.accel.linear_cpu import MIN_ROWS_FOR_C, fast_linear
 from attnx.accel.lstm import bindings
 from attnx.attention.scorers.additive import Additive
 
@@ -27,9 +27,9 @@ def test_a_product_matches_torch(rows: int, units: int) -> None:
     part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
     bias = torch.randn(units)
     expected = (part.double() @ weights.double().t()).float()
-    torch.testing.assert_close(linear(part, weights), expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(linear(part, weights, bias), expected + bias, rtol=1e-5, atol=1e-5)
-    linear(part, weights, out=out[:, 2 : 2 + units])
+    torch.testing.assert_close(fast_linear(part, weights), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(fast_linear(part, weights, bias), expected + bias, rtol=1e-5, atol=1e-5)
+    fast_linear(part, weights, out=out[:, 2 : 2 + units])
     torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
     assert not out[:, :2].any()
     assert not out[:, 2 + units :].any()
@@ -41,13 +41,13 @@ def test_rows_of_any_shape() -> None:
     weights = torch.randn(8, 5)
     for shape in ((5,), (3, 5), (2, 3, 5), (2, 0, 5), (2, 3, 4, 5)):
         inputs = torch.randn(shape)
-        torch.testing.assert_close(linear(inputs, weights), nn.functional.linear(inputs, weights))
+        torch.testing.assert_close(fast_linear(inputs, weights), nn.functional.linear(inputs, weights))
 
 
 @pytest.mark.usefixtures("_ways")
 def test_gradients_are_computed_where_required() -> None:
     inputs, weights = torch.randn(2 * MIN_ROWS_FOR_C, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
-    linear(inputs, weights).sum().backward()
+    fast_linear(inputs, weights).sum().backward()
     torch.testing.assert_close(inputs.grad, weights.sum(0).expand_as(inputs), rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(weights.grad, inputs.sum(0).expand_as(weights), rtol=1e-4, atol=1e-3)
 
@@ -66,4 +66,4 @@ def test_a_long_memory_of_keys_matches_torch() -> None:
 @torch.no_grad()
 def test_mixed_types_raise_torchs_error() -> None:
     with pytest.raises(RuntimeError, match="dtype"):
-        linear(torch.randn(9, 5), torch.randn(8, 5).double())
+        fast_linear(torch.randn(9, 5), torch.randn(8, 5).double())

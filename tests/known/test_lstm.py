@@ -80,7 +80,7 @@ def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
         None if length_list is None else torch.tensor(length_list),
         start if way == "from a state" else None,
     )
-    assert autograd.is_supported(inputs)
+    assert bindings.can_run_lstm(inputs)
     torch.testing.assert_close(outcome(recurrent, *arguments), as_double(recurrent, *arguments), rtol=1e-4, atol=1e-5)
 
 
@@ -91,7 +91,7 @@ def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.Monke
     recurrent = fast("lstm", 11, 37, 1, True)
     arguments = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
     exact, result = as_double(recurrent, *arguments), outcome(recurrent, *arguments)
-    monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
+    monkeypatch.setattr(bindings, "library", lambda: None)
     torchs = outcome(recurrent, *arguments)
     for truth, actual, torch_value in zip(exact, result, torchs, strict=True):
         least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
@@ -234,7 +234,7 @@ def test_extreme_numbers_give_exact_gates() -> None:
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
     input_gate, forget, new, out = expected.unbind(1)
-    h, c = autograd.step(cells, gates)
+    h, c = autograd.lstm_step(cells, gates)
     expected_cell = forget * 3 + input_gate * new
     torch.testing.assert_close(c[:3], expected_cell[:, None].expand(3, 5))
     torch.testing.assert_close(h[:3], (out * expected_cell.tanh())[:, None].expand(3, 5))
@@ -253,7 +253,7 @@ def test_results_are_bit_identical_with_any_number_of_threads() -> None:
         result = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            result.append(autograd.step(cells, gates))
+            result.append(autograd.lstm_step(cells, gates))
     finally:
         torch.set_num_threads(num_threads)
     assert all(
@@ -265,7 +265,7 @@ def test_results_are_bit_identical_with_any_number_of_threads() -> None:
 def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gates and cells that are views of something larger, too."""
     if way == "by torch":
-        monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
+        monkeypatch.setattr(bindings, "library", lambda: None)
     gates, cells = torch.randn(5, 4 * 37 + 3)[:, 3:], torch.randn(37, 5).t()
     nothing, like = torch.zeros(5, 0), torch.zeros(4 * 37, 0)
     open_, none = torch.zeros(4 * 37, 37), torch.zeros(5, 37)
@@ -275,7 +275,7 @@ def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) ->
         )
         for row in range(5)
     ]
-    h, c = autograd.step(cells, gates)
+    h, c = autograd.lstm_step(cells, gates)
     torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
     torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
 
@@ -290,7 +290,7 @@ def test_a_step_sums_inputs_lookup_and_state(
 ) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
-        monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
+        monkeypatch.setattr(bindings, "library", lambda: None)
     table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
     added = torch.randn(rows, 4 * units + 3)[:, 3:]
     parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if value == "one part" else 2]
@@ -305,11 +305,11 @@ def test_a_step_sums_inputs_lookup_and_state(
     gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
     input_gate, forget, new, out = gates.chunk(4, 1)
     c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
-    actual = autograd.step(
+    actual = autograd.lstm_step(
         cells,
         added if has[1] else None,
         (table, ids) if has[0] else None,
-        autograd.pack_weights(weights, rows),
+        bindings.pack_weights(weights, rows),
         parts if has[2] else (),
     )
     expected = (out.sigmoid() * c.tanh()).float(), c.float()
@@ -319,14 +319,16 @@ def test_a_step_sums_inputs_lookup_and_state(
 @NEEDS_C
 def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
-    if not bindings.has_fast_products():
+    if not bindings.library().lstm_has_fast_products():
         pytest.skip("products are torch's on this processor")
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", 1)
     state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
 
     def step_rows(rows: slice) -> Tensor:
-        return torch.stack(autograd.step(cells[rows], None, None, autograd.pack_weights(weights, 103), [state[rows]]))
+        return torch.stack(
+            autograd.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
+        )
 
     num_threads = torch.get_num_threads()
     try:
@@ -413,7 +415,7 @@ def test_unsupported_calls_are_left_to_torch() -> None:
     supported: list[bool] = []
 
     def record_support(value: Tensor) -> Tensor:
-        supported.append(autograd.is_supported(value))
+        supported.append(bindings.can_run_lstm(value))
         return value + 1
 
     record_support(inputs)
@@ -432,7 +434,7 @@ def test_unsupported_calls_are_left_to_torch() -> None:
 
 
 def test_torch_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autograd, "library", lambda: None)
+    monkeypatch.setattr(bindings, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
@@ -450,9 +452,9 @@ def test_the_library_is_compiled_in_the_background(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(prebuild, "Thread", Now)
     attention = {"attention": {"name": "on"}}
-    prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
+    prebuild.start_compiling({**attention, "encoder": {"cell": "gru"}, "recipe": None})
     assert sources == [softmax_cpu.SOURCE]
-    prebuild.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
+    prebuild.start_compiling({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
     assert sources == [softmax_cpu.SOURCE]
-    prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
+    prebuild.start_compiling({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
     assert sources[1:] == [bindings.SOURCE, softmax_cpu.SOURCE]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from attnx import accel, registry
-from attnx.accel.attention import checkpointed
-from attnx.accel.attention.checkpointed import Tiled
-from attnx.accel.attention.window import Window
+from attnx.accel.attention import tiled
+from attnx.accel.attention.tiled import Tiled
+from attnx.accel.attention.window import WindowKernel
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
@@ -30,7 +30,7 @@ FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 
 @pytest.fixture(params=FITTING)
 def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: request.param)
+    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: request.param)
 
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
@@ -69,7 +69,7 @@ def the_same(fast: Any, plain: Any, remember: Any = padded, **options: Any) -> N
 
 def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a tile of its own."""
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3)
+    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
     with torch.no_grad():
         for layer in (attention.scorer.query, attention.scorer.memory):
@@ -121,7 +121,7 @@ def test_every_option_matches_the_definition() -> None:
 @pytest.mark.parametrize("fitting", [3 * M + 2, 3])
 def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
+    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: fitting)
     attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
     queries, states, values = random_operands()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
@@ -136,7 +136,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 @pytest.mark.usefixtures("float64")
 def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
+    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
     queries, *parts = random_operands()
     gradients = []
@@ -151,7 +151,7 @@ def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch)
 
 def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
+    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: M)
     attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
     queries, *parts = random_operands()
     runs = []
@@ -189,7 +189,7 @@ def test_at_most_one_tile_is_materialized(made: Any, scope: str) -> None:
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}
     kernels = attention.kernels
-    assert [type(kernel) for kernel in kernels] == ([Window, Tiled] if scope == "local" else [Tiled])
+    assert [type(kernel) for kernel in kernels] == ([WindowKernel, Tiled] if scope == "local" else [Tiled])
     for way in (kernels, ()):
         attention.kernels = way
         sizes[way] = max(made(lambda: attention(queries, attention.make_memory(states)).context.sum().backward()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.accel.attention.additive.blocks import SINGLE, score
+from attnx.accel.attention.additive.blocks import SINGLE, additive_scores
 
 GENERATIONS = {"A100": 80, "H100": 90, "B200": 100}
 Signature = dict[str, str]
@@ -47,7 +47,9 @@ def launched(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyP
 def launch(module: Any, dtype: torch.dtype) -> None:
     """Scores and all gradients."""
     shapes = (2, 3, 5), (2, 7, 5), (5,)
-    score(module.BACKEND, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)).sum().backward()
+    additive_scores(
+        module.BACKEND, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)
+    ).sum().backward()
 
 
 @pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))
@@ -95,7 +97,7 @@ def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) ->
 
 def test_building_launches_every_kernel(module: Any, launched: list[Any]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
-    module.build(torch.device("cpu"))
+    module.compile_kernels(torch.device("cpu"))
     built = sorted({str(item) for item in launched})
     launched.clear()
     launch(module, torch.float32)

@@ -29,7 +29,7 @@ def test_equal_settings_have_a_winner_in_at_most_five_percent(
     simulation: Any, settings: int, grids: int, seeds: int, noise: str
 ) -> None:
     """Of two settings it is a t-test, which has its level; of more, a winner must be far from all others."""
-    right, wrong = simulation.share_named(settings, seeds, 0, noise, grids)
+    right, wrong = simulation.winner_shares(settings, seeds, 0, noise, grids)
     assert right + wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / grids)
 
 
@@ -37,7 +37,7 @@ def test_equal_settings_have_a_winner_in_at_most_five_percent(
 def test_a_better_setting_is_found_more_often_than_by_pairs(
     simulation: Any, settings: int, seeds: int, lead: int, grids: int
 ) -> None:
-    share, wrong = simulation.share_named(settings, seeds, lead, "normal", grids)
-    share_by_pairs, _ = simulation.share_named(settings, seeds, lead, "normal", grids, simulation.paired_holm)
+    share, wrong = simulation.winner_shares(settings, seeds, lead, "normal", grids)
+    share_by_pairs, _ = simulation.winner_shares(settings, seeds, lead, "normal", grids, simulation.paired_holm)
     assert share > share_by_pairs + 0.1
     assert wrong <= 0.05

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx import accel, registry
-from attnx.accel.attention.window import Window
+from attnx.accel.attention.window import WindowKernel
 from attnx.attention import Memory
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
@@ -24,7 +24,7 @@ SCORERS = [
 STEPS_OF_QUERIES = torch.tensor([[3], [2], [0], [5], [12]])
 
 
-class Always(Window):
+class Always(WindowKernel):
     """Gathers also where it does not pay."""
 
     def supports(self, *_: Any) -> bool:
@@ -159,7 +159,7 @@ def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, mad
     counts = []
     for positions in (4001, 8009):
         attention, queries, memory = long_read(scorer, positions, center=center)
-        assert type(attention.kernels[0]) is Window
+        assert type(attention.kernels[0]) is WindowKernel
         with torch.no_grad():
             sizes = made(lambda read=attention, overrides=queries, of=memory: read(overrides, of))
         counts.append(sum(sizes))
@@ -180,7 +180,7 @@ def test_unsupported_reads_are_left_to_other_kernels() -> None:
     torch.testing.assert_close(scores, attention.scorer.score(attention.scorer.project_queries(queries), memory.keys))
     calls = []
 
-    class Spy(Window):
+    class Spy(WindowKernel):
         def supports(self, *args: Any) -> bool:
             calls.append(super().supports(*args))
             return calls[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +23,9 @@ def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     monkeypatch.setenv("ATTNX_CACHE", str(cache))
-    c_build.attempt.cache_clear()
+    c_build.compile_library.cache_clear()
     yield
-    c_build.attempt.cache_clear()
+    c_build.compile_library.cache_clear()
 
 
 def test_a_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,5 +68,5 @@ def test_a_run_without_c_code_reports_nothing(tmp_path: Path, monkeypatch: pytes
 
 
 def test_compiled_code_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c_build, "failure", lambda source: "")
+    monkeypatch.setattr(c_build, "compile_library", functools.cache(lambda source: c_build.Compilation(None)))
     assert without_c(ADDITIVE) is None

@@ -12,21 +12,21 @@ from attnx import registry
 from attnx.attention import Memory
 from attnx.attention.factory import build, build_attention
 from attnx.errors import UserError
-from attnx.laws import attention, attention_sources
 from attnx.laws.attention import (
     KEYS,
     MEMORY_MASK,
     VALUES,
     WIDTH,
+    AttentionLaws,
     B,
     M,
     Q,
     attend,
-    compose,
+    compose_parts,
     example_history,
     random_inputs,
 )
-from attnx.laws.first_use import sound_names
+from attnx.laws.plug_ins import sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
@@ -44,15 +44,15 @@ FACTORS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("law", [*attention.LAWS, *attention_sources.LAWS])
-def test_attention_obeys_its_laws(law: Any, combination: dict[str, Choice]) -> None:
-    law(combination)
+@pytest.mark.parametrize("law", [law.method for law in AttentionLaws.collect()])
+def test_attention_obeys_its_laws(law: str, combination: dict[str, Choice]) -> None:
+    getattr(AttentionLaws(combination), law)()
 
 
 @pytest.fixture(params=["additive", "dot", "coverage"])
 def simple(request: pytest.FixtureRequest) -> Any:
     """One whose parts do not matter: without a projection, with one, and with a past."""
-    return compose({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
+    return compose_parts({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
 
 def test_steps_count_from_zero(simple: Any) -> None:

@@ -50,7 +50,7 @@ class Backend(list[Any]):
 def fresh() -> Iterator[None]:
     yield
     torch._dynamo.reset()
-    compiled_step._compiled.cache_clear()
+    compiled_step._compile.cache_clear()
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ def test_compiled_steps_match_uncompiled_steps(built: Built, backend: Backend, c
     assert model.plan.schedule == "step_by_step"
     expected = learn(model, None)
     assert not backend
-    assert_same(learn(model, CompileOptions(strict=True)), expected)
+    assert_same(learn(model, CompileOptions(is_strict=True)), expected)
     assert backend
 
 
 def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
     model = built(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
     expected = learn(model, None, sampling=0.5)
-    assert_same(learn(model, CompileOptions(strict=True), sampling=0.5), expected)
+    assert_same(learn(model, CompileOptions(is_strict=True), sampling=0.5), expected)
     assert backend
 
 
@@ -108,7 +108,7 @@ def test_another_shape_gives_the_same_result(built: Built, monkeypatch: pytest.M
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
     monkeypatch.setattr(compiled_step, "BACKEND", "aot_eager")
     model = built(query=["previous_state"], model={**DROP, "feed": "now"}).train()
-    assert_same(learn(model, CompileOptions(strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
+    assert_same(learn(model, CompileOptions(is_strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_with_graph_breaks_gives_the_same_result(built: Built, backend: Backend) -> None:
@@ -120,14 +120,14 @@ def test_a_step_with_graph_breaks_gives_the_same_result(built: Built, backend: B
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     model.attention.normalizer = Unseen(-1)
     expected = learn(model, None, batches=BATCHES[:1])
-    assert_same(learn(model, CompileOptions(strict=True), batches=BATCHES[:1]), expected)
+    assert_same(learn(model, CompileOptions(is_strict=True), batches=BATCHES[:1]), expected)
     assert len(backend) > 1
 
 
 def test_only_training_compiles(built: Built, backend: Backend) -> None:
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
     model = built(query=["previous_state"], model={"feed": "now"})
-    compile_model(model, CompileOptions(strict=True))
+    compile_model(model, CompileOptions(is_strict=True))
     with torch.no_grad():
         model(SOURCE, SOURCE != 0, TARGET, TAG)
         model.decode_step(TARGET[:, 0], model.init_state(SOURCE, SOURCE != 0, TAG))
@@ -137,7 +137,7 @@ def test_only_training_compiles(built: Built, backend: Backend) -> None:
 def test_copies_of_the_model_are_not_compiled(built: Built, backend: Backend) -> None:
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
-    expected = learn(model, CompileOptions(strict=True))
+    expected = learn(model, CompileOptions(is_strict=True))
     assert list(model.state_dict()) == names
     graphs = len(backend)
     for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
@@ -154,7 +154,7 @@ def test_a_step_that_cannot_be_compiled_runs_uncompiled(
     monkeypatch.setattr(compiled_step, "BACKEND", fail)
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     with pytest.raises(Exception, match="no such graph"):
-        learn(model, CompileOptions(strict=True))
+        learn(model, CompileOptions(is_strict=True))
     assert_same(learn(model, CompileOptions()), learn(model, None))
     assert "no such graph" in caplog.text
 

@@ -21,7 +21,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.laws.first_use import sound_names
+from attnx.laws.plug_ins import sound_names
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.describe("kernel", name).properties for name in registry.names("kernel")}
@@ -53,7 +53,9 @@ FACTORS: dict[str, Any] = {
 }
 # What a kernel may lack where the tests run.
 MISSING = {
-    "additive": lambda: None if c_build.load_library(FOLDER / "attention/additive/additive.c") else "no C compiler",
+    "additive": lambda: (
+        None if c_build.compile_library(FOLDER / "attention/additive/additive.c").library else "no C compiler"
+    ),
     "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
 }
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from attnx import registry
-from attnx.laws import normalizer
 from attnx.laws.candidate import Candidate
+from attnx.laws.normalizer import NormalizerLaws
 
 pytestmark = pytest.mark.usefixtures("float64")
 
 
-@pytest.mark.parametrize("law", normalizer.LAWS)
+@pytest.mark.parametrize("law", NormalizerLaws.collect(), ids=lambda law: law.method)
 def test_law(law: Any, each_normalizer: tuple[str, dict[str, Any]]) -> None:
-    law(Candidate("normalizer", *each_normalizer))
+    law.check(Candidate("normalizer", *each_normalizer))
 
 
 def test_every_normalizer_of_the_core_has_a_temperature() -> None:

@@ -9,23 +9,27 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.attention import Query
-from attnx.laws import query as laws
+from attnx.attention import Query, QueryContext
 from attnx.laws.candidate import Candidate
-from attnx.laws.query import SIZES, random_step
+from attnx.laws.query import SIZES, QueryLaws
+from attnx.laws.query import random_step as random_fields
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
 CORE = [name for name in registry.names("query") if registry.describe("query", name).origin == "core"]
 
 
+def random_step(leave_out: tuple[str, ...] = ()) -> QueryContext:
+    return QueryContext(**{name: field for name, field in random_fields().items() if name not in leave_out})
+
+
 def make(choice: Choice) -> Any:
     return Candidate("query", *choice).build(**SIZES)
 
 
-@pytest.mark.parametrize("law", laws.LAWS)
+@pytest.mark.parametrize("law", QueryLaws.collect(), ids=lambda law: law.method)
 def test_law(law: Any, each_query: Choice) -> None:
-    law(Candidate("query", *each_query))
+    law.check(Candidate("query", *each_query))
 
 
 @pytest.mark.parametrize("name", [name for name in CORE if name != "token"])  # which is always known

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from attnx import accel, registry
 from attnx.errors import UserError
-from attnx.laws.first_use import sound_names
-from attnx.laws.model import INPUTS, MODEL_LAWS, SOURCE, SOURCE_MASK, TAG, Case, outputs_and_gradients
+from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients
+from attnx.laws.plug_ins import sound_names
 from attnx.models.seq2seq.config import resolve_seq2seq
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
@@ -195,8 +195,8 @@ def choices(options: Config) -> Config:
 
 def assert_laws(model: Any) -> None:
     """All laws of schedules."""
-    for law in MODEL_LAWS:
-        law(Case(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS))
+    for law in ModelLaws.collect():
+        getattr(ModelLaws(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS), law.method)()
 
 
 def test_the_schedules_obey_their_laws(built: Built, combination: Config) -> None:
@@ -213,7 +213,7 @@ def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) ->
     fast = accel.enable(copy.deepcopy(model))
     inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
     for schedule in model.plan.admitted:
-        expected, actual = (outputs_and_gradients(Case(item, inputs=inputs), schedule) for item in (model, fast))
+        expected, actual = (outputs_and_gradients(ModelLaws(item, inputs=inputs), schedule) for item in (model, fast))
         assert actual.keys() == expected.keys()
         for name, tensor in expected.items():
             scale = max(1.0, float(tensor.abs().max()))
@@ -342,7 +342,7 @@ def test_a_refused_schedule_would_change_outputs(built: Built, schedule: str) ->
     assert model.plan.admitted == ("step_by_step",)
     if schedule != "step_by_step":
         with pytest.raises((AssertionError, RuntimeError)):
-            outputs_and_gradients(Case(model), schedule)
+            outputs_and_gradients(ModelLaws(model), schedule)
 
 
 @pytest.mark.parametrize("features", [0, 5])

@@ -8,21 +8,20 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.laws import scope as laws
 from attnx.laws.candidate import Candidate
-from attnx.laws.scope import LENGTHS, STEPS, WIDTH, growing, memory_mask, require_same
+from attnx.laws.scope import LENGTHS, SIZES, STEPS, WIDTH, ScopeLaws, growing, memory_mask, require_same_mask
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
 
 
 def make(choice: Choice) -> Any:
-    return laws.build(Candidate("scope", *choice))
+    return Candidate("scope", *choice).build(**SIZES)
 
 
-@pytest.mark.parametrize("law", laws.LAWS)
+@pytest.mark.parametrize("law", ScopeLaws.collect(), ids=lambda law: law.method)
 def test_law(law: Any, each_scope: Choice) -> None:
-    law(Candidate("scope", *each_scope))
+    law.check(Candidate("scope", *each_scope))
 
 
 CORE = [name for name in registry.names("scope") if registry.describe("scope", name).origin == "core"]
@@ -35,7 +34,7 @@ def test_every_scope_takes_any_sources(name: str, sources: list[str]) -> None:
     inputs = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), growing()
     scope = make((name, {"sources": sources, "include_self": True}))
     assert scope.sources == tuple(sources)
-    require_same(scope(*inputs), make((name, {}))(*inputs), "of other sources")
+    require_same_mask(scope(*inputs), make((name, {}))(*inputs), "of other sources")
 
 
 def window_of(center: int, window: int, length: int) -> list[bool]:

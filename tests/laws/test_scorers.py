@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from attnx.laws import scorer
 from attnx.laws.candidate import Candidate
+from attnx.laws.scorer import ScorerLaws
 
 pytestmark = pytest.mark.usefixtures("float64")
 
 
-@pytest.mark.parametrize("law", scorer.LAWS)
+@pytest.mark.parametrize("law", ScorerLaws.collect(), ids=lambda law: law.method)
 def test_law(law: Any, each_scorer: tuple[str, dict[str, Any]]) -> None:
-    law(Candidate("scorer", *each_scorer))
+    law.check(Candidate("scorer", *each_scorer))

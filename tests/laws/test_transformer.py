@@ -15,19 +15,16 @@ from attnx import accel, registry
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
-from attnx.laws.first_use import sound_names
 from attnx.laws.model import (
     INPUTS,
-    MODEL_LAWS,
     SOURCE,
     SOURCE_MASK,
     TAG,
-    Case,
-    later_inputs_have_no_effect,
+    ModelLaws,
     outputs_and_gradients,
-    require_same,
-    steps_equal_the_pass,
+    require_same_results,
 )
+from attnx.laws.plug_ins import sound_names
 from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve_transformer
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
@@ -117,16 +114,16 @@ def of(combination: Config) -> Any:
     return built(**choices, layers=layers, encoder_layers=below)
 
 
-def case(model: Any) -> Case:
+def case(model: Any) -> ModelLaws:
     """The model with what it reads and writes."""
     source = FEATURES if isinstance(model.source, torch.nn.Linear) else SOURCE
-    return Case(model, source, ROWS if isinstance(model.target, Numbers) else INPUTS)
+    return ModelLaws(model, source, ROWS if isinstance(model.target, Numbers) else INPUTS)
 
 
-def assert_what_is_read_matters(feed: Case) -> None:
+def assert_what_is_read_matters(feed: ModelLaws) -> None:
     """Another symbol changes the output of its own step and of later ones."""
-    changed = feed._replace(inputs=feed.inputs.index_fill(1, torch.tensor([2]), 11))
-    first, second = (item.model(*item.batch).logits for item in (feed, changed))
+    changed = feed.inputs.index_fill(1, torch.tensor([2]), 11)
+    first, second = (feed.model(feed.source, SOURCE_MASK, inputs, TAG).logits for inputs in (feed.inputs, changed))
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
@@ -135,9 +132,9 @@ def test_a_transformer_obeys_its_laws(combination: Config) -> None:
     defined = of(combination)
     model = accel.enable(copy.deepcopy(defined))
     defined.load_state_dict(model.state_dict())
-    require_same(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "with accel")
-    for law in MODEL_LAWS:
-        law(case(model))
+    require_same_results(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "with accel")
+    for law in ModelLaws.collect():
+        getattr(case(model), law.method)()
     assert_what_is_read_matters(case(model))
 
 
@@ -152,8 +149,8 @@ def test_steps_match_training_for_every_part(scorer: str, scope: Any, normalizer
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
     model = built(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
-    steps_equal_the_pass(case(model))
-    later_inputs_have_no_effect(case(model))
+    case(model).steps_equal_the_pass()
+    case(model).later_inputs_have_no_effect()
     assert_what_is_read_matters(case(model))
 
 

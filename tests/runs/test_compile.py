@@ -26,7 +26,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compiled_step, "BACKEND", "eager")
     yield
     torch._dynamo.reset()
-    compiled_step._compiled.cache_clear()
+    compiled_step._compile.cache_clear()
 
 
 def compiled_info(folder: str) -> Any:

@@ -19,7 +19,7 @@ from attnx.config.compose import compose
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
-from attnx.laws.task import NUM_EXAMPLES, monitor_is_measured
+from attnx.laws.task import NUM_EXAMPLES, TaskLaws
 from attnx.runs.points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
@@ -159,7 +159,7 @@ def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     extra_lines = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]
     Path("train.tsv").write_text("".join([*extra_lines, *lines]), encoding="utf-8")
-    monitor_is_measured(Candidate("task", "sequences", knobs))
+    TaskLaws(Candidate("task", "sequences", knobs)).monitor_is_measured()
 
 
 def test_saved_points_are_those_of_the_test_sample(undrawn: None, work_folder: Path) -> None:

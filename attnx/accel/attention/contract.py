@@ -20,10 +20,9 @@ class Kernel(Protocol):
 
     - ``device``: the only type of device that it is for, as ``"cuda"``.
     - ``source``: the C file that it needs, which is compiled while a run starts.
-    - ``supports_heads_as_batch``: it reads nothing of a scorer but prepared queries and keys, so that several heads are
-      rows of one call.
-    - ``build(device)``: compiles what its calls and their gradients need there, and raises whatever stops that. The
-      kernel is then left out with a note, and the next one computes.
+    - ``supports_heads_as_batch``: it reads only a scorer's prepared queries and keys: heads are rows of one call.
+    - ``build(device)``: compiles what its calls and their gradients need there. If it raises an error, the kernel is
+      left out with a note, and the next one computes.
     """
 
     scorers: tuple[str, ...]

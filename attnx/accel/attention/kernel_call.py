@@ -49,21 +49,16 @@ def is_for(kernel: Kernel, device: torch.device) -> bool:
 
 
 def build_failure(kernel: Kernel, device: torch.device, warn: Callable[[str], object] = warn_once) -> str | None:
-    """Build a kernel for a device unless that was tried before, and return why it cannot be built.
+    """Build a kernel for its device, once: why it cannot be built, a line; None if it can.
 
-    Args:
-        kernel: one that is for the device.
-        device: where it is to run.
-        warn: receives a line for the user when the kernel fails for the first time.
-
-    Returns:
-        the reason, a line; None if the kernel is built, or has nothing to build.
+    ``warn`` receives a line for the user when the kernel fails for the first time.
     """
     key = type(kernel), device
     if key not in _failures:
         _failures[key] = None
         try:
-            getattr(kernel, "build", _build_nothing)(device)
+            if hasattr(kernel, "build"):
+                kernel.build(device)
         except Exception as error:  # a compiler, a driver, a cache: no input was looked at
             _leave_out(kernel, device, error, warn)
     return _failures[key]
@@ -73,10 +68,6 @@ def _leave_out(kernel: Kernel, device: torch.device, error: Exception, warn: Cal
     reason = _failures[type(kernel), device] = in_a_line(error)
     name = registry.registered_name("kernel", type(kernel)) or type(kernel).__name__
     warn(f"the kernel {name} cannot be built for {device} and is left out, the next in line computes: {reason}")
-
-
-def _build_nothing(device: torch.device) -> None:
-    """What a kernel without ``build`` builds."""
 
 
 def _is_build_error(error: Exception) -> bool:

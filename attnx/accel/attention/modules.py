@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.accel import linear_cpu
 from attnx.accel.attention import softmax_cpu
 from attnx.accel.attention.contract import Kernel
 from attnx.accel.attention.kernel_call import call_kernels, warn_once
+from attnx.accel.linear_cpu import fast_linear
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.normalizers.softmax import Softmax
@@ -20,7 +20,7 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
 
 KINDS = ("scorer", "scope", "normalizer")
-"""What a kernel declares the names of that it supports."""
+"""The kinds of parts whose supported names a kernel declares."""
 
 
 class FastAttention(Attention):
@@ -74,8 +74,8 @@ class FastSoftmax(Softmax):
 
     def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         """Scores (..., m) and their mask -> weights (..., m)."""
-        if softmax_cpu.is_supported(scores) and softmax_cpu.mask_matches(allowed_mask, scores):
-            return softmax_cpu.masked_softmax(scores / self.temperature, allowed_mask)
+        if softmax_cpu.can_sum_in_c(scores) and softmax_cpu.mask_matches(allowed_mask, scores):
+            return softmax_cpu.masked_softmax_in_c(scores / self.temperature, allowed_mask)
         return super().forward(scores, allowed_mask)
 
 
@@ -84,11 +84,11 @@ class FastAdditive(Additive):
 
     def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        return linear_cpu.linear(memory, self.memory.weight)
+        return fast_linear(memory, self.memory.weight)
 
     def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        return linear_cpu.linear(queries, self.query.weight)
+        return fast_linear(queries, self.query.weight)
 
 
 def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:

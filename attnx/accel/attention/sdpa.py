@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 @register("kernel", "sdpa")
 class Sdpa:
-    """Scores, softmax and sum in one operation of torch's: scores and weights are never laid down.
+    """Scores, softmax and sum in one operation of torch: scores and weights are never in memory.
 
     Formula: ``context = softmax(q K / T) V``
     Source: Rabe and Staats 2021 (attention without its scores in memory), https://arxiv.org/abs/2112.05682
 
-    All that these scorers do beside a plain product they do to queries and keys, before they compare them; softmax's
-    temperature is the scale. It keeps no weights to show, to drop or to multiply by a gain, and its gradients cannot
-    be differentiated once more; ``accel=off`` does all that.
+    These scorers change queries and keys and then multiply them; softmax's temperature is the scale. Weights cannot be
+    returned, dropped or multiplied by a gain, and gradients have no gradients; with ``accel=off`` they do.
 
     >>> from attnx import accel
     >>> from attnx.attention import build
@@ -44,18 +43,18 @@ class Sdpa:
     supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """Values as wide as the keys, nothing wanted of the weights, and sizes at which it is the faster way."""
+        """Whether values are as wide as keys, weights are not needed, and the sizes are those at which it is faster."""
         keys, values = inputs.memory.keys, inputs.memory.values
         plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing())
-        # With values of another width torch does what the definition does, and on a CPU more slowly.
+        # With values of another width torch computes as the definition does, and on a CPU more slowly.
         return plain and keys.shape == values.shape and keys.numel() > 0 and _is_faster(inputs.prepared_queries)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Read in one operation; what a scope's gain multiplies is read by the definition."""
+        """Attend in one operation; with a gain by the definition."""
         field = attention.scope_mask(inputs)
         if field.gain is not None:
             return attention.attend_with_scores(inputs, attention.score(inputs), field)
-        # All queries that may read the same are one row of the mask.
+        # Queries with the same mask share one row of it.
         allowed_mask = field.allowed_mask if field.allowed_mask.stride(1) else field.allowed_mask[:, :1]
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
@@ -66,18 +65,18 @@ class Sdpa:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]
 
         if allowed_mask.device.type == "cpu":
-            # To look at the mask is cheap here; a row in which nothing is allowed gives zeros, as it should.
+            # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
             return AttentionOutput(read(None if bool(allowed_mask.all()) else allowed_mask[:, None]))
         some = allowed_mask.any(-1, keepdim=True)
         return AttentionOutput(read((allowed_mask | ~some)[:, None]).masked_fill(~some, 0.0))
 
 
 def _is_faster(queries: Tensor) -> bool:
-    """Whether a CPU reads no more slowly with it: from 1 query on, but for the gradients of some wide ones.
+    """Whether it is not slower than the definition on a CPU, which some gradients of wide queries are.
 
-    Up to a width of 64 it is 1.1 to 1.8 times as fast as the definition with gradients, 1.1 to 5 times without; from
-    128 on its gradients, which torch takes in blocks of 32 queries, take up to 1.6 times as long between 17 queries
-    and 192, where blocks become larger.
+    Up to a width of 64 it is 1.1 to 1.8 times as fast as the definition with gradients, 1.1 to 5 times without. From a
+    width of 128 on gradients, which torch computes in blocks of 32 queries, take up to 1.6 times as long between 17
+    and 192 queries.
     """
     *_, steps, width = queries.shape
     return not 16 < steps < 192 or width < 128 or not torch.is_grad_enabled() or queries.device.type != "cpu"

@@ -25,7 +25,7 @@ library = c_build.lazy_functions(
 
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     """(..., q, m) weights and (..., m, v) values -> (..., q, v), the sums of the values by each query's weights."""
-    if not (is_supported(weights) and _is_worth_c(weights, values) and is_supported(values)):
+    if not (can_sum_in_c(weights) and _is_worth_c(weights, values) and can_sum_in_c(values)):
         return weights @ values
     weights, values = weights.contiguous(), values if values.stride(-1) == 1 else values.contiguous()
     sums = weights.new_empty(*weights.shape[:2], values.shape[2])
@@ -35,7 +35,7 @@ def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     return sums
 
 
-def masked_softmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
+def masked_softmax_in_c(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """As :func:`attnx.ops.masked_softmax`, of supported scores (b, q, m) and a mask that matches them."""
     scores, allowed_mask = scores.contiguous(), allowed_mask.expand(scores.shape)
     weights, shape = torch.empty_like(scores), (LONG * 6)(*scores.shape, *allowed_mask.stride())
@@ -45,7 +45,7 @@ def masked_softmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     return weights
 
 
-def is_supported(tensor: Tensor) -> bool:
+def can_sum_in_c(tensor: Tensor) -> bool:
     """Whether C can be used: (b, q, m) on a CPU, in single precision, without gradients, with a C compiler."""
     return not torch.is_grad_enabled() and can_use_c(tensor) and tensor.dim() == 3 and library() is not None
 

@@ -8,31 +8,29 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.checkpointed import pairs_per_chunk
-from attnx.accel.attention.chunking import in_chunks
+from attnx.accel.attention.tiled import attend_in_chunks, pairs_per_chunk
 from attnx.attention.attention import Attention
 from attnx.attention.scopes.local import Local
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.registry import register
 
-# How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of
-# their own, are so fast that about 30 windows are scored while one is gathered; where a scorer states the hidden units
-# of its scores, they are what takes time, and three times the windows suffice.
+# Minimum ratio of the memory's length to its windows'. Scores by one matrix product, or by a kernel, are so fast that
+# about 30 windows are scored while one is gathered; scores with hidden units take more time than gathering.
 MIN_LENGTH_RATIO, MIN_LENGTH_RATIO_OF_HIDDEN = 32, 4
-# Numbers to read below which the gathering, some 30 small operations, costs more than it saves.
+# Keys' numbers below which gathering, some 30 small operations, costs more than it saves.
 MIN_NUMBERS_TO_GATHER = 2**18
 
 
 @register("kernel", "window")
-class Window:
-    """A local scope's window alone: its keys and values are gathered, and no other position is looked at.
+class WindowKernel:
+    """A local scope's window alone: its keys and values are gathered, and no other position is read.
 
     Formula: ``context(q) = sum_n normalize(score(q, n) over the window)(n) value(n), n within the window of q``
     Source: Luong et al. 2015, section 3.2 (what local attention is for), https://arxiv.org/abs/1508.04025
 
-    Each query becomes a row of its own, whose memory is its window; that is then read by the definition, with any
-    scorer and normalizer. Time and memory grow with the window, not with the memory's length. Scores are requested
-    with the weights, and outside the window too: such a read is left to the definition.
+    Each query becomes a row whose memory is its window; the definition attends to it with any scorer and normalizer.
+    Time and memory grow with the window, not with the memory's length. Calls that request weights, which need scores
+    outside the window too, are left to the definition.
 
     >>> from attnx import accel
     >>> from attnx.attention import build
@@ -47,7 +45,7 @@ class Window:
     priority = 10
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """A memory that is long beside the windows in it, and no more wanted than the context."""
+        """Whether the memory is long compared with the windows, and only the context is needed."""
         if inputs.history is not None or inputs.need_weights:
             return False
         positions, width = inputs.memory.keys.shape[-2:]
@@ -56,15 +54,13 @@ class Window:
         return long and inputs.prepared_queries.shape[:2].numel() * positions * width >= MIN_NUMBERS_TO_GATHER
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
-        read = functools.partial(_read, attention)
-        fitting = pairs_per_chunk(attention, inputs) // _size(attention, inputs)
-        hidden = getattr(attention.scorer, "hidden_size", 0)
-        return (
-            in_chunks(read, inputs, fitting)
-            if hidden and inputs.prepared_queries.shape[:2].numel() > fitting
-            else read(inputs)
-        )
+        """Attend to the windows, in chunks where hidden layers are too large for one."""
+        attend = functools.partial(_attend_to_windows, attention)
+        max_queries = pairs_per_chunk(attention, inputs) // _size(attention, inputs)
+        has_hidden_units = getattr(attention.scorer, "hidden_size", 0)
+        if has_hidden_units and inputs.prepared_queries.shape[:2].numel() > max_queries:
+            return attend_in_chunks(attend, inputs, max_queries)
+        return attend(inputs)
 
 
 def _size(attention: Attention, inputs: AttentionInputs) -> int:
@@ -72,7 +68,7 @@ def _size(attention: Attention, inputs: AttentionInputs) -> int:
     return (2 * cast("Local", attention.scope).window + 1) * len(inputs.memory.lengths)
 
 
-def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
+def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
     index, windows = _window_indices(cast("Local", attention.scope), inputs)
     keys, values = (_gather_rows(part, index) for part in (inputs.memory.keys, inputs.memory.values))
     field = ScopeMask(
@@ -96,7 +92,7 @@ def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, Scop
     for source in torch.split(memory_mask, list(memory.lengths), dim=-1):
         nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
-        # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
+        # Near an end a window is moved into the source: no position occurs twice, and too distant ones are not allowed.
         first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)
         position = first[..., None] + torch.arange(size, device=first.device)
         is_in_source = source.expand(-1, first.shape[1], -1).gather(-1, position)

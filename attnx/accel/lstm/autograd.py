@@ -11,10 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from attnx.accel.dispatch import can_use_c
-from attnx.accel.lstm import bindings
-from attnx.accel.lstm.bindings import Direction, GateInputs, library, segment_sum
-from attnx.accel.lstm.bindings import PackedWeights as PackedWeights
+from attnx.accel.lstm.bindings import Direction, GateInputs, PackedWeights, can_run_lstm, segment_sum, step_in_c
 
 MIN_LOOKUPS_PER_ROW = 2
 """Average number of lookups of a table's row from which on projecting the table once is faster."""
@@ -34,14 +31,9 @@ class Lookup(NamedTuple):
     ids: Tensor
 
 
-def is_supported(inputs: Tensor) -> bool:
-    """Whether C can be used: on a CPU, in single precision, not while tracing, with a C compiler."""
-    return can_use_c(inputs) and library() is not None
-
-
 def prefers_lookup(lookup: Lookup) -> bool:
     """Whether projecting the table is faster than projecting each of the rows that are looked up."""
-    return is_supported(lookup.table) and MIN_LOOKUPS_PER_ROW * len(lookup.table) <= lookup.ids.numel()
+    return can_run_lstm(lookup.table) and MIN_LOOKUPS_PER_ROW * len(lookup.table) <= lookup.ids.numel()
 
 
 def lstm(
@@ -73,30 +65,19 @@ def lstm(
     Raises:
         IndexError: an id is not in the table.
     """
-    ids = None if lookup is None else _checked_ids(lookup)
+    table, ids = lookup or (None, None)
+    if table is not None and ids is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
+        raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
     first = next(part for part in (ids, inputs) if part is not None)
     full = torch.full(first.shape[:1], first.shape[1]) if lengths is None else lengths
     packed, inputs = _pack(ids, inputs, full, lengths is None)
     h, c = start or (None, None)
     weights = itertools.chain.from_iterable(directions)
-    table = None if lookup is None else lookup.table
     outputs, h, c = _PackedRecurrence.apply(packed, table, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, (h, c)
 
 
-def _checked_ids(lookup: Lookup) -> Tensor:
-    table, ids = lookup
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
-        raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
-    return ids
-
-
-def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
-    """Pack weights (u, k) that so many rows in all are multiplied with, for :func:`step` or a linear map."""
-    return bindings.pack_weights(weights, rows) if is_supported(weights) else PackedWeights(weights, None)
-
-
-def step(
+def lstm_step(
     cells: Tensor,
     added: Tensor | None,
     looked_up: tuple[Tensor, Tensor] | None = None,
@@ -115,14 +96,14 @@ def step(
     Returns:
         the next h and c.
     """
-    is_in_c = is_supported(cells)
+    is_in_c = can_run_lstm(cells)
     if parts and weights is not None and (weights.tiles is None or not is_in_c):
         widths = [part.shape[1] for part in parts]
         for part, weight in zip(parts, torch.split(weights.plain, widths, 1), strict=True):
             added = part @ weight.t() if added is None else torch.addmm(added, part, weight.t())
         parts = ()
     if is_in_c:
-        return bindings.step(cells, added, looked_up, weights, parts)
+        return step_in_c(cells, added, looked_up, weights, parts)
     if looked_up is not None:
         rows = looked_up[0].index_select(0, looked_up[1])
         added = rows if added is None else added + rows

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnx.accel import c_build
+from attnx.accel.dispatch import can_use_c
 
 SOURCE = Path(__file__).with_name("lstm.c")
 MAX_UNITS_FOR_ONE_THREAD = 2**14
@@ -22,7 +23,6 @@ MIN_ROWS_TO_PACK = 16
 """Rows of all steps from which on packing weights for products in C pays."""
 MAX_PARTS = 2
 """Parts side by side that a step multiplies at most."""
-
 
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 library = c_build.lazy_functions(
@@ -80,7 +80,7 @@ class Direction(NamedTuple):
     sizes: tuple[int, ...]
     order: Tensor
     outputs: tuple[Tensor, ...]
-    backwards: bool
+    is_backward: bool
 
     def run(
         self,
@@ -184,22 +184,22 @@ class Direction(NamedTuple):
     def _double_buffered(self, two: Tensor) -> Sequence[Tensor]:
         """For each step a part of one of two buffers, in turn, so that each reads what the step before wrote."""
         last = len(self.sizes) - 1
-        return [two[(last - step if self.backwards else step) % 2, :size] for step, size in enumerate(self.sizes)]
+        return [two[(last - step if self.is_backward else step) % 2, :size] for step, size in enumerate(self.sizes)]
 
     def _in_time_order(self, *parts: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The parts of each step, and its outputs, in the order in which steps run."""
         steps = [*zip(*parts, self.outputs[: len(self.sizes)], strict=True)]
-        return steps[::-1] if self.backwards else steps
+        return steps[::-1] if self.is_backward else steps
 
 
-def has_fast_products() -> bool:
-    """Whether products are faster in C than torch's."""
-    return bool(library().lstm_has_fast_products())
+def can_run_lstm(inputs: Tensor) -> bool:
+    """Whether C can be used: on a CPU, in single precision, not while tracing, with a C compiler."""
+    return can_use_c(inputs) and library() is not None
 
 
 def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
     """Pack weights (u, k), of a step (4d, k), that so many rows in all are multiplied with."""
-    if rows < MIN_ROWS_TO_PACK or not has_fast_products():
+    if rows < MIN_ROWS_TO_PACK or not can_run_lstm(weights) or not library().lstm_has_fast_products():
         return PackedWeights(weights, None)
     weights = weights if weights.stride(1) == 1 else weights.contiguous()
     count, width = weights.shape
@@ -208,14 +208,14 @@ def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
     return PackedWeights(weights, tiles)
 
 
-def step(
+def step_in_c(
     cells: Tensor,
     added: Tensor | None,
     looked_up: tuple[Tensor, Tensor] | None,
     weights: PackedWeights | None,
     parts: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """One step: cells (b, d) and the gates' summands, as :func:`attnx.accel.lstm.autograd.step` documents them.
+    """One step: cells (b, d) and the gates' summands, as :func:`attnx.accel.lstm.autograd.lstm_step` documents them.
 
     Returns:
         the next h and c.
@@ -235,7 +235,7 @@ def step(
     return states, next_cells
 
 
-def linear(inputs: Tensor, weights: PackedWeights, bias: Tensor | None, out: Tensor) -> None:
+def packed_linear(inputs: Tensor, weights: PackedWeights, bias: Tensor | None, out: Tensor) -> None:
     """Write inputs (n, k) times packed weights (u, k), plus a bias (u), to (n, u), whose rows may be strided."""
     assert weights.tiles is not None, "products are in C where weights are packed"
     inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import DirectionWeights, Lookup
+from attnx.accel.lstm.bindings import can_run_lstm
 from attnx.nn.recurrent import LayerState, MemoryCellLayer, concat
 
 
@@ -21,7 +22,7 @@ class FastEmbedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """(...) ids -> (..., e)."""
         rows = super().forward(ids)
-        if ids.dim() == 2 and autograd.is_supported(self.weight):
+        if ids.dim() == 2 and can_run_lstm(self.weight):
             rows.lookup = Lookup(self.weight, ids)  # type: ignore[attr-defined]
         return rows
 
@@ -33,7 +34,7 @@ class FastMemoryCellLayer(MemoryCellLayer):
         self, inputs: Sequence[Tensor], lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
         """As :meth:`RecurrentLayer.run`."""
-        if not autograd.is_supported(inputs[0]):
+        if not can_run_lstm(inputs[0]):
             return super().run(inputs, lengths, state)
         lookup: Lookup | None = getattr(inputs[0], "lookup", None)
         if lookup is not None and autograd.prefers_lookup(lookup):
@@ -48,11 +49,11 @@ class FastMemoryCellLayer(MemoryCellLayer):
 
     def step(self, inputs: Sequence[Tensor], state: LayerState) -> LayerState:
         """As :meth:`RecurrentLayer.step`; in C without gradients."""
-        if torch.is_grad_enabled() or not autograd.is_supported(inputs[0]):
+        if torch.is_grad_enabled() or not can_run_lstm(inputs[0]):
             return super().step(inputs, state)
         ((weight_ih, weight_hh, bias),) = self._directions()
         gates = torch.addmm(bias, concat(inputs), weight_ih.t()).addmm_(state[0], weight_hh.t())
-        return autograd.step(state[1], gates)
+        return autograd.lstm_step(state[1], gates)
 
     def _directions(self) -> list[DirectionWeights]:
         weights = self.all_weights

@@ -80,9 +80,9 @@ def find_part(word: str) -> Part:
 
 def _tried(part: Part, knobs: Mapping[str, Any]) -> list[Outcome]:
     from attnx.laws.candidate import Candidate
-    from attnx.laws.check import check as try_laws
+    from attnx.laws.check import check_part
 
-    return try_laws(Candidate(part.kind, part.name, knobs))
+    return check_part(Candidate(part.kind, part.name, knobs))
 
 
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:

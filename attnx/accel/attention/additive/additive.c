@@ -2,28 +2,28 @@
 
        score(q, m) = sum over d of v[d] tanh(a[q, d] + b[m, d])
 
-   No (q, m, d) array is made: the terms of a pair are summed as they are computed, and computed again for gradients.
-   With r = 1 / (1 + e^(2a) e^(2b)) is tanh(a + b) = 1 - 2r. The exponentials are taken once for each query and each
-   position, so that a term costs a multiplication, a reciprocal and an addition. That serves while no exponential
-   overflows, and its error is about 1e-7. A block of queries with larger numbers (or with such small ones that 1e-7
-   is much, or with an inf or NaN) takes tanh of each sum instead, as does a call with too few queries to win by it.
+   No (q, m, d) array exists: the terms of a pair are summed as they are computed, and computed again for gradients.
+   tanh(a + b) = 1 - 2r with r = 1 / (1 + e^(2a) e^(2b)). The exponentials are computed once for each query and each
+   position, so that a term costs a multiplication, a reciprocal and an addition. This holds while no exponential
+   overflows, with an error of about 1e-7. A block of queries with larger numbers, with numbers so small that 1e-7
+   matters, or with inf or NaN computes tanh of each sum instead ("exact"), as does a call with few queries.
 
-   Results do not depend on the number of threads: each number is summed by one of them, in a fixed order. */
+   Results do not depend on the number of threads: one thread sums each number, in a fixed order. */
 
 #include "vectors.h"
 
-/* GROUP queries, and as many positions, share what is loaded of each other. */
+/* GROUP queries and GROUP positions share loaded vectors. */
 enum {
-    FEW = 4,             /* with fewer queries the exponentials are not taken beforehand */
-    BLOCK = 16,          /* queries of which it is judged together whether the exponentials serve */
+    FEW = 4,             /* with fewer queries the exponentials are not precomputed */
+    BLOCK = 16,          /* queries that use the exponentials, or not, together */
     STRETCH = 64,        /* positions whose gradients stay in the nearest cache */
-    WORKSPACE = 1 << 18, /* floats of exponentials at a time, if one row of the batch needs no more */
+    WORKSPACE = 1 << 18, /* floats of exponentials at a time, or those of one row of the batch */
 };
 
-static const float SMALLEST = 0.25f, LARGEST = 40.0f; /* of max |a| + max |b|, where the exponentials serve */
+static const float SMALLEST = 0.25f, LARGEST = 40.0f; /* bounds of max |a| + max |b| for the exponentials */
 
 typedef struct { /* one operand, (batch, rows, d) */
-    const float *at;
+    const float *data;
     long rows, batch_stride, row_stride;
     float *powers;  /* e^(2x), in whole vectors */
     int32_t *peaks; /* the bits of each row's largest |x| */
@@ -34,10 +34,10 @@ typedef struct {
     int threads;
     const float *v;
     operand q, k;
-    int32_t *exact; /* (batch, blocks): take tanh of each sum. All do where there is no such list. */
+    int32_t *exact; /* (batch, blocks): whether to compute tanh of each sum; null: all do */
 } task;
 
-/* ---- terms: u = -tanh / 2, and w = (1 - tanh^2) / 4; a and b are powers if they are not to be exact ---- */
+/* ---- terms: u = -tanh / 2, and w = (1 - tanh^2) / 4; unless exact, a and b are powers ---- */
 
 static INLINE void terms(int exact, int count, const vec *a, const vec *b, vec *u, vec *w)
 {
@@ -50,10 +50,10 @@ static INLINE void terms(int exact, int count, const vec *a, const vec *b, vec *
         return;
     }
     FOR_GROUP(i, count) {
-        vec sum = within(a[i] + b[i], 40.0f); /* tanh has long been 1 there */
+        vec sum = clamp(a[i] + b[i], 40.0f); /* beyond 40 tanh is 1 */
         u[i] = sum + sum;
     }
-    expm1_of(count, u, power);
+    expm1_vectors(count, u, power);
     FOR_GROUP(i, count) {
         vec r = reciprocal(u[i] + 2.0f, 0.0f);
         w[i] = power[i] * r * r;
@@ -61,39 +61,39 @@ static INLINE void terms(int exact, int count, const vec *a, const vec *b, vec *
     }
 }
 
-/* ---- exponentials, and whether they serve ---- */
+/* ---- exponentials, and which blocks use them ---- */
 
-/* The powers of a row, vector by vector at a distance of `step`, and its peak. */
+/* The powers of a row, whose vectors are written `step` apart, and its peak. */
 static void exp2x_row(const operand *x, const task *t, long batch, long row, float *to, long step)
 {
-    const float *from = x->at + batch * x->batch_stride + row * x->row_stride;
+    const float *from = x->data + batch * x->batch_stride + row * x->row_stride;
     ivec peak = {0};
     for (long c = 0; c < t->chunks; c++) {
-        vec value = load(from + c * LANES, first_lanes(t->d - c * LANES)), power;
-        /* Their bits are in the same order as the numbers, and those of NaN are the largest of all. */
-        ivec size = (ivec)value & 0x7fffffff, larger = size > peak;
+        vec x_c = load(from + c * LANES, first_lanes(t->d - c * LANES)), power;
+        /* The bits of positive numbers are ordered as the numbers; those of NaN are the largest. */
+        ivec size = (ivec)x_c & 0x7fffffff, larger = size > peak;
         peak = (size & larger) | (peak & ~larger);
-        value += value;
-        expm1_of(1, &value, &power);
+        x_c += x_c;
+        expm1_vectors(1, &x_c, &power);
         store(to + c * step, power, first_lanes(LANES));
     }
-    int32_t most = 0;
+    int32_t highest = 0;
     for (int i = 0; i < LANES; i++)
-        most = peak[i] > most ? peak[i] : most;
-    x->peaks[batch * x->rows + row] = most;
+        highest = peak[i] > highest ? peak[i] : highest;
+    x->peaks[batch * x->rows + row] = highest;
 }
 
-static float largest(const int32_t *peaks, long count)
+static float highest_peak(const int32_t *peaks, long count)
 {
-    int32_t most = 0;
+    int32_t highest = 0;
     float x;
     for (long i = 0; i < count; i++)
-        most = peaks[i] > most ? peaks[i] : most;
-    memcpy(&x, &most, sizeof x);
+        highest = peaks[i] > highest ? peaks[i] : highest;
+    memcpy(&x, &highest, sizeof x);
     return x;
 }
 
-/* All powers, row after row (for the scores) or `by_chunk`, one vector of every row before the next; and judge them. */
+/* All powers, row after row (scores) or `by_chunk`, one vector of every row before the next; and which are exact. */
 static void prepare(const task *t, int by_chunk)
 {
     long rows = t->q.rows + t->k.rows, width = t->chunks * LANES;
@@ -110,11 +110,11 @@ static void prepare(const task *t, int by_chunk)
     }
     for (long batch = 0; batch < t->batch; batch++) {
         const int32_t *q = t->q.peaks + batch * t->q.rows, *k = t->k.peaks + batch * t->k.rows;
-        float of_keys = largest(k, t->k.rows);
+        float key_peak = highest_peak(k, t->k.rows);
         for (long block = 0; block < t->blocks; block++) {
-            long first = block * BLOCK, left = t->q.rows - first;
-            float most = of_keys + largest(q + first, left < BLOCK ? left : BLOCK);
-            t->exact[batch * t->blocks + block] = !(most >= SMALLEST && most <= LARGEST);
+            long first = block * BLOCK, remaining = t->q.rows - first;
+            float highest = key_peak + highest_peak(q + first, remaining < BLOCK ? remaining : BLOCK);
+            t->exact[batch * t->blocks + block] = !(highest >= SMALLEST && highest <= LARGEST);
         }
     }
 }
@@ -126,9 +126,9 @@ static int is_exact(const task *t, long batch, long query)
 
 /* ---- scores ---- */
 
-static const float *row_of(const operand *x, const task *t, int exact, long batch, long row)
+static const float *row_pointer(const operand *x, const task *t, int exact, long batch, long row)
 {
-    return exact ? x->at + batch * x->batch_stride + row * x->row_stride
+    return exact ? x->data + batch * x->batch_stride + row * x->row_stride
                  : x->powers + (batch * x->rows + row) * t->chunks * LANES;
 }
 
@@ -138,22 +138,23 @@ static INLINE void score_positions(const task *t, int exact, int count, int span
 {
     const float *q[GROUP], *k[GROUP];
     vec sums[GROUP][GROUP] = {{{0}}};
-    FOR_GROUP(i, count) q[i] = row_of(&t->q, t, exact, batch, first + i);
-    FOR_GROUP(j, span) k[j] = row_of(&t->k, t, exact, batch, m + j);
+    FOR_GROUP(i, count) q[i] = row_pointer(&t->q, t, exact, batch, first + i);
+    FOR_GROUP(j, span) k[j] = row_pointer(&t->k, t, exact, batch, m + j);
     for (long c = 0; c < t->chunks; c++) {
-        long at = c * LANES;
-        lanes left = first_lanes(t->d - at), whole = exact ? left : first_lanes(LANES);
-        vec v = load(t->v + at, left), b[GROUP];
-        FOR_GROUP(j, span) b[j] = load(k[j] + at, whole);
+        long offset = c * LANES;
+        lanes mask = first_lanes(t->d - offset), powers_mask = exact ? mask : first_lanes(LANES);
+        vec v = load(t->v + offset, mask), b[GROUP];
+        FOR_GROUP(j, span) b[j] = load(k[j] + offset, powers_mask);
         FOR_GROUP(i, count) {
-            vec one = load(q[i] + at, whole), a[GROUP] = {one, one, one, one}, u[GROUP], unused[GROUP];
+            vec query = load(q[i] + offset, powers_mask), a[GROUP] = {query, query, query, query};
+            vec u[GROUP], unused[GROUP];
             terms(exact, span, a, b, u, unused);
             FOR_GROUP(j, span) sums[i][j] += v * u[j];
         }
     }
     FOR_GROUP(i, count) {
         float four[GROUP];
-        _mm_storeu_ps(four, -2.0f * sums_of(sums[i][0], sums[i][1], sums[i][2], sums[i][3]));
+        _mm_storeu_ps(four, -2.0f * horizontal_sums(sums[i][0], sums[i][1], sums[i][2], sums[i][3]));
         memcpy(scores + (batch * t->q.rows + first + i) * t->k.rows + m, four, sizeof(float) * span);
     }
 }
@@ -182,127 +183,128 @@ static INLINE void score_block(const task *t, int exact, long batch, long first,
 /* ---- gradients, of one chunk of d at a time ---- */
 
 typedef struct {
-    const float *at;
+    const float *data;
     long step; /* from row to row */
-    lanes there;
+    lanes mask;
 } column;
 
-static column column_of(const operand *x, const task *t, int exact, long batch, long c, long row)
+static column make_column(const operand *x, const task *t, int exact, long batch, long c, long row)
 {
     if (exact)
-        return (column){row_of(x, t, 1, batch, row) + c * LANES, x->row_stride, first_lanes(t->d - c * LANES)};
+        return (column){row_pointer(x, t, 1, batch, row) + c * LANES, x->row_stride, first_lanes(t->d - c * LANES)};
     return (column){x->powers + ((batch * t->chunks + c) * x->rows + row) * LANES, LANES, first_lanes(LANES)};
 }
 
-/* What `count` queries and `span` positions (of which one is 1) add to gradients, yet without the factor v. */
+/* Add the gradients of `count` queries and `span` positions (one of them is 1), without the factor v. */
 static INLINE void add_gradients(int exact, int count, int span, const vec *queries, column k,
-                                 const float *of_scores, long score_step, vec *dq, vec *dk, vec *dv)
+                                 const float *grad_scores, long score_step, vec *dq, vec *dk, vec *dv)
 {
     vec a[GROUP], b[GROUP], u[GROUP], w[GROUP];
     FOR_GROUP(i, count * span) {
         a[i] = queries[i / span];
-        b[i] = load(k.at + (i % span) * k.step, k.there);
+        b[i] = load(k.data + (i % span) * k.step, k.mask);
     }
     terms(exact, count * span, a, b, u, w);
     FOR_GROUP(i, count * span) {
-        vec of_score = broadcast(of_scores[i / span * score_step + i % span]);
-        dv[i] += of_score * u[i];
-        dq[i / span] += of_score * w[i];
-        dk[i % span] += of_score * w[i];
+        vec grad_score = broadcast(grad_scores[i / span * score_step + i % span]);
+        dv[i] += grad_score * u[i];
+        dq[i / span] += grad_score * w[i];
+        dk[i % span] += grad_score * w[i];
     }
 }
 
-/* The same of `count` queries, 1 or GROUP, and a stretch of positions; dq is written, dk and dv are added to. */
-static INLINE void gradients_of_queries(int exact, int count, column q, column k, long positions,
-                                        const float *of_scores, long score_step, vec *dq, vec *dk, vec *dv)
+/* The same for `count` queries, 1 or GROUP, and a stretch of positions; dq is written, dk and dv are added to. */
+static INLINE void query_gradients(int exact, int count, column q, column k, long positions,
+                                        const float *grad_scores, long score_step, vec *dq, vec *dk, vec *dv)
 {
-    vec a[GROUP], of_q[GROUP] = {{0}}, of_v[GROUP] = {{0}};
+    vec a[GROUP], grad_q[GROUP] = {{0}}, grad_v[GROUP] = {{0}};
     int span = GROUP / count;
     long m = 0;
-    FOR_GROUP(i, count) a[i] = load(q.at + i * q.step, q.there);
-    for (; m + span <= positions; m += span, k.at += span * k.step)
-        add_gradients(exact, count, span, a, k, of_scores + m, score_step, of_q, dk + m, of_v);
-    for (; m < positions; m++, k.at += k.step)
-        add_gradients(exact, count, 1, a, k, of_scores + m, score_step, of_q, dk + m, of_v);
-    FOR_GROUP(i, count) dq[i] = of_q[i];
-    FOR_GROUP(i, GROUP) *dv += of_v[i];
+    FOR_GROUP(i, count) a[i] = load(q.data + i * q.step, q.mask);
+    for (; m + span <= positions; m += span, k.data += span * k.step)
+        add_gradients(exact, count, span, a, k, grad_scores + m, score_step, grad_q, dk + m, grad_v);
+    for (; m < positions; m++, k.data += k.step)
+        add_gradients(exact, count, 1, a, k, grad_scores + m, score_step, grad_q, dk + m, grad_v);
+    FOR_GROUP(i, count) dq[i] = grad_q[i];
+    FOR_GROUP(i, GROUP) *dv += grad_v[i];
 }
 
 typedef struct {
-    const float *scores; /* what comes in */
-    float *q, *k, *v;    /* what goes out; v: (batch, d) */
+    const float *scores; /* input */
+    float *q, *k, *v;    /* outputs; v: (batch, d) */
 } gradients;
 
-static void gradients_of_chunk(const task *t, const gradients *of, long batch, long c)
+static void chunk_gradients(const task *t, const gradients *grads, long batch, long c)
 {
-    long queries = t->q.rows, positions = t->k.rows, at = c * LANES;
-    lanes left = first_lanes(t->d - at);
-    vec v = 4.0f * load(t->v + at, left), dv = {0};
+    long queries = t->q.rows, positions = t->k.rows, offset = c * LANES;
+    lanes mask = first_lanes(t->d - offset);
+    vec v = 4.0f * load(t->v + offset, mask), dv = {0};
     for (long m = 0; m < positions; m += STRETCH) {
-        long there = positions - m < STRETCH ? positions - m : STRETCH;
-        vec dk[STRETCH], of_stretch = {0};
-        for (long j = 0; j < there; j++)
+        long stretch = positions - m < STRETCH ? positions - m : STRETCH;
+        vec dk[STRETCH], grad_v_stretch = {0};
+        for (long j = 0; j < stretch; j++)
             dk[j] = (vec){0};
         for (long first = 0, count; first < queries; first += count) {
             int exact = is_exact(t, batch, first);
-            column q = column_of(&t->q, t, exact, batch, c, first), k = column_of(&t->k, t, exact, batch, c, m);
-            const float *of_scores = of->scores + (batch * queries + first) * positions + m;
+            column q = make_column(&t->q, t, exact, batch, c, first), k = make_column(&t->k, t, exact, batch, c, m);
+            const float *grad_scores = grads->scores + (batch * queries + first) * positions + m;
             vec dq[GROUP];
             count = queries - first < GROUP ? 1 : GROUP;
             if (count == GROUP && exact)
-                gradients_of_queries(1, GROUP, q, k, there, of_scores, positions, dq, dk, &of_stretch);
+                query_gradients(1, GROUP, q, k, stretch, grad_scores, positions, dq, dk, &grad_v_stretch);
             else if (count == GROUP)
-                gradients_of_queries(0, GROUP, q, k, there, of_scores, positions, dq, dk, &of_stretch);
+                query_gradients(0, GROUP, q, k, stretch, grad_scores, positions, dq, dk, &grad_v_stretch);
             else if (exact)
-                gradients_of_queries(1, 1, q, k, there, of_scores, positions, dq, dk, &of_stretch);
+                query_gradients(1, 1, q, k, stretch, grad_scores, positions, dq, dk, &grad_v_stretch);
             else
-                gradients_of_queries(0, 1, q, k, there, of_scores, positions, dq, dk, &of_stretch);
+                query_gradients(0, 1, q, k, stretch, grad_scores, positions, dq, dk, &grad_v_stretch);
             for (long i = 0; i < count; i++) {
-                float *row = of->q + (batch * queries + first + i) * t->d + at;
-                store(row, m ? v * dq[i] + load(row, left) : v * dq[i], left);
+                float *row = grads->q + (batch * queries + first + i) * t->d + offset;
+                store(row, m ? v * dq[i] + load(row, mask) : v * dq[i], mask);
             }
         }
-        for (long j = 0; j < there; j++)
-            store(of->k + (batch * positions + m + j) * t->d + at, v * dk[j], left);
-        dv += of_stretch;
+        for (long j = 0; j < stretch; j++)
+            store(grads->k + (batch * positions + m + j) * t->d + offset, v * dk[j], mask);
+        dv += grad_v_stretch;
     }
-    store(of->v + batch * t->d + at, -2.0f * dv, left);
+    store(grads->v + batch * t->d + offset, -2.0f * dv, mask);
 }
 
-/* ---- what is called ---- */
+/* ---- functions for Python ---- */
 
 typedef struct {
     long batch, queries, positions, d;
     long q_batch, q_row, k_batch, k_row; /* strides of q and of k, in floats */
 } shape;
 
-static long chunks_of(const shape *s) { return (s->d + LANES - 1) / LANES; }
-static long blocks_of(const shape *s) { return (s->queries + BLOCK - 1) / BLOCK; }
+static long chunk_count(const shape *s) { return (s->d + LANES - 1) / LANES; }
+static long block_count(const shape *s) { return (s->queries + BLOCK - 1) / BLOCK; }
 
-/* Floats of scratch space for the powers of one row of the batch, and how many rows are done at a time. */
-static long scratch_of_row(const shape *s)
+/* Floats of scratch space for the powers of one row of the batch, and how many rows are computed at a time. */
+static long row_scratch(const shape *s)
 {
-    return (s->queries + s->positions) * (chunks_of(s) * LANES + 1) + blocks_of(s);
+    return (s->queries + s->positions) * (chunk_count(s) * LANES + 1) + block_count(s);
 }
 
 static long rows_per_chunk(const shape *s)
 {
-    long rows = s->queries < FEW ? s->batch : WORKSPACE / scratch_of_row(s);
+    long rows = s->queries < FEW ? s->batch : WORKSPACE / row_scratch(s);
     return rows < 1 ? 1 : rows < s->batch ? rows : s->batch;
 }
 
-/* Floats of scratch space that the functions below need; the gradients, for those of v, also batch * d more. */
-long additive_scratch(const shape *s) { return s->queries < FEW ? 0 : rows_per_chunk(s) * scratch_of_row(s); }
+/* Floats of scratch space that the functions below need; gradients need batch * d more, for those of v. */
+long additive_scratch(const shape *s) { return s->queries < FEW ? 0 : rows_per_chunk(s) * row_scratch(s); }
 
-/* What is to be done for `batch` rows of the batch from `first` on. */
-static task task_of(const shape *s, const float *q, const float *k, const float *v, float *scratch, int threads,
+/* The task for `batch` rows of the batch from `first` on. */
+static task make_task(const shape *s, const float *q, const float *k, const float *v, float *scratch, int threads,
                     long first)
 {
-    long batch = rows_per_chunk(s) < s->batch - first ? rows_per_chunk(s) : s->batch - first, width = chunks_of(s) * LANES;
-    task t = {.batch = batch, .d = s->d, .chunks = chunks_of(s), .blocks = blocks_of(s), .threads = threads, .v = v,
-              .q = {.at = q + first * s->q_batch, .rows = s->queries, .batch_stride = s->q_batch,
+    long batch = rows_per_chunk(s) < s->batch - first ? rows_per_chunk(s) : s->batch - first;
+    long width = chunk_count(s) * LANES;
+    task t = {.batch = batch, .d = s->d, .chunks = chunk_count(s), .blocks = block_count(s), .threads = threads, .v = v,
+              .q = {.data = q + first * s->q_batch, .rows = s->queries, .batch_stride = s->q_batch,
                     .row_stride = s->q_row},
-              .k = {.at = k + first * s->k_batch, .rows = s->positions, .batch_stride = s->k_batch,
+              .k = {.data = k + first * s->k_batch, .rows = s->positions, .batch_stride = s->k_batch,
                     .row_stride = s->k_row}};
     if (s->queries < FEW)
         return t;
@@ -319,7 +321,7 @@ void additive_scores(const shape *s, const float *q, const float *k, const float
                      float *scratch, int threads)
 {
     for (long first = 0; first < s->batch; first += rows_per_chunk(s)) {
-        task t = task_of(s, q, k, v, scratch, threads, first);
+        task t = make_task(s, q, k, v, scratch, threads, first);
         float *to = scores + first * s->queries * s->positions;
         if (t.exact)
             prepare(&t, 0);
@@ -334,23 +336,23 @@ void additive_scores(const shape *s, const float *q, const float *k, const float
     }
 }
 
-/* From the scores' gradients write those of q, k and v, all of them dense. */
-void additive_gradients(const shape *s, const float *q, const float *k, const float *v, const float *of_scores,
-                        float *of_q, float *of_k, float *of_v, float *scratch, int threads)
+/* Write the gradients of q, k and v, all of them dense, from those of the scores. */
+void additive_gradients(const shape *s, const float *q, const float *k, const float *v, const float *grad_scores,
+                        float *grad_q, float *grad_k, float *grad_v, float *scratch, int threads)
 {
-    float *of_v_by_row = scratch + additive_scratch(s);
+    float *grad_v_rows = scratch + additive_scratch(s);
     for (long first = 0; first < s->batch; first += rows_per_chunk(s)) {
-        task t = task_of(s, q, k, v, scratch, threads, first);
-        gradients of = {of_scores + first * s->queries * s->positions, of_q + first * s->queries * s->d,
-                        of_k + first * s->positions * s->d, of_v_by_row + first * s->d};
+        task t = make_task(s, q, k, v, scratch, threads, first);
+        gradients grads = {grad_scores + first * s->queries * s->positions, grad_q + first * s->queries * s->d,
+                        grad_k + first * s->positions * s->d, grad_v_rows + first * s->d};
         if (t.exact)
             prepare(&t, 1);
 #pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
         for (long i = 0; i < t.batch * t.chunks; i++)
-            gradients_of_chunk(&t, &of, i / t.chunks, i % t.chunks);
+            chunk_gradients(&t, &grads, i / t.chunks, i % t.chunks);
     }
-    memcpy(of_v, of_v_by_row, sizeof(float) * s->d);
+    memcpy(grad_v, grad_v_rows, sizeof(float) * s->d);
     for (long batch = 1; batch < s->batch; batch++)
         for (long i = 0; i < s->d; i++)
-            of_v[i] += of_v_by_row[batch * s->d + i];
+            grad_v[i] += grad_v_rows[batch * s->d + i];
 }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.chunking import in_chunks
+from attnx.accel.attention.tiled import attend_in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
@@ -37,7 +37,7 @@ class AdditiveBackend(NamedTuple):
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def is_supported(attention: Attention, inputs: AttentionInputs) -> bool:
+def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
     """Whether a kernel supports a call: plain tensors of one type and device, a memory with positions, no tracing."""
     queries, keys = inputs.prepared_queries, inputs.memory.keys
     if not isinstance(attention.scorer, Additive) or type(queries) is not Tensor or type(keys) is not Tensor:
@@ -48,7 +48,7 @@ def is_supported(attention: Attention, inputs: AttentionInputs) -> bool:
     return bool(alike) and types and queries.device == keys.device == v.device and not is_tracing()
 
 
-def read(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend) -> AttentionOutput:
+def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend) -> AttentionOutput:
     """Attend with the scores of a kernel; if they are many and not needed, a block of queries at a time.
 
     A block saves its contexts alone and is computed again for the gradients: memory grows with the number of queries
@@ -58,10 +58,10 @@ def read(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend
     attend = functools.partial(_attend, attention, backend)
     if inputs.need_weights or inputs.prepared_queries.shape[:2].numel() * positions <= MAX_SCORES_TO_KEEP:
         return attend(inputs)
-    return in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, SCORES_PER_BLOCK // positions))
+    return attend_in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, SCORES_PER_BLOCK // positions))
 
 
-def score(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
     result = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
     if not queries.dtype == v.dtype == torch.float32:
@@ -99,5 +99,5 @@ def _autocast(tensor: Tensor) -> bool:
 
 def _attend(attention: Attention, backend: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
     scorer = cast("Additive", attention.scorer)
-    scores = score(backend, inputs.prepared_queries, inputs.memory.keys, scorer.v)
+    scores = additive_scores(backend, inputs.prepared_queries, inputs.memory.keys, scorer.v)
     return attention.attend_with_scores(inputs, scores)

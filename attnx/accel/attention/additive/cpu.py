@@ -51,7 +51,7 @@ class CompiledAdditive:
         if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < MIN_TERMS_FOR_C:
             return False
         narrow = inputs.prepared_queries.dtype in blocks.SINGLE
-        return narrow and blocks.is_supported(attention, inputs) and c_build.refusal() is None
+        return narrow and blocks.can_compare(attention, inputs) and c_build.unsupported_platform() is None
 
     def build(self, device: torch.device) -> None:
         """Compile the C file.
@@ -60,11 +60,11 @@ class CompiledAdditive:
             RuntimeError: it does not compile.
         """
         if _library() is None:
-            raise RuntimeError(c_build.failure(SOURCE))
+            raise RuntimeError(c_build.compile_library(SOURCE).failure)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend, in blocks of queries if there are many."""
-        return blocks.read(attention, inputs, BACKEND)
+        return blocks.attend_in_blocks(attention, inputs, BACKEND)
 
 
 SOURCE = Path(__file__).with_name(CompiledAdditive.source)
@@ -79,7 +79,7 @@ _library = c_build.lazy_functions(
 )
 
 
-def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def _scores_in_c(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 on the CPU -> (b, q, m)."""
     queries, keys, v = _in_rows(queries), _in_rows(keys), v.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
@@ -89,7 +89,7 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     return result
 
 
-def gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _gradients_in_c(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of queries, keys and v from those of the scores; the same bits with any number of threads."""
     queries, keys, v, grad_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), grad_scores.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
@@ -118,4 +118,4 @@ def _shape(*numbers: int) -> tuple[Shape, int]:
     return shape, _library().additive_scratch(shape)
 
 
-BACKEND = blocks.AdditiveBackend(scores, gradients)
+BACKEND = blocks.AdditiveBackend(_scores_in_c, _gradients_in_c)

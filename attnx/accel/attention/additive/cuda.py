@@ -30,7 +30,7 @@ class CudaAdditive:
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the call is in single precision or less."""
-        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.is_supported(attention, inputs)
+        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.can_compare(attention, inputs)
 
     def build(self, device: torch.device) -> None:
         """Import Triton, and compile and launch each function once.
@@ -40,10 +40,10 @@ class CudaAdditive:
         """
         from attnx.accel.attention.additive import triton_kernels
 
-        triton_kernels.build(device)
+        triton_kernels.compile_kernels(device)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend, in blocks of queries if there are many."""
         from attnx.accel.attention.additive.triton_kernels import BACKEND
 
-        return blocks.read(attention, inputs, BACKEND)
+        return blocks.attend_in_blocks(attention, inputs, BACKEND)

@@ -27,7 +27,7 @@ STRIP = {"high": 32, "wide": 32}
 
 
 def jit(function: Any) -> Any:
-    """Triton's ``jit`` where it is installed, without specialization on sizes: :func:`build` compiles every variant."""
+    """Triton's ``jit`` where it is installed, without specialization on sizes, so that there are few variants."""
     if not HAS_TRITON:
         return function
     parameters = inspect.signature(function).parameters.values()
@@ -35,7 +35,7 @@ def jit(function: Any) -> Any:
     return triton.jit(function, do_not_specialize=names, do_not_specialize_on_alignment=names)
 
 
-def build(device: torch.device) -> None:
+def compile_kernels(device: torch.device) -> None:
     """Compile each kernel for a device, and launch it there on tensors of one element.
 
     Raises:
@@ -44,13 +44,13 @@ def build(device: torch.device) -> None:
     """
     importlib.import_module("triton")
     unit = torch.ones(1, 1, 1, device=device)
-    scores(unit, unit, unit.flatten())
-    gradients(unit, unit, unit.flatten(), unit)
+    _scores(unit, unit, unit.flatten())
+    _gradients(unit, unit, unit.flatten(), unit)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 -> (b, q, m)."""
     (batch, steps, width), positions = queries.shape, keys.shape[1]
     result = queries.new_empty(batch, steps, positions)
@@ -58,11 +58,11 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     by_unit = queries.mT.contiguous(), keys.mT.contiguous()
     grid = batch, triton.cdiv(steps, TILE["high"]), triton.cdiv(positions, TILE["wide"])
     with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]
-        _scores[grid](*by_unit, v.contiguous(), result, steps, positions, width, **TILE)
+        _scores_kernel[grid](*by_unit, v.contiguous(), result, steps, positions, width, **TILE)
     return result
 
 
-def gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of queries, keys and v from those of the scores; deterministic."""
     queries, keys, v, grad_scores = (tensor.contiguous() for tensor in (queries, keys, v, grad_scores))
     positions = keys.shape[1]
@@ -82,7 +82,7 @@ def _operand_gradients(
     grad_rows, grad_v = torch.empty_like(rows), rows.new_empty(batch, blocks, width)
     grid = batch, blocks, triton.cdiv(width, STRIP["wide"])
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        _gradients[grid](
+        _gradients_kernel[grid](
             rows, other_rows, v, grad_scores, grad_rows, grad_v, count, other_rows.shape[1], width, *strides, **STRIP
         )
     return grad_rows, grad_v
@@ -98,7 +98,7 @@ def _tanh(x: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _scores(
+def _scores_kernel(
     queries: tl.tensor,
     keys: tl.tensor,
     v: tl.tensor,
@@ -122,7 +122,7 @@ def _scores(
 
 
 @jit
-def _gradients(
+def _gradients_kernel(
     rows: tl.tensor,
     other_rows: tl.tensor,
     v: tl.tensor,
@@ -159,4 +159,4 @@ def _gradients(
     tl.store(grad_v + block * width + unit, tl.sum(sums_v, 0), unit < width)
 
 
-BACKEND = blocks.AdditiveBackend(scores, gradients)
+BACKEND = blocks.AdditiveBackend(_scores, _gradients)

@@ -1,0 +1,113 @@
+"""The kernel ``tiled``, and attention in chunks, which other kernels share: of a chunk only its outputs are kept."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from attnx.attention.attention import Attention
+from attnx.attention.scorers.additive import Additive
+from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
+from attnx.registry import register
+
+
+@register("kernel", "tiled")
+class Tiled:
+    """The definition, chunk by chunk: of the hidden layers only one chunk's are in memory, forwards and backwards.
+
+    Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
+    Source: Chen et al. 2016 (compute again what is not kept), https://arxiv.org/abs/1604.06174
+
+    A chunk is as many rows of the batch, or of one row as many queries, as fit into ``attention.chunk_mib`` MiB; all of
+    it but the context is computed once more for the gradients. Scores and weights exist for one chunk, too, unless they
+    are requested. Where a single query does not fit, its memory is compared in parts.
+
+    >>> from attnx import accel
+    >>> from attnx.attention import build
+    >>> attention = accel.enable(build(scorer="mlp", query_size=13, memory_size=26, chunk_mib=1))
+    >>> attention(torch.ones(2, 97, 13), attention.make_memory(torch.ones(2, 101, 26))).context.shape
+    torch.Size([2, 97, 26])
+    """
+
+    scorers = ("additive", "mlp", "concat")
+    scopes = ()
+    normalizers = ()
+    priority = 30
+
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
+        """Whether there are more pairs than fit into a chunk."""
+        pairs = inputs.prepared_queries.shape[:2].numel() * inputs.memory.keys.shape[-2]
+        return pairs > pairs_per_chunk(attention, inputs)
+
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend chunk by chunk, and join the outputs."""
+        pairs, positions = pairs_per_chunk(attention, inputs), inputs.memory.keys.shape[-2]
+        return attend_in_chunks(functools.partial(_attend_to_chunk, attention, pairs), inputs, pairs // positions)
+
+
+def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
+    """How many pairs of a query and a position fit into a chunk, at least 1."""
+    # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
+    scorer = attention.scorer
+    hidden = len(scorer.v) if isinstance(scorer, Additive) else getattr(scorer, "hidden_size", 0)
+    numbers = 3 * hidden + 8
+    return max(attention.chunk_mib * 2**20 // (numbers * inputs.prepared_queries.element_size()), 1)
+
+
+def _attend_to_chunk(attention: Attention, pairs: int, chunk: AttentionInputs) -> AttentionOutput:
+    """The definition; of one query that does not fit into a chunk, with its memory compared in parts."""
+    parts = torch.split(chunk.memory.keys, pairs, dim=-2)
+    if len(parts) == 1:
+        return attention.attend_with_scores(chunk, attention.score(chunk))
+    scores = torch.cat([checkpointed(attention.scorer.score, chunk.prepared_queries, part) for part in parts], dim=-1)
+    return attention.attend_with_scores(chunk, scores)
+
+
+def attend_in_chunks(
+    attend: Callable[[AttentionInputs], AttentionOutput], inputs: AttentionInputs, max_queries: int
+) -> AttentionOutput:
+    """Attend with so many queries at a time, of one row or of all queries of several rows, and join the outputs."""
+    memory = inputs.memory
+    rows, queries, positions = (*inputs.prepared_queries.shape[:2], memory.keys.shape[-2])
+    shared, query_mask = (memory.mask, None) if memory.mask.dim() == 2 else (None, memory.mask)
+    allowed_mask = None if inputs.allowed_mask is None else inputs.allowed_mask.expand(rows, queries, positions)
+    steps = inputs.steps.expand(rows, queries)
+    by_row = memory.keys, memory.values, shared
+    by_query = inputs.queries, inputs.prepared_queries, steps, query_mask, allowed_mask, inputs.dropout_mask
+    outputs = []
+    for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
+        chunks = []
+        for chunk, prepared, steps, step_mask, allowed_mask, dropout_mask in _split(query_parts, max_queries, 1):
+            read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.lengths)
+            parts = chunk, prepared, read, steps, allowed_mask, inputs.history, dropout_mask, inputs.need_weights
+            chunks.append(AttentionInputs(*parts))
+        outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
+    return _concat(outputs, 0)
+
+
+def checkpointed(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function without keeping its intermediate tensors: the gradients call it again."""
+    if not torch.is_grad_enabled():
+        return function(*args)
+    return checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
+
+
+def _split(parts: Sequence[Tensor | None], size: int, axis: int) -> Iterator[tuple[Any, ...]]:
+    """Several tensors in step, at least one at a time; what is None stays None."""
+    # Split all at once: gradients of slices, each taken apart, would be as large as the whole.
+    sizes = max(size, 1)
+    return zip(
+        *(itertools.repeat(None) if part is None else torch.split(part, sizes, axis) for part in parts), strict=False
+    )
+
+
+def _concat(outputs: list[AttentionOutput], axis: int) -> AttentionOutput:
+    """What is None in one read is so in all."""
+    parts: list[Any] = [None if field[0] is None else torch.cat(field, axis) for field in zip(*outputs, strict=True)]
+    return AttentionOutput(*parts)

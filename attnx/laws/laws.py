@@ -1,0 +1,230 @@
+"""The base classes of laws: a class per kind of part, whose public methods are the laws."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from attnx.laws.candidate import Candidate
+from attnx.laws.violation import describe, require, require_close, require_finite, require_gradients
+from attnx.registry.declarations import REQUIRED
+
+
+class Law(NamedTuple):
+    """A law of a kind.
+
+    Attributes:
+        laws: the class that defines it.
+        method: the name of its method.
+    """
+
+    laws: type[Laws]
+    method: str
+
+    @property
+    def name(self) -> str:
+        """Its name in a table."""
+        return f"{self.method.replace('_', ' ')}{self.laws.suffix}"
+
+    @property
+    def statement(self) -> str:
+        """The law in words: the first paragraph of its docstring, as one line."""
+        text = inspect.getdoc(getattr(self.laws, self.method)) or ""
+        return " ".join(text.split("\n\n")[0].split()).rstrip(".")
+
+    def check(self, candidate: Candidate) -> None:
+        """Raise a violation if the candidate breaks the law."""
+        for case in self.laws.cases(candidate):
+            getattr(case, self.method)()
+
+
+class Laws:
+    """Laws: each public method is a law, and its docstring states it.
+
+    Attributes:
+        kind: of the part whose methods a violation names.
+        quick: the methods that take milliseconds, in the order of the checks.
+        suffix: what follows the names of laws that need more than the part.
+    """
+
+    kind: ClassVar[str]
+    quick: ClassVar[Sequence[str]] = ()
+    suffix: ClassVar[str] = ""
+
+    @classmethod
+    def cases(cls, candidate: Candidate) -> Iterator[Laws]:
+        """What the laws are checked on for a candidate.
+
+        Raises:
+            LawSkipped: the laws do not apply to it.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def collect(cls) -> tuple[Law, ...]:
+        """The quick laws, then the others in the order of their definition, shared ones last."""
+        methods = [name for class_ in cls.__mro__ for name, item in vars(class_).items() if inspect.isfunction(item)]
+        public = [name for name in methods if not name.startswith("_")]
+        return tuple(Law(cls, name) for name in dict.fromkeys((*cls.quick, *public)))
+
+
+class PartLaws(Laws):
+    """The laws of a kind whose parts are checked alone.
+
+    Attributes:
+        sizes: the arguments that other parts would supply.
+        methods: that the part has.
+    """
+
+    sizes: ClassVar[Mapping[str, Any]] = {}
+    methods: ClassVar[Sequence[str]] = ("forward",)
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+
+    @classmethod
+    def cases(cls, candidate: Candidate) -> Iterator[Self]:
+        """The candidate alone."""
+        yield cls(candidate)
+
+    @functools.cached_property
+    def part(self) -> Any:
+        """The part, in evaluation mode."""
+        return self._build()
+
+    def _build(self) -> Any:
+        return self.candidate.build(**self.sizes)
+
+    def _require_declarations(self, **optional: Any) -> None:
+        """Check that the part agrees with what its source declares: what its kind requires, and ``optional`` facts.
+
+        Args:
+            **optional: the default of each fact that a class may omit.
+        """
+        required: dict[str, Any] = dict.fromkeys(REQUIRED.get(self.candidate.kind, {}))
+        for fact, default in (required | optional).items():
+            declared, value = self.candidate.property_value(fact, default), getattr(self.part, fact, default)
+            require(value == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {value!r}")
+
+    def _require_methods(self) -> None:
+        """Check that the part has the kind's methods, beyond those that ``nn.Module`` lends it."""
+        kind, inherited = type(self.part), vars(nn.Module)
+        missing = [
+            name
+            for name in self.methods
+            if not callable(getattr(self.part, name, None)) or getattr(kind, name, None) is inherited.get(name, self)
+        ]
+        require(not missing, "", f"{type(self.part).__name__} has no method {', '.join(missing)}")
+
+    def _require_module(self) -> None:
+        """Check that the part is an ``nn.Module`` with the kind's methods."""
+        require(isinstance(self.part, nn.Module), "", f"it is {describe(self.part)} instead of a torch.nn.Module")
+        self._require_methods()
+
+    def _require_size(self, what: str) -> None:
+        """Check that the part has a ``size``, the width of something."""
+        size = getattr(self.part, "size", None)
+        require(isinstance(size, int) and size > 0, "", f"its size, the width of {what}, is {size!r}")
+
+
+class TensorLaws(PartLaws):
+    """The laws of every part that computes a tensor, the first axis of whose inputs and outputs is the batch's.
+
+    Attributes:
+        member: the method that computes it.
+        results: what the tensor contains, in messages.
+        independent_axes: how many leading axes there are, along which nothing mixes.
+    """
+
+    member: ClassVar[str] = "forward"
+    results: ClassVar[str] = "outputs"
+    independent_axes: ClassVar[int] = 1
+
+    def _inputs(self) -> dict[str, Tensor]:
+        """Random inputs of :meth:`_compute`, by name."""
+        raise NotImplementedError
+
+    def _compute(self, *args: Any, **kwargs: Any) -> Tensor:
+        """What the part computes, its type and shape checked."""
+        raise NotImplementedError
+
+    def rows_are_independent(self) -> None:
+        """The results of a row do not depend on other rows, nor on other steps unless the part is recurrent."""
+        self._require_independent(self._inputs(), self.independent_axes)
+
+    def numbers_are_finite(self) -> None:
+        """Outputs and gradients are finite."""
+        self._require_finite(self._inputs())
+
+    def every_parameter_has_a_gradient(self) -> None:
+        """Every parameter has a gradient."""
+        self._backward(self._inputs())
+        unused = [name for name, weight in self._trained_parameters() if weight.grad is None]
+        require(not unused, "", f"no gradient for {', '.join(unused)}")
+
+    def gradients_are_derivatives(self) -> None:
+        """Gradients of the inputs and of every parameter agree with finite differences."""
+        inputs = self._inputs()
+        leaves = _floating(inputs)
+
+        def compute(*tensors: Tensor) -> Tensor:
+            return self._compute(**{**inputs, **dict(zip(leaves, tensors, strict=True))})
+
+        require_gradients(compute, list(leaves.values()), self.part, self.member)
+
+    def bfloat16_is_supported(self) -> None:
+        """Results and gradients in bfloat16 are finite and bfloat16."""
+        self.part.to(torch.bfloat16)
+        inputs = self._inputs()
+        narrow = {name: tensor.to(torch.bfloat16) for name, tensor in _floating(inputs).items()}
+        outputs = self._require_finite({**inputs, **narrow}, " of bfloat16")
+        require(outputs.dtype == torch.bfloat16, self.member, f"{self.results} of bfloat16 are {outputs.dtype}")
+
+    def inputs_are_not_modified(self) -> None:
+        """Inputs are not modified in place."""
+        inputs = self._inputs()
+        originals = {name: tensor.clone() for name, tensor in inputs.items()}
+        self._compute(**inputs)
+        for name, tensor in inputs.items():
+            require(torch.equal(tensor, originals[name]), self.member, f"it changed the {name} in place")
+
+    def _require_independent(self, inputs: Mapping[str, Tensor], axes: int) -> None:
+        """Check that along so many leading axes every entry alone gives what it gives among the others."""
+        together = self._compute(**inputs)
+        for index in itertools.product(*map(range, together.shape[:axes])):
+            pick = tuple(slice(entry, entry + 1) for entry in index)
+            alone = self._compute(**{name: tensor[pick] for name, tensor in inputs.items()})
+            difference = f"row {index[0]} has other {self.results} in a batch"
+            require_close(together[pick], alone, self.member, difference)
+
+    def _backward(self, inputs: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        """Compute gradients, and return the inputs that have one, and the outputs."""
+        leaves = {name: tensor.clone().requires_grad_() for name, tensor in _floating(inputs).items()}
+        outputs = self._compute(**{**inputs, **leaves})
+        if outputs.requires_grad:
+            outputs.sum().backward()  # type: ignore[no-untyped-call]
+        return leaves, outputs.detach()
+
+    def _require_finite(self, inputs: Mapping[str, Tensor], case: str = "") -> Tensor:
+        """Check that outputs and gradients are finite, and return the outputs."""
+        leaves, outputs = self._backward(inputs)
+        require_finite(outputs, self.member, f"{self.results}{case}")
+        for name, leaf in leaves.items():
+            require_finite(leaf.grad, self.member, f"gradients of the {name}{case}")
+        for name, weight in self._trained_parameters():
+            require_finite(weight.grad, self.member, f"gradients of the parameter {name}{case}")
+        return outputs
+
+    def _trained_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        return [(name, weight) for name, weight in self.part.named_parameters() if weight.requires_grad]
+
+
+def _floating(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs that are floating-point numbers."""
+    return {name: tensor for name, tensor in inputs.items() if tensor.is_floating_point()}
