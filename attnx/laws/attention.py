@@ -268,7 +268,7 @@ class AttentionLaws(TensorLaws):
             for memory, source_history in zip(memories, histories, strict=True)
         ]
         require_close(output.scores, torch.cat(alone, -1), "", "a source has other scores next to another")
-        masks = [self._scope_mask(queries, memory.memory_mask) for memory in memories]
+        masks = [self._scope_mask(queries, memory.mask) for memory in memories]
         gain = torch.cat([mask.gain.expand_as(mask.allowed_mask) for mask in masks if mask.gain is not None], -1)
         weights = attention.normalizer(output.scores, torch.cat([mask.allowed_mask for mask in masks], -1)) * gain
         require_close(output.weights, weights, "", "weights are not normalized over all sources")
