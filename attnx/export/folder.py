@@ -29,7 +29,7 @@ from attnx.files.atomic_files import atomic_folder
 from attnx.inference.load import open_run
 from attnx.inference.trained_run import TrainedRun
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import VOCABULARY
 
 WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
@@ -59,7 +59,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     opened = open_run(run, checkpoint)
     if kind == "onnx":
         for module in ("onnx", "onnxruntime"):
-            require(module, "export", "--format onnx")
+            require_package(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
     name = opened.config["model"]["name"]

@@ -10,7 +10,7 @@ from torch import Tensor
 from attnx.decoding.contracts import DecodeResult
 from attnx.laws.laws import PartLaws
 from attnx.laws.small import small_config, small_model
-from attnx.laws.violation import describe, require, require_close, require_tensor
+from attnx.laws.violation import describe_type, require, require_close, require_tensor
 
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
@@ -40,7 +40,7 @@ class DecodingLaws(PartLaws):
         with torch.no_grad():
             result: DecodeResult = self.part(model, source, source_mask, **kwargs)
         is_result = isinstance(result, DecodeResult)
-        require(is_result, "__call__", f"it returned {describe(result)} instead of a DecodeResult")
+        require(is_result, "__call__", f"it returned {describe_type(result)} instead of a DecodeResult")
         written = require_tensor(result.written, "__call__", (len(source), None, None))
         for value in (result.lengths, result.log_probability, result.score):
             require_tensor(value, "__call__", written.shape[:2])

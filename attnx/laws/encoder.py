@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnx.laws.laws import TensorLaws
-from attnx.laws.violation import describe, require, require_close, require_tensor
+from attnx.laws.violation import describe_type, require, require_close, require_tensor
 from attnx.nn.contracts import EncoderOutput
 
 SIZES = {"input_size": 5}
@@ -33,7 +33,7 @@ class EncoderLaws(TensorLaws):
         encoded = self.part(inputs, source_mask)
         fits = isinstance(encoded, tuple) and len(encoded) == 2
         contract = "an EncoderOutput (attnx.nn.contracts)"
-        require(fits, "forward", f"it returned {describe(encoded)} instead of {contract}")
+        require(fits, "forward", f"it returned {describe_type(encoded)} instead of {contract}")
         layers, final = encoded
         require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
         steps = -(-inputs.shape[1] // getattr(self.part, "downsampling", 1))

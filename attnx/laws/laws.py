@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.laws.candidate import Candidate
-from attnx.laws.violation import describe, require, require_close, require_finite, require_gradients
+from attnx.laws.violation import describe_type, require, require_close, require_finite, require_gradients
 from attnx.registry.declarations import REQUIRED
 
 
@@ -124,7 +124,7 @@ class PartLaws(Laws):
 
     def _require_module(self) -> None:
         """Check that the part is an ``nn.Module`` with the kind's methods."""
-        require(isinstance(self.part, nn.Module), "", f"it is {describe(self.part)} instead of a torch.nn.Module")
+        require(isinstance(self.part, nn.Module), "", f"it is {describe_type(self.part)} instead of a torch.nn.Module")
         self._require_methods()
 
     def _require_size(self, what: str) -> None:

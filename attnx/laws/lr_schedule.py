@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require
+from attnx.laws.violation import describe_type, require
 
 STEPS = 23
 
@@ -30,7 +30,7 @@ class ScheduleLaws(PartLaws):
     def declarations(self) -> None:
         """A schedule is an LRScheduler of torch over its optimizer."""
         _, schedule = self.part
-        require(isinstance(schedule, LRScheduler), "", f"it is {describe(schedule)} instead of an LRScheduler")
+        require(isinstance(schedule, LRScheduler), "", f"it is {describe_type(schedule)} instead of an LRScheduler")
 
     def rates_are_valid(self) -> None:
         """Rates are finite and at least 0, up to the last step and after it, and not all of them are 0."""

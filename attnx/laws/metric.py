@@ -11,7 +11,7 @@ from torchmetrics import Metric
 
 from attnx.laws.candidate import LawSkipped
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require
+from attnx.laws.violation import describe_type, require
 
 # Batches of predictions with references: symbols, numbers and texts.
 SYMBOLS = (
@@ -55,14 +55,14 @@ class MetricLaws(PartLaws):
         entries = result if isinstance(result, dict) else {"": result}
         for value in entries.values():
             is_scalar = isinstance(value, float | int) or (isinstance(value, Tensor) and value.numel() == 1)
-            message = f"it returned {describe(value)} instead of a scalar or a mapping of scalars"
+            message = f"it returned {describe_type(value)} instead of a scalar or a mapping of scalars"
             require(is_scalar, "compute", message)
         return {name: float(value) for name, value in entries.items()}
 
     def declarations(self) -> None:
         """A metric is a torchmetrics Metric."""
         is_metric = isinstance(self.part, Metric)
-        require(is_metric, "", f"it is {describe(self.part)} instead of a torchmetrics.Metric")
+        require(is_metric, "", f"it is {describe_type(self.part)} instead of a torchmetrics.Metric")
 
     def batching_has_no_effect(self) -> None:
         """The values do not depend on how examples are split into batches, nor on their order."""

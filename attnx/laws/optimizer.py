@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require, require_finite
+from attnx.laws.violation import describe_type, require, require_finite
 
 
 class OptimizerLaws(PartLaws):
@@ -20,7 +20,7 @@ class OptimizerLaws(PartLaws):
         weight = nn.Parameter(torch.randn(3))
         built = self.candidate.build(parameters=[weight])
         is_optimizer = isinstance(built, torch.optim.Optimizer)
-        require(is_optimizer, "", f"it is {describe(built)} instead of a torch.optim.Optimizer")
+        require(is_optimizer, "", f"it is {describe_type(built)} instead of a torch.optim.Optimizer")
         parameters = [parameter for group in built.param_groups for parameter in group["params"]]
         require(len(parameters) == 1 and parameters[0] is weight, "", "its param_groups do not have its parameters")
 

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from attnx.attention import ScopeMask
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require, require_close, require_finite, require_gradients, require_tensor
+from attnx.laws.violation import (
+    describe_type,
+    require,
+    require_close,
+    require_finite,
+    require_gradients,
+    require_tensor,
+)
 
 WIDTH, STEPS, MEMORY = 5, 3, 11
 SIZES = {"query_size": WIDTH, "memory_size": MEMORY}
@@ -58,7 +65,7 @@ class ScopeLaws(PartLaws):
         """The scope's output, its types and shapes checked."""
         mask = self.part(queries, steps, positions_mask)
         fits = isinstance(mask, tuple) and len(mask) == 2
-        require(fits, "forward", f"it returned {describe(mask)} instead of an attnx.attention.ScopeMask")
+        require(fits, "forward", f"it returned {describe_type(mask)} instead of an attnx.attention.ScopeMask")
         shape = (*queries.shape[:2], positions_mask.shape[-1])
         allowed_mask = require_tensor(mask[0], "forward", shape)
         require(

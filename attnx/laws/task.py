@@ -10,7 +10,7 @@ from torch import nn
 from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require
+from attnx.laws.violation import describe_type, require
 from attnx.tasks.contract import SequenceData
 
 FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
@@ -36,7 +36,7 @@ class TaskLaws(PartLaws):
         """The task's data, its type checked and no split empty."""
         data = self.part.load()
         is_data = isinstance(data, SequenceData)
-        require(is_data, "load", f"it returned {describe(data)} instead of a SequenceData")
+        require(is_data, "load", f"it returned {describe_type(data)} instead of a SequenceData")
         for name, pairs in data.pairs._asdict().items():
             has_pairs = len(pairs) or (name == "train" and data.rows is not None)
             require(has_pairs, "load", f"its {name} split has no pairs")

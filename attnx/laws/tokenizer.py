@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe, require
+from attnx.laws.violation import describe_type, require
 
 TEXTS = ["the cat sat on the mat", "a cat and a hat", "that is the hat", "ö is one letter"] * 5
 SIZE = 300  # more than every tokenizer needs at least
@@ -33,7 +33,7 @@ class TokenizerLaws(PartLaws):
     def training_is_deterministic(self) -> None:
         """The same texts give the same symbols, sorted and at most as many as requested."""
         first, second = self._trained().symbols, self._trained().symbols
-        require(isinstance(first, tuple), "train", f"its symbols are {describe(first)} instead of a tuple")
+        require(isinstance(first, tuple), "train", f"its symbols are {describe_type(first)} instead of a tuple")
         require(first == second, "train", "the same texts gave other symbols")
         require(list(first) == sorted(first), "train", "its symbols are not sorted")
         require(0 < len(first) <= SIZE, "train", f"it learned {len(first)} symbols of at most {SIZE}")

@@ -31,7 +31,7 @@ def require(is_valid: Any, member: str, message: str) -> None:
 
 def require_tensor(value: Any, member: str, shape: Sequence[int | None] | None = None) -> Tensor:
     """Return the value, checked to be a tensor of this shape; None is any size."""
-    require(isinstance(value, Tensor), member, f"it returned {describe(value)} instead of a tensor")
+    require(isinstance(value, Tensor), member, f"it returned {describe_type(value)} instead of a tensor")
     if shape is not None:
         fits = len(value.shape) == len(shape) and all(
             expected in (None, actual) for expected, actual in zip(shape, value.shape, strict=False)
@@ -99,6 +99,6 @@ def require_gradients(compute: Callable[..., Tensor], inputs: Sequence[Tensor], 
         raise Violation(member, f"the gradient is not the derivative: {error}")
 
 
-def describe(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """A value in a message: None as it is, anything else by its type."""
     return "None" if value is None else f"a {type(value).__name__}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.status import RunStatus
 
@@ -27,7 +27,7 @@ class TensorBoard:
     """
 
     def __init__(self) -> None:
-        require("tensorboard", "tensorboard", "logger=tensorboard")
+        require_package("tensorboard", "tensorboard", "logger=tensorboard")
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
         """Start an event file; a resumed run adds another one."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.registry import register
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 MAX_REFERENCES = 2**31 - 1
 # Divisible by 1 to 16: mean lengths over up to 16 references become whole numbers.
@@ -42,7 +42,7 @@ class CorpusScore(AdditiveMetric):
 
     def __init__(self, name: str, size: int, unit: int = 1, **options: Any) -> None:
         super().__init__(size, dtype=torch.int64)
-        metrics = require("sacrebleu.metrics", "translation", f"the metric {name}")
+        metrics = require_package("sacrebleu.metrics", "translation", f"the metric {name}")
         self.scorer: Any = getattr(metrics, name)(**options)
         self.scorer.num_refs = None  # unknown until the first compute
         self.unit = unit

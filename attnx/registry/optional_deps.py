@@ -8,7 +8,7 @@ from typing import Any
 from attnx.errors import UserError
 
 
-def require(module: str, extra: str, what: str) -> Any:
+def require_package(module: str, extra: str, what: str) -> Any:
     """Import a module of an optional package.
 
     Args:

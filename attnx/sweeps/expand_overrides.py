@@ -11,7 +11,7 @@ from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import BASIC_SWEEPER, clear_hydra, override_parser, split_jobs
 from attnx.config.hydra_store import register_configs
 from attnx.errors import UserError
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 # Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.hydra_plugins.
 PLUGIN_MODULE = "hydra_plugins.attnx"
@@ -119,9 +119,9 @@ def check_dependencies(request: SweepRequest) -> None:
     """
     for module, extra in EXTRAS.items():
         if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
-            require(module, extra, f"a sweep that {module} runs")
+            require_package(module, extra, f"a sweep that {module} runs")
     if request.launcher == SLURM_LAUNCHER:
-        require("submitit", "slurm", "a sweep that SLURM runs")
+        require_package("submitit", "slurm", "a sweep that SLURM runs")
     if request.sweeper == SEARCH_SWEEPER:
-        require("optuna", "optuna", "a search")
-        require("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")
+        require_package("optuna", "optuna", "a search")
+        require_package("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")

@@ -34,7 +34,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
@@ -118,7 +118,7 @@ class Translation(TextTask):
 
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
-        require("sacrebleu", "translation", "task=translation")  # fail before the work
+        require_package("sacrebleu", "translation", "task=translation")  # fail before the work
         if self.store is not None:
             return self._load_stored(expand_path("task.store", self.store))
         parts, dropped = self._read_parts(), Counter[str]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
 CHOICES = ("scorer", "scope", "query", "normalizer")
@@ -67,7 +67,7 @@ def workspace(request: WorkspaceRequest) -> Any:
 def _need(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is written for an older pydantic
-        return require(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
+        return require_package(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
 
 
 def dumped(space: Any) -> str:

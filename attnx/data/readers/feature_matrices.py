@@ -17,7 +17,7 @@ from attnx.data.readers.lines import read_csv_rows
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 # pandas' name of an unnamed index column.
 PANDAS_INDEX = "__index_level_"
@@ -177,8 +177,8 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def read_parquet(path: Path) -> Any:
     """Read a file as a ``pyarrow.Table``; a UserError if it is none, or pyarrow is missing."""
-    parquet = require("pyarrow.parquet", "parquet", str(path))
-    pyarrow = require("pyarrow", "parquet", str(path))
+    parquet = require_package("pyarrow.parquet", "parquet", str(path))
+    pyarrow = require_package("pyarrow", "parquet", str(path))
     try:
         # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
         with parquet.ParquetFile(path) as file:
@@ -188,7 +188,7 @@ def read_parquet(path: Path) -> Any:
 
 
 def _read_parquet_numbers(path: Path, step_names: str | None) -> FeatureTable:
-    pyarrow, table = require("pyarrow", "parquet", str(path)), read_parquet(path)
+    pyarrow, table = require_package("pyarrow", "parquet", str(path)), read_parquet(path)
 
     def cast(name: str, dtype: str) -> Any:
         try:

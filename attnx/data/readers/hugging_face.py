@@ -10,7 +10,7 @@ from typing import Any
 
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError, suggest
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 # Format by file ending.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
@@ -47,7 +47,7 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
 
 
 def _load(name: str) -> dict[str, Any]:
-    datasets = require("datasets", "datasets", "task.dataset")
+    datasets = require_package("datasets", "datasets", "task.dataset")
     datasets.disable_progress_bars()
     for logger in ("datasets", "huggingface_hub"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)  # errors are raised below, once

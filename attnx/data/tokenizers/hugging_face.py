@@ -12,7 +12,7 @@ from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -61,7 +61,7 @@ class HuggingFaceTokenizer:
     def _package(self) -> Any:
         # On one thread: the loader's workers fork, and a fork after its threads ran draws a warning from the package.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        return require("tokenizers", "translation", f"task.tokenizer={self.name}")
+        return require_package("tokenizers", "translation", f"task.tokenizer={self.name}")
 
 
 @register("tokenizer", "wordpiece")

@@ -12,7 +12,7 @@ from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
-from attnx.registry.optional_deps import require
+from attnx.registry.optional_deps import require_package
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -86,7 +86,7 @@ class SentencePieceTokenizer:
         self.symbols = tuple(sorted(self._pieces[UNK_ID + 1 :]))
 
     def _package(self) -> Any:
-        return require("sentencepiece", "translation", f"task.tokenizer={self.model_type}")
+        return require_package("sentencepiece", "translation", f"task.tokenizer={self.model_type}")
 
 
 @register("tokenizer", "bpe")
