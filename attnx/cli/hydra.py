@@ -19,19 +19,18 @@ from attnx.config.hydra_store import register_configs
 from attnx.errors import RunFailed, UserError
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.layout import RUN, SWEEP
-from attnx.runs.naming import SWEEPS
-from attnx.runs.sweep import Sweep, is_sweep, read_sweep
-from attnx.runs.writer import refuse_links
+from attnx.runs.naming import SWEEPS, refuse_links
+from attnx.runs.status import DONE_STATUSES
+from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
 from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
 from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
-from attnx.sweeps.processes import NO_LOCK, Processes
+from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
-    DONE_STATUSES,
     get_or_add_job,
-    mark_running,
+    note_start,
     open_record,
     reject_other_code,
     reject_other_config,
@@ -39,9 +38,9 @@ from attnx.sweeps.record import (
     save_sweep,
     sync_from_folder,
 )
-from attnx.sweeps.session import Configs, SweepSession, job_environment, overrides_key
+from attnx.sweeps.session import Configs, SweepSession, job_environment
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
-from attnx.sweeps.summary import failure_message, is_done, note_sweep_end, report_sweep, write_sweep_report
+from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length
 
 # With this variable Hydra raises errors instead of printing a traceback and exiting.
@@ -121,11 +120,12 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
     record = running.sweep
     for job in () if request.is_search else request.jobs:
         get_or_add_job(record, job)
-    if is_done(record) and not request.is_search:
+    if record.is_done and not request.is_search:
         return report_sweep(record)
-    if not is_done(record):  # a search that is extended is marked when its next job starts
-        mark_running(record)
-    save_sweep(record)
+    if record.is_done:  # a search that is extended is marked when its next job starts
+        save_sweep(record)
+    else:
+        note_start(record)
     for line in describe_length(record, running.configs.values()):
         print(line, flush=True)
     hydra_overrides = [f"hydra.sweep.dir={_quote(record.path)}", *_hydra_overrides(args, request)]
@@ -146,7 +146,7 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
 @contextlib.contextmanager
 def _checked_processes(
     jobs: Sequence[Sequence[str]], request: SweepRequest, configs: Configs, max_parallel: int
-) -> Iterator[Processes | None]:
+) -> Iterator[ForkServerProcesses | None]:
     """Check jobs that will run on this machine; give the fork server that did so, if they are forked from it, too.
 
     Raises:
@@ -158,7 +158,7 @@ def _checked_processes(
     if not request.environment:  # else only jobs know the variables in paths
         check_files(jobs, configs)
     environment = job_environment(max_parallel)
-    with contextlib.closing(session.start_processes(True, environment, NO_LOCK)) as fork_server:
+    with contextlib.closing(session.start_fork_server(environment)) as fork_server:
         check_jobs(jobs, configs, {**environment, **request.environment}, fork_server)
         if request.launcher == FORKING_LAUNCHER:
             yield fork_server
@@ -186,7 +186,7 @@ def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = N
         )
     for job in stored.jobs:
         sync_from_folder(stored, job)
-    if is_done(stored):
+    if stored.is_done:
         print(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
     return sweep(["--multirun"], stored.overrides, config_dir, max_parallel, folder)

@@ -14,7 +14,7 @@ RULES = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_
 WIDE = "beam"
 
 
-def choose_search(
+def choose_decoding(
     configured: Mapping[str, Any],
     override: PartSpec | None = None,
     knobs: Mapping[str, Any] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ class Agreement(NamedTuple):
     """Result of a comparison.
 
     Attributes:
-        beam_size: of the search.
         outputs: number of compared outputs.
         equal_outputs: number of equal outputs; others are equally probable.
         max_difference: largest difference of log-probabilities of the same output.
@@ -75,19 +74,24 @@ def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_si
 
 
 def runner_source(pair: Pair) -> Any:
-    """Return a source as the runner reads it."""
+    """A source as the runner reads it."""
     return list(pair.source) if pair.features is None else np.asarray(pair.features)
 
 
-def _path_difference(
-    run: TrainedRun, runner: Any, pair: Pair, outputs: tuple[list[str], list[str]], beam_size: int
-) -> float:
-    """Return the largest difference of log-probabilities along both outputs; of a greedy search, or from a tie."""
+@torch.inference_mode()
+def _path_difference(run: TrainedRun, runner: Any, pair: Pair, outputs: Sequence[list[str]], beam_size: int) -> float:
+    """The largest difference of log-probabilities along both outputs; of a greedy search, or from a tie."""
     assert isinstance(run.target, Vocabulary)
+    batch, model = as_batch(run.data.evaluation_dataset([pair])), cast("Any", run.model)
     paths = [[*run.target.encode(output), EOS] for output in outputs]
-    run_scores, file_scores = (
-        list(map(score, paths)) for score in (_run_scorer(run, pair), _file_scorer(runner, pair))
-    )
+    run_scores, file_scores = [], []
+    for path in paths:
+        state = model.init_state(batch.source, batch.source_mask, batch.tag)
+        run_scores.append(
+            _path_scores(path, state, lambda symbol, state: model.decode_step(torch.tensor([symbol]), state)[:2])
+        )
+        state = runner.begin(runner_source(pair), pair.tag)
+        file_scores.append(_path_scores(path, state, lambda symbol, state: runner.step([symbol], state)[::2]))
     difference = max(map(_max_difference, run_scores, file_scores))
     if beam_size == 1:
         first_difference = next(step for step, ids in enumerate(zip(*paths, strict=False)) if ids[0] != ids[1])
@@ -96,45 +100,20 @@ def _path_difference(
     return difference
 
 
+def _path_scores(path: list[int], state: Any, take_step: Callable[[int, Any], tuple[Any, Any]]) -> Steps:
+    """Log-probabilities (t, symbols) along a path of ids; -inf for ids before EOS, which are never written."""
+    rows = []
+    for symbol in [BOS, *path[:-1]]:
+        scores, state = take_step(symbol, state)
+        rows.append(np.asarray(scores[0]))
+    table = np.stack(rows)
+    table[:, :EOS] = -np.inf
+    return table
+
+
 def _max_difference(first: Steps, second: Steps) -> float:
-    """Return the largest difference of log-probabilities (t, symbols); infinite if only one is possible."""
+    """The largest difference of log-probabilities (t, symbols); infinite if only one is possible."""
     is_possible = np.isfinite(first)
     if (is_possible != np.isfinite(second)).any():
         return float("inf")
     return float(np.abs(first[is_possible] - second[is_possible]).max())
-
-
-def _run_scorer(run: TrainedRun, pair: Pair) -> Callable[[list[int]], Steps]:
-    """Return a function: path of ids -> the run's log-probabilities (t, symbols) at its steps."""
-    batch, model = as_batch(run.predictor.data.evaluation_dataset([pair])), run.model
-
-    @torch.inference_mode()
-    def score(path: list[int]) -> Steps:
-        state, symbol, steps = model.init_state(batch.source, batch.source_mask, batch.tag), BOS, []  # type: ignore[operator]
-        for next_symbol in path:
-            scores, state, _ = model.decode_step(torch.tensor([symbol]), state)  # type: ignore[operator]
-            steps.append(scores[0, EOS:].numpy())
-            symbol = next_symbol
-        return _stack(steps)
-
-    return score
-
-
-def _file_scorer(runner: Any, pair: Pair) -> Callable[[list[int]], Steps]:
-    """Return the same function of the exported files."""
-
-    def score(path: list[int]) -> Steps:
-        state, symbol, steps = runner.begin(runner_source(pair), pair.tag), BOS, []
-        for next_symbol in path:
-            scores, _, state = runner.step([symbol], state)
-            steps.append(scores[0, EOS:])
-            symbol = next_symbol
-        return _stack(steps)
-
-    return score
-
-
-def _stack(steps: list[Any]) -> Steps:
-    """Stack steps, with columns of -inf for the ids before ``EOS``, which are never written."""
-    table = np.stack(steps)
-    return np.concatenate([np.full((len(table), EOS), -np.inf), table], axis=1)

@@ -20,9 +20,8 @@ from attnx.data.examples import Pair
 from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.export import onnx_file, torch_file
-from attnx.export.agreement import Agreement as Agreement
-from attnx.export.agreement import compare_outputs
+from attnx.export.agreement import Agreement, compare_outputs
+from attnx.export.formats import save_onnx, save_torch
 from attnx.export.programs import Program, make_programs
 from attnx.export.text_rules import search_rules, text_rules
 from attnx.files.atomic_files import atomic_folder
@@ -33,8 +32,8 @@ from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import VOCABULARY
 
 WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
-    "onnx": ("onnx", onnx_file.write),
-    "torch": ("pt", torch_file.write),
+    "onnx": ("onnx", save_onnx),
+    "torch": ("pt", save_torch),
 }
 RUNNER = Path(__file__).with_name("runner")
 RUNNER_FILES = ("run.py", "model.py", "text.py")
@@ -94,7 +93,7 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
 
 
 def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
-    """Return a function that draws sources of a number of rows and steps."""
+    """A function that draws sources of a number of rows and steps."""
     generator = torch.Generator().manual_seed(0)
     source = run.source
     if isinstance(source, Features):
@@ -109,5 +108,5 @@ def _load_runner(folder: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch prefers torch.export: see torch_file
+        warnings.simplefilter("ignore")  # torch prefers torch.export: see formats
         return module.Model(folder)

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from attnx import accel
+from attnx.attention import Memory
 from attnx.decoding.contracts import StepModel
-from attnx.export.flat import flatten_state, unflatten_state
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
 from attnx.models.transformer.model import Transformer, TransformerState
 
 Exported = Seq2seq | Transformer
 State = DecoderState | TransformerState
+
+
+def flatten_state(state: Any) -> list[Tensor]:
+    """The tensors of a state, batch first; the lengths of a memory's sources become widths of tensors."""
+    if isinstance(state, Tensor):
+        return [state]
+    if isinstance(state, Memory):
+        rows = state.mask.shape[0]
+        return [*(state.mask.new_zeros(rows, length) for length in state.lengths), *state[:3]]
+    return [tensor for part in state for tensor in flatten_state(part)] if isinstance(state, tuple) else []
+
+
+def unflatten_state(tensors: Iterable[Tensor], template: Any) -> Any:
+    """The state that :func:`flatten_state` made these tensors of, nested like ``template``."""
+    tensors = iter(tensors)
+    if isinstance(template, Tensor):
+        return next(tensors)
+    if isinstance(template, Memory):
+        lengths = tuple(next(tensors).shape[1] for _ in template.lengths)
+        return Memory(next(tensors), next(tensors), next(tensors), lengths)
+    if isinstance(template, tuple):
+        parts = [unflatten_state(tensors, part) for part in template]
+        return template._make(parts) if hasattr(template, "_make") else tuple(parts)
+    return template
 
 
 class EncodeProgram(nn.Module):
@@ -52,22 +76,14 @@ class StepProgram(nn.Module):
 
     def forward(self, symbol: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Take one step."""
-        result = self.model.decode_step(symbol, unflatten_state(list(state), self.template), need_weights=True)
+        result = self.model.decode_step(symbol, unflatten_state(state, self.template), need_weights=True)
         log_probabilities, next_state, attention = result
         weights = () if attention.weights is None else (attention.weights,)
         return (log_probabilities, *weights, *flatten_state(next_state))
 
 
 class Program(NamedTuple):
-    """A module to trace, with the names and axes of its inputs and outputs.
-
-    Attributes:
-        module: tensors -> tensors.
-        inputs: example inputs.
-        input_names: names of the inputs.
-        output_names: names of the outputs.
-        axes: dynamic axes of each input and output.
-    """
+    """A module to trace, with example inputs, and the names and dynamic axes of its inputs and outputs."""
 
     module: nn.Module
     inputs: tuple[Tensor, ...]
@@ -89,7 +105,7 @@ class Example(NamedTuple):
 def make_programs(
     model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool
 ) -> tuple[Program, Program]:
-    """Return the programs of a model: encoding a source, and a decoding step.
+    """The programs of a model: encoding a source, and a decoding step.
 
     Args:
         model: in evaluation mode. Its fast paths are disabled: a file has only torch's own operations.
@@ -121,7 +137,7 @@ def make_programs(
 def _make_example(
     model: Any, make_sources: Callable[[int, int], Tensor], has_tags: bool, rows: int, length: int
 ) -> Example:
-    """Make rows of different lengths, some steps after the start, when a growing memory has as many states."""
+    """Rows of different lengths, some steps after the start, when a growing memory has as many states."""
     source_mask = torch.arange(length) < length - torch.arange(rows)[:, None]
     tag = [torch.zeros(rows, dtype=torch.int64)] if has_tags else []
     source = (make_sources(rows, length), source_mask, *tag)
@@ -133,7 +149,7 @@ def _make_example(
 
 
 def _list_tensors(example: Example) -> list[Tensor]:
-    """Return the tensors in the order of their names; log-probabilities have the dynamic axes of symbols."""
+    """The tensors in the order of their names; log-probabilities have the dynamic axes of symbols."""
     weights = [] if example.weights is None else [example.weights]
     return [*example.source, example.symbol, *flatten_state(example.state), example.symbol[:, None], *weights]
 

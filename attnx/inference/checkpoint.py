@@ -26,11 +26,7 @@ def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
 
 
 def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
-    """The model's weights in a checkpoint, of which nothing else is used.
-
-    Raises:
-        UserError: it cannot be read, or holds weights of another configuration.
-    """
+    """The model's weights in a checkpoint; refused if they are of another configuration."""
     weights = read_weights(checkpoint)
     expected, saved = ({name: tuple(w.shape) for name, w in shapes.items()} for shapes in (model.state_dict(), weights))
     for name in [*expected, *saved]:
@@ -46,11 +42,7 @@ def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
 
 
 def read_weights(checkpoint: Path) -> dict[str, Tensor]:
-    """Read the model's weights; a file that holds more than plain tensors and numbers is refused, not run.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Read the model's weights; a file that holds more than plain tensors and numbers is refused, not run."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged file is reported below
@@ -71,27 +63,14 @@ def average_weights(states: Iterable[Weights]) -> dict[str, Tensor]:
     Args:
         states: one or more with equal shapes; one at a time is in memory.
 
-    Raises:
-        UserError: there is none, or their shapes differ.
-
     >>> average_weights([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.ones(2)}])
     {'w': tensor([1., 3.])}
     """
     sums: dict[str, Tensor] = {}
-    last: dict[str, Tensor] = {}
-    count = 0
-    for state in states:
-        if last and _shapes(state) != _shapes(last):
-            raise UserError("only weights of equal shapes can be averaged; these are of different models")
-        sums = {name: weight.double() + (sums[name] if sums else 0) for name, weight in state.items()}
-        last, count = dict(state), count + 1
-    if not count:
-        raise UserError("there are no weights to average")
+    last: Weights = {}
+    for count, last in enumerate(states, start=1):  # noqa: B007
+        sums = {name: weight.double() + sums.get(name, 0) for name, weight in last.items()}
     return {
         name: (sums[name] / count).to(weight.dtype) if weight.is_floating_point() else weight
         for name, weight in last.items()
     }
-
-
-def _shapes(state: Weights) -> dict[str, torch.Size]:
-    return {name: weight.shape for name, weight in state.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,37 +13,13 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.data.batches import collate
 from attnx.data.examples import Pair, digest
-from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.inference.baseline_differences import baseline_differences
-from attnx.inference.metric_bootstrap import Numbers, bootstrap_metrics
-from attnx.inference.metric_intervals import measure_intervals
-from attnx.inference.predictor import Prediction, loss_results, metric_results
+from attnx.inference.predictor import loss_results, metric_results
 from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
+from attnx.inference.write_results import EvaluationResult
 from attnx.runs.layout import VOCABULARY
-from attnx.runs.results_json import BaselineDifference, Interval
-from attnx.tasks.contract import metric_signatures, token_loss
-
-
-class EvaluationResult(NamedTuple):
-    """The result of an evaluation.
-
-    Attributes:
-        results: the task's measures, and the speed.
-        intervals: the 95 % intervals of the measures.
-        baselines: the differences from each baseline, by baseline and measure.
-        predictions: in the order of the pairs.
-        signatures: the exact definitions of the measures, if the task has them.
-        resampled: the measures of bootstrap samples of the pairs.
-    """
-
-    results: dict[str, float]
-    intervals: dict[str, Interval]
-    baselines: dict[str, dict[str, BaselineDifference]]
-    predictions: list[Prediction]
-    signatures: dict[str, str]
-    resampled: dict[str, Numbers]
+from attnx.tasks.contract import token_loss
 
 
 def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
@@ -78,27 +54,22 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
 
 def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZE) -> EvaluationResult:
     """Decode pairs, and measure the predictions by the metrics of the run's task."""
-    task = run.task
-    metrics = nn.ModuleDict(task.metrics(run.tags))
+    metrics = nn.ModuleDict(run.task.metrics(run.tags))
     started = time.perf_counter()
     predictions = run.decode(pairs, batch_size=batch_size)
     seconds = time.perf_counter() - started
     for start in range(0, len(pairs), batch_size):
         part = predictions[start : start + batch_size]
-        task.update(metrics, [prediction.output for prediction in part], [prediction.pair for prediction in part])
-    has_metrics = len(metrics) > 0
-    values = metric_results("test", metrics) if has_metrics else _loss_results(run, pairs, batch_size)
+        run.task.update(metrics, [prediction.output for prediction in part], [prediction.pair for prediction in part])
+    values = metric_results("test", metrics) if len(metrics) else _loss_results(run, pairs, batch_size)
     results = {name: float(value) for name, value in values.items()}
     results |= {"test_examples": len(pairs), "seconds": seconds, "examples_per_second": len(pairs) / seconds}
-    resampled = bootstrap_metrics(task, run.tags, predictions)
-    intervals = measure_intervals(task, run.tags, predictions, resampled)
-    baselines = baseline_differences(task, results, resampled)
-    return EvaluationResult(results, intervals, baselines, predictions, metric_signatures(task, metrics), resampled)
+    return EvaluationResult(results, metrics, predictions)
 
 
 def _loss_results(run: TrainedRun, pairs: Sequence[Pair], batch_size: int) -> dict[str, Tensor]:
     """The loss per step over all targets, for a task without metrics."""
-    rows = run.predictor.data.evaluation_dataset(list(pairs))
+    rows = run.data.evaluation_dataset(list(pairs))
     total, tokens = torch.zeros((), dtype=torch.float64), 0.0
     with torch.inference_mode():
         for start in range(0, len(rows), batch_size):
@@ -124,9 +95,6 @@ def _check(run: TrainedRun, pairs: Sequence[Pair], where: str) -> None:
             if isinstance(expected, Vocabulary):
                 continue
             assert matrix is not None, "the task is the run's, so both sides have its kinds"
-            _check_width(matrix.shape[1], expected, f"{where}: the {side} {pair.name}".rstrip())
-
-
-def _check_width(width: int, expected: Features, name: str) -> None:
-    if width != expected.width:
-        raise UserError(f"{name} has {width} features a step, but this run was trained on {expected.width}")
+            if (width := matrix.shape[1]) != expected.width:
+                subject = f"{where}: the {side} {pair.name}".rstrip()
+                raise UserError(f"{subject} has {width} features a step, but this run was trained on {expected.width}")

@@ -12,12 +12,11 @@ from attnx import registry
 from attnx.data.features import Features
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import Vocabulary, load_symbols
-from attnx.decoding.select import choose_search
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.inference.build_model import new_model
 from attnx.inference.checkpoint import load_weights
-from attnx.inference.predictor import Predictor
 from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
 from attnx.registry import PartSpec
@@ -49,7 +48,7 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     path = Path(folder)
     config = {**read_complete_run(path, checkpoint).config, "folder": str(path)}
     if decoding is not None:
-        config["decoding"] = choose_search(config["decoding"], decoding)
+        config["decoding"] = choose_decoding(config["decoding"], decoding)
     source = _load_side(path / VOCABULARY, SOURCE_FEATURES, SOURCE_SYMBOLS)
     target = _load_side(path / VOCABULARY, TARGET_FEATURES, TARGET_SYMBOLS)
     tags = path / VOCABULARY / TAGS
@@ -58,7 +57,7 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     load_weights(model, checkpoint_files(path, checkpoint))
     task = registry.build("task", config["task"])
     task.restore(path / VOCABULARY)
-    return TrainedRun(path, config, Predictor(model.eval(), task, data, registry.build("decoding", config["decoding"])))
+    return TrainedRun(model.eval(), task, data, registry.build("decoding", config["decoding"]), path, config)
 
 
 def open_ensemble(
@@ -86,7 +85,7 @@ def open_ensemble(
     from attnx.decoding.ensemble import Ensemble
 
     model: Any = Ensemble([run.model for run in runs])
-    return replace(first, predictor=replace(first.predictor, model=model))
+    return replace(first, model=model)
 
 
 def _load_side(folder: Path, features: str, symbols: str) -> Vocabulary | Features:

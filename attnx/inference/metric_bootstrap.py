@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MethodType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -28,8 +28,7 @@ class _Sum(NamedTuple):
 
     @property
     def state(self) -> Tensor:
-        state: Tensor = getattr(self.metric, self.name)
-        return state
+        return cast("Tensor", getattr(self.metric, self.name))
 
 
 def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Numbers]:

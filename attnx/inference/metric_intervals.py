@@ -1,9 +1,10 @@
-"""95 % intervals of test measures: exact for proportions, bootstrap percentiles for others."""
+"""95 % intervals of test measures and of their differences from baselines."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from torch import nn
@@ -12,7 +13,7 @@ from attnx.inference.metric_bootstrap import Numbers
 from attnx.inference.predictor import Prediction
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval
-from attnx.runs.results_json import Interval
+from attnx.runs.results_json import BaselineDifference, Interval
 from attnx.tasks.contract import SequenceTask
 
 PERCENT = 100
@@ -28,35 +29,53 @@ def measure_intervals(
     too, if the task has ``neighbors``, since dependent examples carry less information. A measure that is not finite in
     some sample, or equal in all, has no interval.
     """
-    intervals = {name: interval for name, values in resampled.items() if (interval := _percentiles(values))}
+    intervals = {}
+    for name, samples in resampled.items():
+        if np.isfinite(samples).all():
+            low, high = percentile_interval(samples)
+            if not math.isclose(low, high):
+                intervals[name] = Interval(low, high)
     return intervals if hasattr(task, "neighbors") else intervals | _proportions(task, tags, predictions)
 
 
-def _percentiles(values: Numbers) -> Interval | None:
-    if not np.isfinite(values).all():
-        return None
-    low, high = percentile_interval(values)
-    return None if math.isclose(low, high) else Interval(low, high)
-
-
 def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Interval]:
-    metrics = nn.ModuleDict(
-        {
-            name: metric
-            for name, metric in task.metrics(tags).items()
-            if isinstance(metric, ProportionMetric) and metric.proportions()
-        }
-    )
-    if not metrics:
-        return {}
-    task.update(
-        metrics, [prediction.output for prediction in predictions], [prediction.pair for prediction in predictions]
-    )
+    metrics = {
+        name: metric
+        for name, metric in task.metrics(tags).items()
+        if isinstance(metric, ProportionMetric) and metric.proportions()
+    }
+    if metrics:
+        outputs = [prediction.output for prediction in predictions]
+        task.update(nn.ModuleDict(metrics), outputs, [prediction.pair for prediction in predictions])
     intervals = {}
     for name, metric in metrics.items():
-        assert isinstance(metric, ProportionMetric)
-        for entry, proportions in metric.proportions().items():
+        for entry, proportions in cast("ProportionMetric", metric).proportions().items():
             if proportions and all(proportion.examples for proportion in proportions):
                 low, high = interval_of_mean(proportions)
                 intervals[f"test_{name}{entry and '_' + entry}"] = Interval(PERCENT * low, PERCENT * high)
     return intervals
+
+
+def baseline_differences(
+    task: SequenceTask, results: Mapping[str, float], resampled: Mapping[str, Numbers]
+) -> dict[str, dict[str, BaselineDifference]]:
+    """Each measure of a run minus each baseline's, by baseline and measure, with an interval by paired bootstrap.
+
+    Args:
+        task: its ``baselines`` have measures such as ``test_naive_mse``, the baseline's name in front.
+        results: of the run's test.
+        resampled: the measures of bootstrap samples; one that is not finite in some sample is left out.
+    """
+    differences: dict[str, dict[str, BaselineDifference]] = {}
+    for baseline in getattr(task, "baselines", ()):
+        prefix = f"test_{baseline}_"
+        for baseline_measure in (name for name in resampled if name.startswith(prefix)):
+            measure = f"test_{baseline_measure.removeprefix(prefix)}"
+            if measure not in resampled:
+                continue
+            samples = resampled[measure] - resampled[baseline_measure]
+            if np.isfinite(samples).all():
+                difference = results[measure] - results[baseline_measure]
+                result = BaselineDifference(difference, *percentile_interval(samples))
+                differences.setdefault(baseline, {})[measure] = result
+    return differences

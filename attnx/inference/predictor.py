@@ -56,29 +56,30 @@ class Predictor:
         model: scores targets and steps.
         task: says whether a source is how its target begins.
         data: vocabularies, or scales of features.
-        search: decodes a batch.
+        decoding: decodes a batch.
 
     Raises:
-        UserError: the search cannot decode with such a model.
+        UserError: the decoding cannot decode with such a model.
     """
 
     model: nn.Module
     task: SequenceTask
     data: SequenceData
-    search: Search
+    decoding: Search
 
     def __post_init__(self) -> None:
-        self.search.check(cast("StepModel", self.model))
+        self.decoding.check(cast("StepModel", self.model))
 
-    def decode(
+    def decode_batch(
         self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **options: Any
     ) -> list[Prediction]:
-        """Decode a batch made of ``pairs``; ``options``, such as a prefix, go to the search."""
+        """Decode a batch made of ``pairs``; ``options``, such as a prefix, go to the decoding."""
         model = cast("StepModel", self.model)
         if getattr(self.task, "continues", False):  # the source is the beginning of the target
             options = {"prefix": batch.source, **options}
         source, last = subtract_last_value(model.target, batch.source)
-        result = self.search(accel.fused_decoder(model), source, batch.source_mask, batch.tag, need_weights, **options)
+        decoder = accel.fused_decoder(model)
+        result = self.decoding(decoder, source, batch.source_mask, batch.tag, need_weights, **options)
         if last is not None:
             result = result._replace(written=result.written + last[:, None])
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0
@@ -93,17 +94,12 @@ class Predictor:
             hypotheses: output, number of steps, log-probability, score and weights of each.
             first_state: the column of the first decoder state; earlier columns are source positions.
         """
-        best, *alternatives = (
-            _with_weights(
-                Prediction(pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score),
-                weights,
-                steps,
-                first_state,
-            )
-            for output, steps, log_probability, score, weights in hypotheses
-            if steps
-        )
-        return best._replace(alternatives=tuple(alternatives)) if alternatives else best
+        predictions = []
+        for output, steps, log_probability, score, weights in hypotheses:
+            if steps:
+                prediction = Prediction(pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score)
+                predictions.append(_with_weights(prediction, weights, steps, first_state))
+        return predictions[0]._replace(alternatives=tuple(predictions[1:]))
 
 
 def _split_rows(field: Tensor | None) -> Iterable[Any]:

@@ -15,12 +15,11 @@ from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
 from attnx.data.vocabulary import Vocabulary
-from attnx.decoding.select import choose_search
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.registry import PartSpec
-from attnx.tasks.contract import SequenceTask
 
 Unknown = Literal["replace", "refuse", "keep"]
 # Sources decoded at once; it changes no result.
@@ -28,43 +27,31 @@ BATCH_SIZE = 128
 
 
 @dataclass
-class TrainedRun:
-    """A run, or an ensemble of runs, with its trained model.
+class TrainedRun(Predictor):
+    """A run, or an ensemble of runs, with its trained model in evaluation mode.
 
     Attributes:
         folder: the run folder; of an ensemble the first one.
         config: the configuration, with the ``decoding`` in use.
-        predictor: the model with the task and the vocabularies.
     """
 
     folder: Path
     config: dict[str, Any]
-    predictor: Predictor
-
-    @property
-    def model(self) -> torch.nn.Module:
-        """The model with its best weights, in evaluation mode."""
-        return self.predictor.model
-
-    @property
-    def task(self) -> SequenceTask:
-        """The task, without its data."""
-        return self.predictor.task
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags (languages) of the training data."""
-        return self.predictor.data.tags
+        return self.data.tags
 
     @property
     def source(self) -> Vocabulary | Features:
         """The source vocabulary, or how features are scaled."""
-        return self.predictor.data.source
+        return self.data.source
 
     @property
     def target(self) -> Vocabulary | Features:
         """The target vocabulary, or how features are scaled."""
-        return self.predictor.data.target
+        return self.data.target
 
     def predict(
         self,
@@ -101,34 +88,29 @@ class TrainedRun:
         return run.decode(pairs, need_weights, copies=unknown == "keep")
 
     def with_decoding(self, decoding: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
-        """The same run with another decoding; see :func:`attnx.decoding.select.choose_search`.
+        """The same run with another decoding; see :func:`attnx.decoding.select.choose_decoding`.
 
         Raises:
             UserError: there is no such decoding, or it cannot decode with this model.
         """
-        config = choose_search(self.config["decoding"], decoding, nbest=nbest)
-        predictor = replace(self.predictor, search=registry.build("decoding", config))
-        return replace(self, config={**self.config, "decoding": config}, predictor=predictor)
+        config = choose_decoding(self.config["decoding"], decoding, nbest=nbest)
+        return replace(self, decoding=registry.build("decoding", config), config={**self.config, "decoding": config})
 
     def decode(
         self, pairs: Sequence[Pair], need_weights: bool = False, batch_size: int = BATCH_SIZE, copies: bool = False
     ) -> list[Prediction]:
         """Decode pairs, and return the predictions in their order; sources of similar length are decoded together.
 
-        Args:
-            pairs: from :meth:`pair`, or a task's.
-            need_weights: also return the attention weights.
-            batch_size: pairs decoded at once; it changes no result.
-            copies: copy unknown source symbols into the outputs.
+        ``copies`` copies unknown source symbols into the outputs.
         """
         order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index].source), pairs[index].source))
         predictions: dict[int, Prediction] = {}
         for start in range(0, len(order), batch_size):
             indices = order[start : start + batch_size]
             batch = [pairs[index] for index in indices]
-            rows = self.predictor.data.evaluation_dataset(batch)
+            rows = self.data.evaluation_dataset(batch)
             with torch.inference_mode():
-                decoded = self.predictor.decode(batch, as_batch(rows), need_weights or copies)
+                decoded = self.decode_batch(batch, as_batch(rows), need_weights or copies)
             predictions.update(zip(indices, map(self._with_copies, decoded) if copies else decoded, strict=True))
         return [predictions[index] for index in range(len(pairs))]
 
@@ -143,28 +125,28 @@ class TrainedRun:
             raise UserError(f"cannot predict from {source!r}: this run reads {reads}")
         if not len(source):
             raise UserError("cannot predict from an empty source")
+        if not isinstance(source, str):
+            self._check_matrix(source)
+            return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._empty_target)
+        if isinstance(self.source, Features):
+            raise UserError(f"this run reads matrices of {self.source.width} features a step, not text")
+        pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self._empty_target)
+        if unknown == "refuse" and (positions := unknown_positions(pair.source, self.source)):
+            symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in positions))
+            raise UserError(f"this run does not know {symbols}")
+        return pair
+
+    def _check_matrix(self, source: Matrix) -> None:
         width = self.source.width if isinstance(self.source, Features) else None
-        if isinstance(source, str):
-            if width is not None:
-                raise UserError(f"this run reads matrices of {width} features a step, not text")
-            pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self._empty_target)
-            if unknown == "refuse":
-                self._refuse_unknown(pair)
-            return pair
-        if width is None or source.ndim != 2 or source.shape[1] != width:
+        if source.ndim != 2 or source.shape[1] != width:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
             raise UserError("the matrix holds NaN or infinity; replace them first")
         if hasattr(self.task, "check_source"):
             self.task.check_source(source)
-        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._empty_target)
 
     def check_tag(self, tag: str) -> None:
-        """Check that a tag is one of the run's.
-
-        Raises:
-            UserError: it is not.
-        """
+        """Refuse a tag that is not one of the run's."""
         tags = self.tags
         if tags and not tag:
             raise UserError(f"this run has several tags: choose one of {', '.join(tags)}")
@@ -172,20 +154,13 @@ class TrainedRun:
             raise UserError(f"the tag {tag!r} is not one of this run's: {', '.join(tags) or 'it has none'}")
 
     def check_unk_replacement(self) -> None:
-        """Check that unknown symbols can be copied: sources and targets are symbols, and attention aligns them.
-
-        Raises:
-            UserError: they cannot.
-        """
+        """Refuse to copy unknown symbols unless sources and targets are symbols that attention aligns."""
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
             raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
-        if not self.reads_source:
+        reads_symbols = registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True)
+        if missing := "the source" if not self.reads_source else "symbols" if not reads_symbols else "":
             raise UserError(
-                "unknown=keep copies symbols that attention reads; this run's attention does not read the source"
-            )
-        if not registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True):
-            raise UserError(
-                "unknown=keep copies symbols that attention reads; this run's attention does not read symbols"
+                f"unknown=keep copies symbols that attention reads; this run's attention does not read {missing}"
             )
         if not self.has_weights():
             raise UserError("unknown=keep needs attention weights; those of these runs cannot be averaged")
@@ -208,12 +183,6 @@ class TrainedRun:
         assert isinstance(self.source, Vocabulary)
         alternatives = tuple(with_copies(alternative, self.source) for alternative in prediction.alternatives)
         return with_copies(prediction, self.source)._replace(alternatives=alternatives)
-
-    def _refuse_unknown(self, pair: Pair) -> None:
-        assert isinstance(self.source, Vocabulary)
-        if positions := unknown_positions(pair.source, self.source):
-            symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in positions))
-            raise UserError(f"this run does not know {symbols}")
 
     @property
     def _empty_target(self) -> Matrix | None:

@@ -54,11 +54,7 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
 
 
 def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Run:
-    """Read a run folder with its configuration filled in and checked.
-
-    Args:
-        path: the run folder.
-        needed: the kinds of parts that the configuration must have.
+    """Read a run folder with its configuration filled in and checked; the parts ``needed`` must be in it.
 
     Raises:
         UserError: not a run folder, a newer format, or half-written.
@@ -70,10 +66,11 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
         raise UserError(f"{path}: is half-written (it has no {CONFIG}); start a new run")
     refuse_missing(run)
     try:
-        return run.with_config(_check_config(run.config, needed))
+        run.config = _check_config(run.config, needed)
     except UserError as error:
         changed = changed_code_message(run)
         raise UserError(f"{path / CONFIG}: {error}" + (f"; {changed}" if changed else "")) from error
+    return run
 
 
 def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
@@ -93,11 +90,7 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
 
 
 def read_resumable_run(path: Path) -> Run:
-    """Read a run folder to resume, as :func:`read_configured_run` does.
-
-    Raises:
-        UserError: as there; or the code of its plug-ins has changed.
-    """
+    """Read a run folder to resume as :func:`read_configured_run` does; its plug-ins must be unchanged."""
     run = read_configured_run(path, KINDS_TO_TRAIN)
     if run.recorded_status != RunStatus.FINISHED and (changed := changed_code_message(run)):
         raise UserError(f"{changed}, restore that, or start a new run")
@@ -130,11 +123,7 @@ def checkpoint_files(folder: Path, checkpoint: str = "best") -> list[Path]:
 
 
 def refuse_unlike(runs: Sequence[Run]) -> None:
-    """Check that runs can be an ensemble: that they have the same task and vocabularies.
-
-    Raises:
-        UserError: one has another task, vocabulary, tags or tokenizer than the first.
-    """
+    """Refuse runs as an ensemble if one has another task, vocabulary, tags or tokenizer than the first."""
     first, *further = runs
     expected, task = _vocabulary_digests(first), first.config["task"]["name"]
     for run in further:

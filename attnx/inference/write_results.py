@@ -5,20 +5,53 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import nn
 
 from attnx.data.features import Matrix
 from attnx.files.atomic_files import write_json
+from attnx.inference.metric_bootstrap import bootstrap_metrics
+from attnx.inference.metric_intervals import baseline_differences, measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.runs.layout import MATRICES, PREDICTIONS, RESAMPLED, RESULTS
+from attnx.runs.layout import BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
 from attnx.runs.table_fields import write_field, write_symbols
+from attnx.tasks.contract import SequenceTask, metric_signatures
 
 # Columns of predictions.tsv that are left out if they are empty.
 OPTIONAL_COLUMNS = ("tag", "name", "texts")
+
+
+class EvaluationResult(NamedTuple):
+    """The result of a test or an evaluation.
+
+    Attributes:
+        results: the task's measures, and the speed.
+        metrics: the metrics that measured them.
+        predictions: in the order of the pairs.
+    """
+
+    results: Mapping[str, float]
+    metrics: nn.ModuleDict
+    predictions: Sequence[Prediction]
+
+
+def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], result: EvaluationResult) -> None:
+    """Write results.json, predictions.tsv (and .npz), and resampled.npz, if there are bootstrap samples."""
+    results, metrics, predictions = result
+    resampled = bootstrap_metrics(task, tags, predictions)
+    sections: dict[str, Mapping[str, Any]] = {
+        INTERVALS: measure_intervals(task, tags, predictions, resampled),
+        BASELINES: baseline_differences(task, results, resampled),
+        SIGNATURES: metric_signatures(task, metrics),
+    }
+    save_results(folder, results, **sections)
+    save_predictions(folder, predictions)
+    if resampled:
+        np.savez_compressed(folder / RESAMPLED, **resampled)  # type: ignore[arg-type]
 
 
 def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
@@ -48,12 +81,6 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
     (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
     if matrices:
         np.savez_compressed(folder / MATRICES, **matrices)
-
-
-def save_resampled(folder: Path, resampled: Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]) -> None:
-    """Write ``resampled.npz``, the measures of bootstrap samples of the test, if there are any."""
-    if resampled:
-        np.savez_compressed(folder / RESAMPLED, **resampled)  # type: ignore[arg-type]
 
 
 def _symbol_row(prediction: Prediction) -> dict[str, str]:

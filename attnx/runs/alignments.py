@@ -95,20 +95,12 @@ class Alignment(NamedTuple):
         maps = {}
         if self.encoder is not None:
             source = self.source_symbols
-            maps["encoder"] = Alignment(
-                self.encoder.mean(0), source, source, source, heads=self.encoder, sites=self.encoder_sites
-            )
+            alignment = Alignment(self.encoder.mean(0), source, source, source)
+            maps["encoder"] = alignment._replace(heads=self.encoder, sites=self.encoder_sites)
         if self.decoder is not None:
             output = self.output
-            maps["decoder"] = Alignment(
-                self.decoder.mean(0),
-                output,
-                output,
-                output,
-                num_decoder_states=len(output),
-                heads=self.decoder,
-                sites=self.decoder_sites,
-            )
+            alignment = Alignment(self.decoder.mean(0), output, output, output, num_decoder_states=len(output))
+            maps["decoder"] = alignment._replace(heads=self.decoder, sites=self.decoder_sites)
         return maps
 
 
@@ -131,7 +123,7 @@ def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
     return tuple(symbol for symbol in symbols if symbol != END)
 
 
-def read_examples(folder: Path | str) -> list[dict[Path, Alignment]]:
+def read_saved_alignments(folder: Path | str) -> list[dict[Path, Alignment]]:
     """Read every example of a run folder: the alignments of its hypotheses by file, best first.
 
     ``alignments/007.npz`` is the best hypothesis of an example, ``007-2.npz`` the second, and so on.
@@ -145,6 +137,11 @@ def read_examples(folder: Path | str) -> list[dict[Path, Alignment]]:
     return [{file: read_alignment(file) for file in hypotheses} for hypotheses in examples.values()]
 
 
+def read_best_alignments(folder: Path | str) -> list[Alignment]:
+    """Read the best hypothesis of every example of a run folder."""
+    return [next(iter(hypotheses.values())) for hypotheses in read_saved_alignments(folder)]
+
+
 def _example_and_rank(file: Path) -> tuple[str, int]:
     name, _, rank = file.stem.partition("-")
     return name, int(rank) if rank.isdecimal() else 1
@@ -156,26 +153,29 @@ def read_alignment(path: Path | str) -> Alignment:
     Raises:
         UserError: it cannot be read or its shapes disagree.
     """
-    arrays = read_arrays(Path(path))
+    return _parse_arrays(read_arrays(Path(path)), str(path))
+
+
+def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     fields: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
     if missing := {"weights", "source", "output", "reference"} - fields.keys():
-        raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
-    _check_shapes(path, fields)
+        raise UserError(f"{where}: not an alignment, it lacks {', '.join(sorted(missing))}")
+    _check_shapes(where, fields)
     try:
         fields |= {name: kind(fields[name]) for name, kind in SCALARS.items() if name in fields}
         fields |= {name: fields[name].astype(np.float32, copy=False) for name in NUMBERS if name in fields}
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: not an alignment: {error}") from error
+        raise UserError(f"{where}: not an alignment: {error}") from error
     columns, states = fields["source"].size, fields.get("num_decoder_states", 0)
     if not 0 <= states <= columns:
-        raise UserError(f"{path}: {states} of its {columns} columns cannot be decoder states")
+        raise UserError(f"{where}: {states} of its {columns} columns cannot be decoder states")
     fields |= {name: tuple(map(str, fields[name])) for name in SYMBOLS if name in fields}
     if "allowed" in fields:
         fields["allowed"] = fields["allowed"].astype(np.bool_)
     return Alignment(**fields)
 
 
-def read_lines(path: Path | str) -> list[Alignment]:
+def read_predicted_alignments(path: Path | str) -> list[Alignment]:
     """Read the best alignment of each line of a JSON Lines file from ``attnx predict --alignments``.
 
     Raises:
@@ -186,26 +186,13 @@ def read_lines(path: Path | str) -> list[Alignment]:
         try:
             record = parse_json(line, f"{path}:{index}")
             if record["rank"] == 1 and "weights" in record:  # a line that could not be read has none
-                alignments.append(_parse_line(record, f"{path}:{index}"))
+                names = ("weights", "heads", "source", "output", "num_decoder_states")
+                arrays = {name: np.array(record[name]) for name in names if name in record}
+                sites = {"sites": np.array(record["names"])} if "names" in record else {}
+                alignments.append(_parse_arrays({**arrays, **sites, "reference": arrays["output"]}, f"{path}:{index}"))
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(f"{path}:{index}: not an alignment of attnx predict ({error})") from error
     return alignments
-
-
-def _parse_line(record: Mapping[str, Any], where: str) -> Alignment:
-    arrays = {name: np.array(record[name], dtype=np.float32) for name in ("weights", "heads") if name in record}
-    symbols = {name: np.array(record[name]) for name in ("source", "output")}
-    _check_shapes(where, arrays | symbols)
-    source, output = (tuple(map(str, record[name])) for name in ("source", "output"))
-    return Alignment(
-        arrays["weights"],
-        source,
-        output,
-        output,
-        num_decoder_states=int(record["num_decoder_states"]),
-        heads=arrays.get("heads"),
-        sites=tuple(map(str, record.get("names", ()))),
-    )
 
 
 def _check_shapes(path: Path | str, arrays: Mapping[str, Any]) -> None:

@@ -17,11 +17,7 @@ SECTION = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """Read a configuration; empty without the file.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Read a configuration; empty without the file."""
     if not (file.is_symlink() or file.exists()):
         return {}
     text = read_text(file, MAX_FILE_BYTES)

@@ -12,11 +12,7 @@ from attnx.runs.run import Run
 
 
 def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """The runs in some folders, each once, and a message for each that cannot be read.
-
-    Raises:
-        UserError: one of the roots is not a folder.
-    """
+    """The runs in some folders, each once, and a message for each that cannot be read."""
     runs: dict[Path, Run] = {}
     messages: list[str] = []
     for root in roots:
@@ -34,14 +30,8 @@ def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 def run_folders(root: Path) -> Iterator[Path]:
     """The run folders below a folder, itself included; links and hidden folders are skipped."""
-    if (root / RUN).is_file():
-        yield root
-        return
-    try:
-        with os.scandir(root) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:  # no permission
-        return
-    for name in names:
-        if not name.startswith("."):
-            yield from run_folders(root / name)
+    for folder, names, files in os.walk(root):
+        if RUN in files:
+            yield Path(folder)
+            names.clear()
+        names[:] = sorted(name for name in names if not name.startswith("."))

@@ -1,25 +1,26 @@
-"""Reads run.json: checks its format and the types of its values."""
+"""Reads and writes run.json; checks its format and the types of its values."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import read_mapping
+from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import read_json, read_mapping
 from attnx.runs.layout import FORMAT, RUN
-from attnx.runs.results_json import short_repr
 
-# Types of the values in run.json, and how a message names them.
 TEXT: Final = (str, "a text")
-TEXTS: Final = (list, "a list of texts")
-NUMBER: Final = (int, "a whole number")
+# Types of the values in run.json, and how a message names them.
 INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
-    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), TEXT),
-    **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
+    **dict.fromkeys(
+        ("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), (str, "a text")
+    ),
+    **dict.fromkeys(("overrides", "notes", "deleted"), (list, "a list of texts")),
     **dict.fromkeys(("versions", "git"), (dict, "names with values")),
-    "steps": NUMBER,
+    "steps": (int, "a whole number"),
     "maximize": (bool, "true or false"),
 }
 
@@ -37,24 +38,23 @@ def read_info(folder: Path) -> dict[str, Any]:
     check_format(file, info.get("format"))
     for name, (kind, phrase) in INFO_TYPES.items():
         value = info.get(name)
-        has_type = isinstance(value, kind) and (
-            not isinstance(value, list) or all(isinstance(item, str) for item in value)
-        )
-        if value is not None and not has_type:
-            raise UserError(f"{file}: {name}: expected {phrase}, found {short_repr(value)}")
+        is_typed = value is None or isinstance(value, kind)
+        if not is_typed or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
+            raise UserError(f"{file}: {name}: expected {phrase}, found {reprlib.repr(value)}")
     return info
 
 
-def check_format(file: Path, number: object) -> None:
-    """Check the format number in a file.
+def update_info(folder: Path, **facts: Any) -> None:
+    """Replace or add values in run.json, which must exist."""
+    write_json(folder / RUN, {**read_json(folder / RUN), **facts})
 
-    Raises:
-        UserError: it is not a number, or is newer.
-    """
+
+def check_format(file: Path, number: object) -> None:
+    """Refuse a format number that is newer, or is not a number."""
     if type(number) is not int or number < 1:
         raise UserError(f"{file}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
     if number > FORMAT:
-        raise UserError(f"{file}: run format {number} is newer than the {FORMAT} known here; update attnx")
+        raise UserError(f"{file}: format {number} is newer than the {FORMAT} known here; update attnx")
 
 
 def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:

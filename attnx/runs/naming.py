@@ -1,14 +1,15 @@
-"""The folders of runs and sweeps, and which names are valid."""
+"""The folders of runs and sweeps: which names are valid, and that no link leads out of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
-from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN
+from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN, WANDB
 
 SWEEPS = Path("multirun")
 RUNS = SWEEPS / "runs"
@@ -19,11 +20,7 @@ ALLOWED_FILES = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:
-    """Check that ``name=`` is one plain path component, so that its folder is in ``multirun/``.
-
-    Raises:
-        UserError: it is not.
-    """
+    """Refuse a ``name=`` that is not one plain path component: its folder must be in ``multirun/``."""
     if problem := _problem(name):
         shown = name if name.isprintable() else repr(name)
         raise UserError(f"name={shown}: {problem}; expected the name of one folder, such as name=scorers")
@@ -46,11 +43,7 @@ def _problem(name: str) -> str:
 
 
 def refuse_link(folder: Path) -> None:
-    """Check that the folder of a name is not a link, whose target may be anywhere.
-
-    Raises:
-        UserError: it is.
-    """
+    """Refuse a link as the folder of a name: its target may be anywhere."""
     if folder.is_symlink():
         raise UserError(f"{folder}: is a link to {folder.readlink()}; choose another name=..., or remove the link")
 
@@ -67,17 +60,25 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
     if knob == "name":
         check_name(config["name"])
         refuse_link(folder)
-    if folder.exists() and not (folder.is_dir() and _is_free(folder)):
-        raise UserError(f"{knob}={config[knob]}: {_not_empty(folder, knob)}")
+    is_free = folder.is_dir() and {file.name for file in folder.iterdir()} <= ALLOWED_FILES
+    if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
+        subject = "it" if knob == "folder" else str(folder)
+        problem = f"{subject} is not empty; choose another, or `attnx resume {folder}`"
+        raise UserError(f"{knob}={config[knob]}: {problem}")
     if runs := [parent for parent in folder.absolute().parents if (parent / RUN).is_file()]:
         raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")
     return folder
 
 
-def _not_empty(folder: Path, knob: str) -> str:
-    subject = "it" if knob == "folder" else str(folder)
-    return f"{subject} is not empty; choose another, or `attnx resume {folder}`"
-
-
-def _is_free(folder: Path) -> bool:
-    return {file.name for file in folder.iterdir()} <= ALLOWED_FILES and not [*folder.glob(f"{CHECKPOINTS}/*")]
+def refuse_links(folder: Path) -> None:
+    """Refuse a folder with a link that leads out of it, where nothing may be written."""
+    root = folder.resolve()
+    for parent, folders, files in os.walk(root):
+        for path in (Path(parent, name) for name in (*folders, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                raise UserError(
+                    f"{folder / path.relative_to(root)}: is a link that leads out of {folder}, where nothing may be "
+                    "written; replace the link by its target"
+                )
+        if Path(parent).name == WANDB:
+            folders.clear()  # recordings link to W&B's logs; a resumed run begins a new recording

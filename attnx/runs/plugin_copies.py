@@ -44,11 +44,7 @@ def _record(part: Part) -> dict[str, str]:
 
 
 def refuse_missing(run: Run) -> None:
-    """Check that the plug-ins of a run are registered.
-
-    Raises:
-        UserError: one is not; with its file, the folders searched, and the run's copy.
-    """
+    """Refuse a run with a plug-in that is not registered; with the folders searched, and the run's copy."""
     for (kind, name), record in plugin_records(run.info).items():
         if name in registry.names(kind):
             continue

@@ -65,21 +65,13 @@ def is_evaluation(folder: Path) -> bool:
 
 
 def read_run_or_evaluation(folder: Path | str) -> Run:
-    """Read a run folder, or an evaluation of a run.
-
-    Raises:
-        UserError: it is neither, a file cannot be read, or its format is newer.
-    """
+    """Read a run folder, or an evaluation of a run."""
     path = Path(folder)
     return Evaluation(path).load() if is_evaluation(path) else read_run(path)
 
 
 def has_symbol_predictions(folder: Path | str) -> bool:
-    """Whether a folder holds predictions that are symbols; False for numbers, and for a run that was not tested.
-
-    Raises:
-        UserError: predictions.tsv is not text.
-    """
+    """Whether a folder holds predictions that are symbols, and not numbers or none."""
     path = Path(folder) / PREDICTIONS
     return path.is_file() and "edits" in read_text(path).partition("\n")[0].split("\t")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,11 +44,7 @@ class Results(NamedTuple):
 
 
 def read_results(folder: Path) -> Results:
-    """Read results.json; empty without the file.
-
-    Raises:
-        UserError: it cannot be read, or holds something unexpected.
-    """
+    """Read results.json; empty without the file."""
     file = folder / RESULTS
     numbers = read_mapping(file)
     intervals, baselines, signatures = (_pop_section(file, numbers, key) for key in (INTERVALS, BASELINES, SIGNATURES))
@@ -56,7 +53,7 @@ def read_results(folder: Path) -> Results:
             raise UserError(f"{file}: {name}: expected a number, found a {type(value).__name__}")
     for name, value in signatures.items():
         if not isinstance(value, str):
-            raise UserError(f"{file}: {SIGNATURES}: {name}: expected a text, found {short_repr(value)}")
+            raise UserError(f"{file}: {SIGNATURES}: {name}: expected a text, found {reprlib.repr(value)}")
     return Results(
         numbers,
         {name: Interval(*_numbers(file, name, value, 2)) for name, value in intervals.items()},
@@ -79,10 +76,4 @@ def _differences(file: Path, section: Mapping[str, Any]) -> dict[str, BaselineDi
 def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:
     if isinstance(value, list) and len(value) == count and all(type(item) in (int, float) for item in value):
         return value
-    raise UserError(f"{file}: {name}: expected {count} numbers, found {short_repr(value)}")
-
-
-def short_repr(value: Any) -> str:
-    """The representation of a value, at most 40 characters long."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    raise UserError(f"{file}: {name}: expected {count} numbers, found {reprlib.repr(value)}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,8 @@ from attnx.runs.folder_use import FolderUse, folder_use
 from attnx.runs.info import read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN
 from attnx.runs.metrics_csv import Curve, read_curves
-from attnx.runs.progress import JobProgress, last_step
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
-from attnx.runs.status import RunStatus, parse_status
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
 
 # Seconds without a write after which a run that says it is running counts as stopped: of a sweep's job, which writes
@@ -28,38 +27,47 @@ from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
 JOB_SILENCE_SECONDS, RUN_SILENCE_SECONDS, FIRST_SILENCE_SECONDS = 600.0, 3600.0, 86400.0
 
 
-class Run:
-    """A run folder, whose files are read when they are first needed.
+@dataclass
+class JobProgress:
+    """How far a run is, as far as its files say.
 
     Attributes:
-        path: the folder.
+        monitor: the validation measure that selects the best weights, once it is known.
+        maximize: whether a higher one is better.
+        curve: its values, in the order of validations.
+        step: the optimizer steps taken.
+        steps: the steps to take.
+        error: why the job failed.
     """
+
+    monitor: str | None = None
+    maximize: bool = False
+    curve: list[float] = field(default_factory=list)
+    step: int = 0
+    steps: int = 0
+    error: str | None = None
+
+    @property
+    def best(self) -> float | None:
+        """The best value so far; NaN is never the best."""
+        values = [value for value in self.curve if value == value]
+        return (max if self.maximize else min)(values) if values else None
+
+
+class Run:
+    """A run folder, whose files are read when they are first needed; UserErrors if they cannot be read."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
     def load(self) -> Self:
-        """Read run.json, config.yaml and results.json at once.
-
-        Raises:
-            UserError: one of them cannot be read, holds something unexpected, or has a newer format.
-        """
+        """Read run.json, config.yaml and results.json at once, so that errors in them are raised now."""
         _ = self.info, self.config, self.measured
         return self
 
-    def with_config(self, config: dict[str, Any]) -> Self:
-        """The same run with another configuration, such as one with defaults filled in."""
-        run = copy.copy(self)
-        run.config = config
-        return run
-
     @cached_property
     def info(self) -> dict[str, Any]:
-        """The content of run.json.
-
-        Raises:
-            UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
-        """
+        """The content of run.json."""
         return read_info(self.path)
 
     @cached_property
@@ -140,7 +148,7 @@ class Run:
     @property
     def recorded_status(self) -> RunStatus | None:
         """The status in run.json; None before the file is written."""
-        return parse_status(self.info.get("status")) if (self.path / RUN).is_file() else None
+        return RunStatus(str(self.info.get("status"))) if (self.path / RUN).is_file() else None
 
     @property
     def is_finished(self) -> bool:
@@ -159,11 +167,7 @@ class Run:
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
-        """The columns of metrics.csv by step.
-
-        Raises:
-            UserError: it cannot be read.
-        """
+        """The columns of metrics.csv by step."""
         return read_curves(self.path)
 
     @cached_property
@@ -173,14 +177,14 @@ class Run:
             info, curves = self.info if (self.path / RUN).is_file() else {}, self.curves
         except UserError:
             return JobProgress()
-        job, monitor = self._job_progress, str(info.get("monitor") or "")
-        step, steps, error = job.get("step"), info.get("steps"), job.get("error")
+        job, monitor = self._job_progress, info.get("monitor") or ""
+        step, error = job.get("step"), job.get("error")
         return JobProgress(
             monitor or None,
             bool(info.get("maximize")),
             list(curves.get(monitor, {}).values()),
-            max(step if isinstance(step, int) else 0, last_step(curves)),
-            steps if isinstance(steps, int) else 0,
+            max([step if isinstance(step, int) else 0, *(max(curve, default=0) for curve in curves.values())]),
+            info.get("steps") or 0,
             str(error) if error else None,
         )
 
@@ -191,11 +195,6 @@ class Run:
         except UserError:  # half written
             return {}
 
-    @property
-    def job_error(self) -> str:
-        """The error in progress.json of a job that failed; "" without one."""
-        return str(self._job_progress.get("error") or "")
-
     @cached_property
     def use(self) -> FolderUse:
         """The bytes of the folder, and its last write."""
@@ -204,7 +203,7 @@ class Run:
     @cached_property
     def status(self) -> RunStatus:
         """The status of the run; also of one that was killed and could not record it."""
-        status, silence = parse_status(self.info.get("status")), time.time() - self.use.modified
+        status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.use.modified
         if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:
             return RunStatus.RUNNING  # it is tested, and its pictures are drawn
         if status != RunStatus.RUNNING:
@@ -218,7 +217,7 @@ class Run:
     @property
     def _allowed_silence(self) -> float:
         """Three times the mean time between validations of a single run, at least an hour; before the first, a day."""
-        validations = max(map(len, self.curves.values()), default=0) if self.curves else 0
+        validations = max(map(len, self.curves.values()), default=0)
         if not validations or not self.created:
             return FIRST_SILENCE_SECONDS
         return max(RUN_SILENCE_SECONDS, 3 * (self.use.modified - self.created.timestamp()) / validations)
@@ -231,13 +230,9 @@ class Run:
             return float(seconds)
         if not self.created:
             return None
-        end = time.time() if self.status == RunStatus.RUNNING else self._last_validation or self.use.modified
-        return max(0.0, end - self.created.timestamp())
-
-    @property
-    def _last_validation(self) -> float | None:
-        file = self.path / METRICS
-        return file.stat().st_mtime if file.is_file() else None
+        metrics = self.path / METRICS
+        modified = metrics.stat().st_mtime if metrics.is_file() else self.use.modified
+        return max(0.0, (time.time() if self.status == RunStatus.RUNNING else modified) - self.created.timestamp())
 
 
 def read_run(folder: Path | str) -> Run:

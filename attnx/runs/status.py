@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RunStatus(StrEnum):
-    """The status of a run.
+    """The status of a run; any value that is none of these is ``unknown``.
 
     ``waiting`` before it is started; ``interrupted`` if it can be resumed; ``pruned`` if a search ended it because
     other jobs were clearly better; ``stopped`` if its files say ``running``, but they have not changed for long;
@@ -24,12 +24,13 @@ class RunStatus(StrEnum):
     UNREADABLE = "unreadable"
     UNKNOWN = "unknown"
 
+    @classmethod
+    def _missing_(cls, value: object) -> RunStatus:
+        return cls.UNKNOWN
 
-def parse_status(value: object) -> RunStatus:
-    """The status that a file records."""
-    return next((status for status in RunStatus if status == value), RunStatus.UNKNOWN)
 
-
-# The statuses in sweep.json, and those in `attnx runs`.
-JOB_STATUSES = tuple(RunStatus)[:6]
-LISTED_STATUSES = tuple(RunStatus)[1:7]
+# Of runs that were started; of those that are not trained again; in sweep.json; and in `attnx runs`.
+STARTED = (RunStatus.RUNNING, RunStatus.FINISHED, RunStatus.FAILED, RunStatus.INTERRUPTED, RunStatus.PRUNED)
+DONE_STATUSES = (RunStatus.FINISHED, RunStatus.PRUNED)
+JOB_STATUSES = (RunStatus.WAITING, *STARTED)
+LISTED_STATUSES = (*STARTED, RunStatus.STOPPED)

@@ -13,13 +13,9 @@ from attnx.runs.layout import STEP_TIME
 
 
 class StepTime(NamedTuple):
-    """The content of ``step_time.json``.
+    """The content of ``step_time.json``: the seconds of an optimizer step, and the job that measured them.
 
-    Attributes:
-        seconds_per_step: of an optimizer step.
-        job: the index of the job that measured it.
-        max_time: the training time, HH:MM:SS.
-        steps: the steps that fit into it.
+    ``steps`` is the number of steps that fit into ``max_time``, the training time as HH:MM:SS.
     """
 
     seconds_per_step: float
@@ -29,21 +25,15 @@ class StepTime(NamedTuple):
 
 
 def read_step_time(sweep: Path) -> StepTime | None:
-    """Read the step time; None before it is measured.
-
-    Raises:
-        UserError: the file holds something else.
-    """
+    """Read the step time; None before it is measured."""
     content = read_mapping(sweep / STEP_TIME)
     if not content:
         return None
     try:
         step_time = StepTime(**content)
-        is_valid = math.isfinite(step_time.seconds_per_step) and step_time.seconds_per_step > 0
-        is_valid = is_valid and type(step_time.job) is int and type(step_time.steps) is int
-        is_valid = is_valid and seconds(step_time.max_time) is not None
+        has_types = type(step_time.job) is int and type(step_time.steps) is int
+        if has_types and 0 < step_time.seconds_per_step < math.inf and seconds(step_time.max_time) is not None:
+            return step_time
     except TypeError:
-        is_valid = False
-    if not is_valid:
-        raise UserError(f"{sweep / STEP_TIME}: damaged; restore it, or start over with fresh=true")
-    return step_time
+        pass
+    raise UserError(f"{sweep / STEP_TIME}: damaged; restore it, or start over with fresh=true")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
+from attnx.runs.info import check_format
 from attnx.runs.layout import LOCK, LOG, SWEEP
-from attnx.runs.status import JOB_STATUSES, RunStatus, parse_status
+from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
 
-FORMAT = 1
 # An override with several values: 1,2 or range(1,3); a list, [1,2], is one value.
 SEVERAL_VALUES = re.compile(r"^(?![\[{'\"]).*[,(]")
 
@@ -67,7 +70,7 @@ class Sweep:
         created: ISO 8601.
         ended: when it last ended.
         status: ``running``, ``finished``, ``failed`` or ``interrupted``.
-        jobs: its jobs.
+        jobs: in the order of their indices.
     """
 
     path: Path
@@ -84,6 +87,22 @@ class Sweep:
     def name(self) -> str:
         """The name of its folder."""
         return self.path.resolve().name
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the sweep has finished, and its jobs' statuses say so, too."""
+        return self.status == RunStatus.FINISHED and all(job.status in DONE_STATUSES for job in self.jobs)
+
+    @property
+    def status_counts(self) -> str:
+        """How many jobs have each status."""
+        counts = Counter(job.status for job in self.jobs)
+        return ", ".join(f"{counts[status]} {status}" for status in JOB_STATUSES if counts[status])
+
+    @property
+    def resume_command(self) -> str:
+        """The command that resumes the sweep."""
+        return f"attnx resume {shlex.quote(str(self.path))}"
 
     @property
     def swept_keys(self) -> list[str]:
@@ -113,6 +132,11 @@ def split_override(override: str) -> tuple[str, str]:
     """The key of an override, without a plus, and its value."""
     key, _, value = override.lstrip("+").partition("=")
     return key, value
+
+
+def overrides_key(overrides: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Overrides in a canonical order."""
+    return tuple(sorted(map(split_override, overrides)))
 
 
 def is_sweep(folder: Path | str) -> bool:
@@ -162,13 +186,11 @@ def read_sweep(folder: Path | str) -> Sweep:
     if not is_sweep(path):
         raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP})")
     record = read_mapping(path / SWEEP, MAX_LIST_BYTES)
-    number = record.pop("format", None)
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        raise UserError(f"{path / SWEEP}: format {number!r} is not one of 1 to {FORMAT}, which this attnx reads")
+    check_format(path / SWEEP, record.pop("format", None))
     try:
         jobs = [_parse_job(index, job) for index, job in enumerate(record.pop("jobs"))]
         _check_overrides(record["overrides"])
-        record["status"] = parse_status(record.get("status"))
+        record["status"] = RunStatus(str(record.get("status")))
         return Sweep(path=path, jobs=jobs, **{key: value for key, value in record.items() if key != "name"})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"{path / SWEEP}: damaged ({error}); start over with fresh=true") from error
@@ -179,15 +201,15 @@ def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:
     if type(job.index) is not int or job.index != index:  # it names the job's folder
         raise ValueError(f"job {index} has the index {job.index!r}")
     if job.status not in JOB_STATUSES:
-        raise ValueError(f"job {job.index} is {job.status!r}")
+        raise ValueError(f"job {index} is {job.status!r}")
     job.status = RunStatus(job.status)
     _check_overrides(job.overrides)
     for name in ("started", "ended", "error", "monitor"):
         if not isinstance(getattr(job, name), str | None):
-            raise ValueError(f"{name} of job {job.index} is not a text")
+            raise ValueError(f"{name} of job {index} is not a text")
     for name in ("seconds", "attempts", "best"):
         if not isinstance(getattr(job, name), float | int | None):
-            raise ValueError(f"{name} of job {job.index} is not a number")
+            raise ValueError(f"{name} of job {index} is not a number")
     return job
 
 

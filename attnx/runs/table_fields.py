@@ -30,11 +30,7 @@ def write_symbols(symbols: Iterable[str]) -> str:
 
 def read_symbols(field: str) -> tuple[str, ...]:
     """Read symbols that :func:`write_symbols` wrote."""
-    return tuple(_read_symbol(word) for word in field.split(" ") if word)
-
-
-def _read_symbol(word: str) -> str:
-    return SPACE_OR_ESCAPED.sub(lambda match: " " if match[0] == SPACE else _unescape(match), word)
+    return tuple(SPACE_OR_ESCAPED.sub(_unescape, word) for word in field.split(" ") if word)
 
 
 def write_field(text: str) -> str:
@@ -52,5 +48,7 @@ def read_field(field: str) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
+    if match[0] == SPACE:
+        return " "
     code, control = match[1] or match[2], match[3]
     return chr(int(code, 16)) if code else CONTROLS[control] if control else match[4]

@@ -112,11 +112,7 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def check_dependencies(request: SweepRequest) -> None:
-    """Check that the packages of the sweeper and the launcher are installed.
-
-    Raises:
-        UserError: one is missing.
-    """
+    """Check that the packages of the sweeper and the launcher are installed."""
     for module, extra in EXTRAS.items():
         if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
             require_package(module, extra, f"a sweep that {module} runs")

@@ -15,24 +15,20 @@ from typing import Any
 from attnx.config.check import check
 from attnx.errors import ExitCode, UserError
 from attnx.runs.layout import LOG, PROGRESS
+from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.pool import signal_error
 from attnx.sweeps.processes import SubprocessProcesses
-from attnx.sweeps.record import DONE_STATUSES, get_or_add_job, note_job_end, sync_from_folder
-from attnx.sweeps.session import objective
+from attnx.sweeps.record import get_or_add_job, note_job_end, sync_from_folder
+from attnx.sweeps.session import objective, signal_error
 from attnx.training.distributed.slurm import requeue
 
 WAIT_SECONDS = 60.0
 
 
 def run_one_job(config: Any) -> float:
-    """Run one job in a subprocess; return the objective.
-
-    Args:
-        config: as Hydra composed it.
-    """
+    """Run one job that Hydra composed in a subprocess; return the objective."""
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
@@ -41,10 +37,9 @@ def run_one_job(config: Any) -> float:
     os.chdir(working_folder)
     sweep = read_sweep(working_folder / hydra.sweep.dir)
     job = get_or_add_job(sweep, without_hydra_overrides(list(hydra.overrides.task)))
-    plain = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(plain, dict)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
     try:
-        checked = check({str(name): value for name, value in plain.items()}, job.overrides)
+        checked = check(plain, job.overrides)
     except UserError as error:
         write_error(sweep.folder(job), str(error))
     else:
@@ -54,18 +49,13 @@ def run_one_job(config: Any) -> float:
 
 
 def run_unless_done(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Run one job in a subprocess, unless it is done by now.
-
-    Args:
-        sweep: the sweep.
-        job: the job.
-        config: of the job, checked.
-        environment: all environment variables of the subprocess.
-    """
-    with lock_job(sweep.folder(job)) as lock:
+    """Run one job of a checked configuration in a subprocess, unless it is done by now."""
+    folder = sweep.folder(job)
+    with lock_job(folder) as lock:
         sync_from_folder(sweep, job)
         if job.status not in DONE_STATUSES:
-            _run(sweep, job, JobSpec(config, job.overrides, environment, str(Path.cwd())), lock)
+            spec = JobSpec({**config, "folder": str(folder)}, job.overrides, environment, str(Path.cwd()))
+            _run(folder, spec, lock)
 
 
 @contextlib.contextmanager
@@ -80,10 +70,9 @@ def lock_job(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _run(sweep: Sweep, job: SweepJob, spec: JobSpec, lock: int) -> None:
-    folder = sweep.folder(job)
+def _run(folder: Path, spec: JobSpec, lock: int) -> None:
     processes = SubprocessProcesses(lock)
-    processes.start(0, spec._replace(config={**spec.config, "folder": str(folder)}))
+    processes.start(0, spec)
     try:
         while not (exits := processes.wait(WAIT_SECONDS)):
             pass
@@ -91,9 +80,10 @@ def _run(sweep: Sweep, job: SweepJob, spec: JobSpec, lock: int) -> None:
         processes.close()
         raise
     # SLURM sent the job a signal that submitit has this process ignore.
-    if exits[0].code == ExitCode.INTERRUPTED and (message := requeue(signal.SIGTERM)):
+    code = exits[0][1]
+    if code == ExitCode.INTERRUPTED and (message := requeue(signal.SIGTERM)):
         sys.exit(message)
-    if error := signal_error(exits[0].code):
+    if error := signal_error(code):
         write_error(folder, error)
         note_job_end(folder, "failed", error)
     note_job_end(folder, "interrupted")

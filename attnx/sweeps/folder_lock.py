@@ -23,11 +23,7 @@ FIRST_FILES = {LOCK, f"{SWEEP}{PARTIAL}"}
 
 
 def refuse_occupied(folder: Path) -> None:
-    """Check that a folder is a sweep's, or free for one.
-
-    Raises:
-        UserError: it is a link, or holds something else.
-    """
+    """Refuse a folder that is a link, or holds anything but a sweep."""
     refuse_link(folder)
     if not folder.is_dir() or is_sweep(folder):
         return
@@ -60,21 +56,16 @@ def lock_folder(folder: Path) -> Iterator[int]:
 
 def _wait_for_lock(file: int, folder: Path) -> None:
     deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
-    while not _try_lock(file):
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         pid = int(os.pread(file, 20, 0) or 0)
         if _is_alive(pid):
             raise UserError(f"{folder}: another attnx runs this sweep, process {pid}; wait for it, or end it")
         if time.monotonic() > deadline:
             raise UserError(f"{folder}: jobs of a sweep that was killed do not end; end them, or choose name=...")
         time.sleep(POLL_SECONDS)
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_alive(pid: int) -> bool:
@@ -88,11 +79,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def rename_existing(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep.
-
-    Raises:
-        UserError: another command runs the sweep.
-    """
+    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep."""
     if not is_sweep(folder):
         return None
     with lock_folder(folder):

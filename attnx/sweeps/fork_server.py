@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
 from attnx.training.distributed.child_process import ChildProcess
@@ -33,16 +33,14 @@ POLL_SECONDS = 0.02
 ORPHAN_GRACE_SECONDS = 60.0
 
 
-def serve(connection: int, lock: int) -> None:
+def serve(connection: int) -> None:
     """Serve until the sweep closes the connection; the process of each job ends here, too.
 
     Args:
         connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)``,
-            ``("signal", job, signum)`` and ``("lock",)`` with a file descriptor, and sends ``(None, threads)`` once it
-            is ready and ``(job, exit_code)`` when a job has ended.
-        lock: file descriptor of the lock file; see :mod:`attnx.sweeps.folder_lock`.
+            ``("signal", job, signum)`` and ``("lock",)`` with the file descriptor of the sweep's lock, and sends
+            ``(None, threads)`` once it is ready and ``(job, exit_code)`` when a job has ended.
     """
-    _close_on_exec(lock)
     spec = _ForkServer(Connection(connection)).serve()
     if spec is not None:
         _exit_quickly(run_job(spec))
@@ -50,15 +48,10 @@ def serve(connection: int, lock: int) -> None:
 
 def run_alone(lock: int, spec: Sequence[Any]) -> None:
     """Run one job in a process that was started for it, and exit."""
-    _close_on_exec(lock)
+    os.set_inheritable(lock, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     interrupt_with_parent(os.getppid())
     sys.exit(run_job(JobSpec(*spec)))
-
-
-def _close_on_exec(lock: int) -> None:
-    if lock >= 0:
-        os.set_inheritable(lock, False)
 
 
 def _exit_quickly(code: int) -> None:
@@ -72,14 +65,6 @@ def _exit_quickly(code: int) -> None:
     os._exit(code)
 
 
-def count_threads() -> int:
-    """The number of threads of this process, those of C libraries included; 1 where the system does not say."""
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return 1
-
-
 class _ForkServer:
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self.connection = connection
@@ -91,12 +76,12 @@ class _ForkServer:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep handles it
         ignore_slurm_signals()
         _import_everything()
-        self._send(None, count_threads())
+        # Those of C libraries included; 1 where the system does not say.
+        self._send(None, len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
         while True:
             try:
                 while self.connection.poll(POLL_SECONDS):
-                    spec = self._handle(*self.connection.recv())
-                    if spec is not None:
+                    if (spec := self._handle(*self.connection.recv())) is not None:
                         return spec
             except (EOFError, OSError):
                 self._end_jobs()
@@ -110,17 +95,14 @@ class _ForkServer:
         elif kind == "signal" and job in self.jobs:
             self.jobs[job].send_signal(value)
         elif kind == "start":
-            pid = os.fork()
-            if not pid:
-                return self._enter_job(value)
-            self.jobs[job] = ChildProcess(pid)
+            if pid := os.fork():
+                self.jobs[job] = ChildProcess(pid)
+                return None
+            self.connection.close()
+            os.setpgid(0, 0)  # so that what a job starts can be killed with it
+            interrupt_with_parent(self.pid)
+            return cast("JobSpec", value)
         return None
-
-    def _enter_job(self, spec: JobSpec) -> JobSpec:
-        self.connection.close()
-        os.setpgid(0, 0)  # so that what a job starts can be killed with it
-        interrupt_with_parent(self.pid)
-        return spec
 
     def _reap(self) -> None:
         for job, process in [*self.jobs.items()]:

@@ -134,11 +134,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
 
 
 def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
-    """Check that plug-ins have the code with which the sweep began, so that all its jobs have the same.
-
-    Raises:
-        UserError: a plug-in was edited.
-    """
+    """Refuse plug-ins that were edited since the sweep began, so that all its jobs have the same code."""
     recorded = read_sweep(sweep).plugins if is_sweep(sweep) else {}
     for path, digest in current_code(config).items():
         if recorded.get(path, digest) != digest:

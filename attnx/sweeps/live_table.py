@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from attnx.files.printable import printable
 from attnx.reports.significant_digits import format_value
-from attnx.runs.progress import JobProgress
+from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob
 
 STATUS_STYLES = {
@@ -24,6 +23,7 @@ STATUS_STYLES = {
     "failed": "bold red",
     "interrupted": "yellow",
     "pruned": "magenta",
+    "stopped": "yellow",
 }
 # Where the terminal is too low for all jobs, those of the last statuses are left out first.
 STATUS_PRIORITY = ("running", "failed", "interrupted", "finished", "pruned", "waiting")
@@ -33,11 +33,14 @@ STOPPING = "stopping: each job saves a checkpoint; press Ctrl-C again not to wai
 
 
 class LiveTable:
-    """Shows a running sweep; as a context it gives the terminal back.
+    """Shows a running sweep.
 
     Args:
         console: where to print.
         max_parallel: how many jobs run at a time, for the estimate of the remaining time.
+
+    Attributes:
+        live: in a terminal, the context in which the table is shown; the last one stays.
     """
 
     def __init__(self, console: Console, max_parallel: int) -> None:
@@ -45,19 +48,6 @@ class LiveTable:
         self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self.is_stopping = False
         self.first_steps: dict[int, tuple[float, int]] = {}  # job -> time and step when it was first seen training
-
-    def __enter__(self) -> LiveTable:
-        """Start the live table."""
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Give the terminal back; the last table stays."""
-        if self.live:
-            self.live.stop()
 
     def show(self, sweep: Sweep, progress: Mapping[int, JobProgress]) -> None:
         """Update the table."""
@@ -80,13 +70,17 @@ class LiveTable:
             line += f"  {job.seconds:.1f} s  {best_text(job)}".rstrip()
         if job.error:
             line += f"  {job.error}; see {sweep.log(job)}"
+        self.print(line)
+
+    def print(self, line: str) -> None:
+        """Print a line as it is."""
         self.console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     def report_stop(self) -> None:
         """Report that no more jobs start, and the running ones are to end."""
         self.is_stopping = True
         if not self.live:
-            self.console.print(STOPPING, highlight=False)
+            self.print(STOPPING)
 
     def table(self, sweep: Sweep, progress: Mapping[int, JobProgress]) -> Table:
         """All jobs, or as many as fit."""
@@ -126,15 +120,13 @@ class LiveTable:
         return (time.monotonic() - started) / steps * (progress.steps - progress.step) if steps > 0 else None
 
     def _summary(self, sweep: Sweep, hidden: int, progress: Mapping[int, JobProgress]) -> str:
-        counts: Counter[str] = Counter(job.status for job in sweep.jobs)
-        clauses = [f"{counts[status]} {status}" for status in STATUS_STYLES if counts[status]]
+        clauses = [sweep.status_counts]
         durations = [job.seconds for job in sweep.jobs if job.status == "finished" and job.attempts == 1]
         if durations and not self.is_stopping:
-            remaining = [self._remaining_seconds(index, item) for index, item in progress.items()]
-            running_seconds = sum(filter(None, remaining))
-            waiting = counts["waiting"] + counts["interrupted"]
-            waiting_seconds = sum(durations) / len(durations) * waiting
-            clauses.append(f"about {format_duration((waiting_seconds + running_seconds) / self.max_parallel)} left")
+            waiting = sum(job.status in ("waiting", "interrupted") for job in sweep.jobs)
+            seconds = statistics.mean(durations) * waiting
+            seconds += sum(self._remaining_seconds(index, item) or 0.0 for index, item in progress.items())
+            clauses.append(f"about {format_duration(seconds / self.max_parallel)} left")
         if best := best_job(sweep):
             clauses.append(f"best {best_text(best)}: {sweep.label(best)}")
         if hidden:

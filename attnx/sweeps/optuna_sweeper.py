@@ -15,11 +15,12 @@ from omegaconf import DictConfig
 
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
+from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.launchers import ProcessLauncher, pending_jobs
-from attnx.sweeps.record import DONE_STATUSES, save_sweep, sync_from_folder
+from attnx.sweeps.launchers import ProcessLauncher
+from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
 from attnx.sweeps.session import SweepSession, current_session, objective
 
 
@@ -69,7 +70,7 @@ class OptunaSweeper(Sweeper):
         self.trials: dict[int, Any] = {}  # job -> its trial
         if isinstance(self.launcher, ProcessLauncher):
             session.use_fork = self.launcher.fork
-            session.run(self._suggest_jobs(session), self._record_trial, self._should_prune)
+            session.run(self._suggest_jobs(session, self.launcher), self._record_trial, self._should_prune)
         else:
             self._run_batches(session)
 
@@ -98,14 +99,15 @@ class OptunaSweeper(Sweeper):
         else:
             return None
         values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
-        job = session.job([f"{name}={value}" for name, value in {**values, **self.fixed}.items()])
+        overrides = [f"{name}={value}" for name, value in {**values, **self.fixed}.items()]
+        job = get_or_add_job(session.sweep, overrides)
         self.trials[job.index] = trial
         save_sweep(session.sweep)
         return job
 
-    def _suggest_jobs(self, session: SweepSession) -> Iterator[tuple[SweepJob, JobSpec]]:
+    def _suggest_jobs(self, session: SweepSession, launcher: ProcessLauncher) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job(session)) is not None:
-            pending = next(pending_jobs(self.launcher, session, [job]), None)
+            pending = next(launcher.pending_jobs(session, [job]), None)
             if pending is None:  # a job with these values is done, or it cannot be composed
                 self._record_trial(job)
             else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,11 +15,11 @@ from attnx.data.paths import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
-from attnx.runs.sweep import Sweep, SweepJob
+from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import Processes
-from attnx.sweeps.session import Configs, overrides_key
+from attnx.sweeps.session import Configs
 
 # Launchers whose jobs run on this machine. What jobs find on another machine is not known here.
 FORKING_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
@@ -38,59 +37,44 @@ def is_local(launcher: str, cluster: str) -> bool:
 def check_jobs(
     jobs: Sequence[Sequence[str]], configs: Configs, environment: Mapping[str, str], processes: Processes
 ) -> None:
-    """Check jobs in one process, started as the jobs will be.
-
-    Args:
-        jobs: the overrides of each.
-        configs: their configurations, composed and checked, by :func:`attnx.sweeps.session.overrides_key`.
-        environment: of a job's process.
-        processes: starts the process.
-
-    Raises:
-        UserError: some would be rejected; with the first of them and the reason.
-    """
-    settings = _group_by_setting(jobs, configs)
+    """Refuse jobs that would be rejected; they are checked in one process, started as the jobs will be."""
+    groups = _group_by_setting(jobs, configs)
     with TemporaryDirectory(prefix="attnx-") as folder, Console().status("checking what the jobs will read ..."):
-        to_check = [configs[overrides_key(group[0])] for group in settings]
-        config = {"folder": folder, "settings": to_check}
+        config = {"folder": folder, "settings": [configs[overrides_key(group[0])] for group in groups]}
         processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), CHECK_TARGET))
         while not processes.wait(WAIT_SECONDS):
             pass
         errors = read_mapping(Path(folder, ERRORS_FILE))  # empty if the process was killed; then the jobs will report
-    _raise_errors(settings, [*errors.values()])
+    _raise_errors(groups, [*errors.values()])
 
 
 def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
-    """Check that the files which jobs name exist, before anything slow is imported.
-
-    Raises:
-        UserError: some do not, with the first job that names one.
-    """
-    settings = _group_by_setting(jobs, configs)
-    tasks = [configs[overrides_key(group[0])]["task"] for group in settings]
-    _raise_errors(settings, [_error_of(partial(check_task_files, task)) for task in tasks])
+    """Refuse jobs that name files which do not exist, before anything slow is imported."""
+    groups = _group_by_setting(jobs, configs)
+    tasks = [configs[overrides_key(group[0])]["task"] for group in groups]
+    _raise_errors(groups, [_attempt(check_task_files, task)[1] for task in tasks])
 
 
 def _group_by_setting(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:
     """Jobs grouped by their configuration without the neutral keys."""
-    settings: dict[str, list[Sequence[str]]] = {}
+    groups: dict[str, list[Sequence[str]]] = {}
     for job in jobs:
         config = {name: value for name, value in configs[overrides_key(job)].items() if name not in NEUTRAL_KEYS}
-        settings.setdefault(json.dumps(config), []).append(job)
-    return [*settings.values()]
+        groups.setdefault(json.dumps(config), []).append(job)
+    return [*groups.values()]
 
 
-def _raise_errors(settings: Sequence[Sequence[Sequence[str]]], errors: Sequence[str]) -> None:
-    """Raise the errors of settings ("" for none) as one line, with the first job unless all have the same error."""
-    if not any(errors):
+def _raise_errors(groups: Sequence[Sequence[Sequence[str]]], errors: Sequence[str]) -> None:
+    """Raise the errors of groups ("" for none) as one line, with the first job unless all have the same error."""
+    failed = [(job, error) for group, error in zip(groups, errors, strict=False) for job in group if error]
+    if not failed:
         return
-    if len({*errors}) == 1:
-        raise UserError(errors[0])
-    jobs = [SweepJob(index, list(job)) for index, job in enumerate(job for group in settings for job in group)]
-    count = sum(len(group) for group, error in zip(settings, errors, strict=True) if error)
-    first = next(index for index, error in enumerate(errors) if error)
-    job = Sweep(Path(), "", [], jobs=jobs).label(jobs[sum(map(len, settings[:first]))])
-    raise UserError(f"{count} of {len(jobs)} jobs cannot run, the first is {job}: {errors[first]}")
+    overrides, message = failed[0]
+    if len({*errors}) > 1:
+        jobs = [SweepJob(index, list(job)) for index, job in enumerate(itertools.chain(*groups))]
+        label = Sweep(Path(), "", [], jobs=jobs).label(SweepJob(0, list(overrides)))
+        message = f"{len(failed)} of {len(jobs)} jobs cannot run, the first is {label}: {message}"
+    raise UserError(message)
 
 
 def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
@@ -102,11 +86,15 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
         config: the ``settings``, composed and checked, and the ``folder`` to write into.
         overrides: none.
     """
+    from attnx.laws.plug_ins import report_plug_in_errors
+
     errors: dict[int, str] = {}
     by_task = sorted(enumerate(config["settings"]), key=_task_key)
     for _, group in itertools.groupby(by_task, key=_task_key):
-        indices, settings = zip(*group, strict=True)
-        errors |= zip(indices, _errors_of_task(settings), strict=True)
+        settings = dict(group)
+        data, error = _attempt(report_plug_in_errors()(_read), next(iter(settings.values())))
+        for index, setting in settings.items():
+            errors[index] = error if data is None else _attempt(report_plug_in_errors()(_prepare), setting, data)[1]
     write_json(Path(config["folder"], ERRORS_FILE), dict(sorted(errors.items())))
 
 
@@ -114,23 +102,11 @@ def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
     return json.dumps(indexed[1]["task"])
 
 
-def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The errors of settings with the same task."""
-    from attnx.laws.plug_ins import report_plug_in_errors
+def _read(config: Mapping[str, Any]) -> Any:
     from attnx.training.train import load
 
-    data: Any = None
-
-    @report_plug_in_errors()
-    def read() -> None:
-        nonlocal data
-        check_task_files(settings[0]["task"])
-        data = load(settings[0])
-
-    error = _error_of(read)
-    if data is None:
-        return [error] * len(settings)
-    return [_error_of(partial(report_plug_in_errors()(_prepare), setting, data)) for setting in settings]
+    check_task_files(config["task"])
+    return load(config)
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
@@ -144,12 +120,11 @@ def _prepare(config: Mapping[str, Any], data: Any) -> None:
         assemble(resolved, *data)
 
 
-def _error_of(act: Callable[[], Any]) -> str:
-    """The message of the UserError that an action raises; the run itself reports other errors, with a traceback."""
+def _attempt(action: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """The result of an action, and its UserError; the run itself reports other errors, with a traceback."""
     try:
-        act()
+        return action(*arguments), ""
     except UserError as error:
-        return str(error)
+        return None, str(error)
     except Exception:
-        return ""
-    return ""
+        return None, ""

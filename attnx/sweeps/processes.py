@@ -7,45 +7,14 @@ import multiprocessing
 import signal
 import time
 from multiprocessing import reduction
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from attnx.sweeps.job_process import JobSpec
 from attnx.training.distributed.child_process import ChildProcess, spawn
 
 POLL_SECONDS = 0.05
-NO_LOCK = -1
 # Exit code of a job whose fork server died; no process can have it.
 SERVER_DIED = 256
-
-
-class JobExit(NamedTuple):
-    """A job whose process has ended: its number, and the exit code, negative if a signal ended it."""
-
-    job: int
-    code: int
-
-
-class Processes(Protocol):
-    """Starts a process for each job."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a job can start at once."""
-
-    def set_lock(self, lock: int) -> None:
-        """Have later processes keep the lock file open."""
-
-    def start(self, job: int, spec: JobSpec) -> None:
-        """Start a job."""
-
-    def send_signal(self, job: int, signum: int) -> None:
-        """Send a signal to a job's process, unless it has ended."""
-
-    def wait(self, seconds: float) -> list[JobExit]:
-        """Wait for jobs to end, at most so long; return those that did."""
-
-    def close(self) -> None:
-        """Start no more jobs, and wait until all processes have ended."""
 
 
 class ForkServerProcesses:
@@ -53,11 +22,11 @@ class ForkServerProcesses:
 
     Args:
         environment: environment variables of the server. Those that concern threads must be the jobs' too.
-        lock: file descriptor that all processes keep open.
     """
 
-    def __init__(self, environment: dict[str, str], lock: int = NO_LOCK) -> None:
-        self.environment, self.lock = environment, lock
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.lock: int | None = None
         self.jobs: set[int] = set()
         self._start_server()
 
@@ -69,10 +38,11 @@ class ForkServerProcesses:
     def _start_server(self) -> None:
         self.connection, server_end = multiprocessing.Pipe()
         with server_end:
-            pass_fds = [server_end.fileno(), *([self.lock] if self.lock != NO_LOCK else [])]
-            arguments = [server_end.fileno(), self.lock]
-            self.server = spawn("attnx.sweeps.fork_server:serve", arguments, self.environment, pass_fds)
+            descriptor = server_end.fileno()
+            self.server = spawn("attnx.sweeps.fork_server:serve", [descriptor], self.environment, [descriptor])
         self.threads = 0
+        if self.lock is not None:
+            self.set_lock(self.lock)
 
     def set_lock(self, lock: int) -> None:
         """Have later processes keep the lock file open."""
@@ -94,21 +64,21 @@ class ForkServerProcesses:
         with contextlib.suppress(OSError):  # the server has died, which `wait` notices
             self.connection.send(message)
 
-    def wait(self, seconds: float) -> list[JobExit]:
-        """Wait for jobs to end, at most so long; return those that did."""
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
+        """Wait for jobs to end, at most so long; return those that did with their exit codes, negative for signals."""
         deadline = time.monotonic() + seconds
         try:
             while self.connection.poll(max(0.0, deadline - time.monotonic())):
                 job, value = self.connection.recv()
                 if job is not None:
                     self.jobs.discard(job)
-                    return [JobExit(job, value)]
+                    return [(job, value)]
                 self.threads = value
         except (EOFError, OSError):
             return self._replace_server()
         return []
 
-    def _replace_server(self) -> list[JobExit]:
+    def _replace_server(self) -> list[tuple[int, int]]:
         """Start another server; the jobs of the one that died ended with it.
 
         Raises:
@@ -116,7 +86,7 @@ class ForkServerProcesses:
         """
         if not self.is_ready:
             raise RuntimeError("the process that jobs are forked from ended while it imported what they need")
-        exits = [JobExit(job, SERVER_DIED) for job in self.jobs]
+        exits = [(job, SERVER_DIED) for job in self.jobs]
         self.jobs.clear()
         self.connection.close()
         self.server.wait()
@@ -140,32 +110,27 @@ class SubprocessProcesses:
 
     is_ready = True
 
-    def __init__(self, lock: int = NO_LOCK) -> None:
+    def __init__(self, lock: int) -> None:
         self.lock = lock
         self.processes: dict[int, ChildProcess] = {}
 
-    def set_lock(self, lock: int) -> None:
-        """Have later processes keep the lock file open."""
-        self.lock = lock
-
     def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
-        pass_fds = [self.lock] if self.lock != NO_LOCK else []
-        target = "attnx.sweeps.fork_server:run_alone"
-        self.processes[job] = spawn(target, [self.lock, spec], spec.environment, pass_fds)
+        arguments = [self.lock, spec]
+        self.processes[job] = spawn("attnx.sweeps.fork_server:run_alone", arguments, spec.environment, [self.lock])
 
     def send_signal(self, job: int, signum: int) -> None:
         """Send a signal to a job's process, unless it has ended."""
         if job in self.processes:
             self.processes[job].send_signal(signum)
 
-    def wait(self, seconds: float) -> list[JobExit]:
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
         """Wait for jobs to end, at most so long; return those that did."""
         deadline = time.monotonic() + seconds
         while not any(process.has_ended() for process in self.processes.values()) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         jobs = [job for job, process in self.processes.items() if process.exit_code is not None]
-        return [JobExit(job, self.processes.pop(job).exit_code or 0) for job in jobs]
+        return [(job, self.processes.pop(job).exit_code or 0) for job in jobs]
 
     def close(self) -> None:
         """Start no more jobs, interrupt the running ones, and wait until all processes have ended."""
@@ -173,3 +138,6 @@ class SubprocessProcesses:
             process.send_signal(signal.SIGINT)
         for process in self.processes.values():
             process.wait()
+
+
+Processes = ForkServerProcesses | SubprocessProcesses

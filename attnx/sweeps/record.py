@@ -14,20 +14,17 @@ from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import BY_HAND, catalog
-from attnx.runs.layout import CONFIG, RUN, SWEEP
+from attnx.runs.info import update_info
+from attnx.runs.layout import CONFIG, FORMAT, RUN, SWEEP
 from attnx.runs.plugin_copies import changed_code_message
-from attnx.runs.progress import JobProgress
-from attnx.runs.run import Run, read_run
-from attnx.runs.status import RunStatus
-from attnx.runs.sweep import FORMAT, Sweep, SweepJob, is_sweep, read_sweep, split_override
-from attnx.runs.writer import update_info
+from attnx.runs.run import JobProgress, Run, read_run
+from attnx.runs.status import DONE_STATUSES, RunStatus
+from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep, split_override
 
 # A search may be extended.
 TRIALS_KEY = "hydra.sweeper.n_trials"
 # Keys that change no result: where a run lies, and its loggers.
 NEUTRAL_KEYS = ("folder", "logger")
-# Statuses of runs that are not trained again.
-DONE_STATUSES = (RunStatus.FINISHED, RunStatus.PRUNED)
 
 
 def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
@@ -66,16 +63,20 @@ def note_progress(job: SweepJob, progress: JobProgress) -> None:
     job.monitor, job.maximize, job.best = progress.monitor, progress.maximize, progress.best
 
 
-def start_attempt(job: SweepJob) -> None:
-    """Set a job's status as it starts."""
-    job.status, job.started, job.ended, job.error = RunStatus.RUNNING, timestamp(), None, None
-    job.attempts += 1
+def note_start(sweep: Sweep, jobs: Iterable[SweepJob] = ()) -> None:
+    """Record that a sweep runs, and jobs of it start."""
+    for job in jobs:
+        job.status, job.started, job.ended, job.error = RunStatus.RUNNING, timestamp(), None, None
+        job.attempts += 1
+    sweep.status, sweep.ended = RunStatus.RUNNING, None
+    save_sweep(sweep)
 
 
 def get_or_add_job(sweep: Sweep, overrides: Sequence[str]) -> SweepJob:
     """The job with these overrides, in any order; a new one if there is none."""
+    key = overrides_key(overrides)
     for job in sweep.jobs:
-        if are_equal(job.overrides, overrides):
+        if overrides_key(job.overrides) == key:
             return job
     job = SweepJob(len(sweep.jobs), list(overrides))
     sweep.jobs.append(job)
@@ -83,23 +84,18 @@ def get_or_add_job(sweep: Sweep, overrides: Sequence[str]) -> SweepJob:
     return job
 
 
-def are_equal(first: Iterable[str], second: Iterable[str]) -> bool:
-    """Whether two command lines have the same overrides."""
-    return sorted(map(split_override, first)) == sorted(map(split_override, second))
-
-
 def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
-    """Refuse a folder that holds another sweep; a sweep to which jobs are added is the same.
+    """Refuse a folder that holds another sweep than a command's; one to which jobs are added is the same.
 
     Args:
         sweep: the sweep in the folder.
         overrides: of the command.
-        jobs: the overrides of its jobs; None if a search chooses them.
+        jobs: the overrides of the command's jobs; None if a search chooses them.
 
     Raises:
         UserError: the folder has jobs that the command has not; with what changed.
     """
-    if jobs is not None and all(any(are_equal(job.overrides, new) for new in jobs) for job in sweep.jobs):
+    if jobs is not None and {overrides_key(job.overrides) for job in sweep.jobs} <= set(map(overrides_key, jobs)):
         return
     recorded, requested = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
     if jobs is None:
@@ -110,19 +106,14 @@ def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Se
 
 
 def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse to resume a run of another configuration.
-
-    Raises:
-        UserError: the folder holds one, with what differs.
-    """
+    """Refuse to resume a run of another configuration; the message has what differs."""
     if not (folder / CONFIG).is_file() or not (folder / RUN).is_file():
         return
     recorded, requested = (
         {name: value for name, value in node.items() if name not in NEUTRAL_KEYS}
         for node in (registry.with_defaults(read_run(folder).config), config)
     )
-    changes = differences(recorded, requested)
-    if changes:
+    if changes := differences(recorded, requested):
         raise UserError(
             f"{folder}: holds a run of another configuration: {changes_text(changes)}; choose name=..., or fresh=true"
         )
@@ -130,28 +121,15 @@ def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def reject_other_code(folder: Path) -> None:
-    """Refuse to add jobs to a run whose plug-ins have been edited since.
-
-    Raises:
-        UserError: they have, and the run has finished or has a checkpoint.
-    """
+    """Refuse to add jobs to a run with results or a checkpoint whose plug-ins have been edited since."""
     run = read_run(folder)
     has_results = run.recorded_status in DONE_STATUSES or run.has_checkpoint
     if has_results and (change := changed_code_message(run)):
         raise UserError(f"{change}, put that back, or start the sweep anew with fresh=true")
 
 
-def mark_running(sweep: Sweep) -> None:
-    """Set the sweep's status to running."""
-    sweep.status, sweep.ended = RunStatus.RUNNING, None
-
-
 def save_sweep(sweep: Sweep) -> None:
-    """Write ``sweep.json`` atomically.
-
-    Raises:
-        RunFailed: the sweep's folder was deleted.
-    """
+    """Write ``sweep.json`` atomically; a RunFailed if the sweep's folder was deleted."""
     if not sweep.path.is_dir():
         raise RunFailed(f"{sweep.path}: the sweep's folder was deleted while it ran; start the sweep anew")
     jobs = [{"index": job.index, "folder": str(job.index), **asdict(job)} for job in sweep.jobs]
@@ -159,16 +137,14 @@ def save_sweep(sweep: Sweep) -> None:
     write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **fields, "jobs": jobs})
 
 
-def update_run_info(folder: Path, **fields: Any) -> None:
-    """Add to ``run.json`` of a run that has ended."""
-    if (folder / RUN).is_file():
-        update_info(folder, **fields)
-
-
 def note_job_end(folder: Path, status: str, error: str | None = None) -> None:
-    """Record how a job ended in ``run.json``, if its process could not: the file still says that it is running."""
-    if Run(folder).recorded_status == RunStatus.RUNNING:
-        update_run_info(folder, status=status, **({"error": error} if error else {}))
+    """Record how a job ended in ``run.json``, if its process could not.
+
+    The file then still says that it is running, or that it was interrupted, and not that it was pruned.
+    """
+    recorded = Run(folder).recorded_status
+    if recorded == RunStatus.RUNNING or (recorded is not None and status == RunStatus.PRUNED):
+        update_info(folder, status=status, **({"error": error} if error else {}))
 
 
 def timestamp() -> str:

@@ -1,49 +1,67 @@
-"""State of the running sweep, which Hydra's launchers and sweepers share."""
+"""The running sweep, which Hydra's launchers and sweepers share: runs its jobs, several at a time."""
 
 from __future__ import annotations
 
 import math
 import os
-import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 
-from attnx.errors import Stopped
+from attnx.errors import ExitCode, Stopped
 from attnx.registry.plugin_files import folders
-from attnx.runs.sweep import Sweep, SweepJob, split_override
+from attnx.runs.run import JobProgress, Run
+from attnx.runs.status import RunStatus
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import LiveTable
-from attnx.sweeps.pool import Pool
-from attnx.sweeps.processes import ForkServerProcesses, Processes, SubprocessProcesses
-from attnx.sweeps.record import get_or_add_job
-from attnx.training.distributed.child_process import available_cores
+from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
+from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.distributed.child_process import available_cores, describe_exit
 
-Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
+# Time between two looks at the progress of the running jobs.
+POLL_SECONDS = 0.25
+# What the first, second and third Ctrl-C send to the jobs: save and end, end at once, be killed.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGKILL)
+# The configurations of jobs by :func:`attnx.runs.sweep.overrides_key`.
+Configs = Mapping[tuple[tuple[str, str], ...], Mapping[str, Any]]
 
 
+@dataclass
 class SweepSession:
     """The running sweep; as a context it ends its processes.
 
-    Args:
+    Attributes:
         sweep: the sweep.
-        configs: the configurations that are composed and checked already, by :func:`overrides_key`.
+        configs: the configurations that are composed and checked already.
         max_parallel: how many jobs run at a time.
         lock: file descriptor of the folder's lock file.
         fork_server: the process that jobs are forked from, if it was started already.
+        use_fork: whether jobs are forked.
     """
 
-    def __init__(
-        self, sweep: Sweep, configs: Configs, max_parallel: int, lock: int, fork_server: Processes | None = None
-    ) -> None:
-        self.sweep, self.configs, self.max_parallel, self.lock = sweep, configs, max_parallel, lock
-        self.screen = LiveTable(Console(), max_parallel)
-        self.use_fork, self.fork_server = True, fork_server
-        self._processes: Processes | None = None
+    sweep: Sweep
+    configs: Configs
+    max_parallel: int
+    lock: int
+    fork_server: ForkServerProcesses | None = None
+    use_fork: bool = True
+
+    def __post_init__(self) -> None:
+        self.screen = LiveTable(Console(), self.max_parallel)
+        self.processes: Processes | None = None
+        self.running: dict[int, float] = {}  # job -> when it was started
+        self.progress: dict[int, JobProgress] = {}
+        self.pruned: set[int] = set()
+        self.stop_signal = StopSignal(lambda signum: None)
+        self._sent_stops = 0
 
     def __enter__(self) -> SweepSession:
         """Become the current session."""
@@ -51,14 +69,12 @@ class SweepSession:
         _current = self
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """End the processes. Ctrl-C under another launcher becomes a message that says how to resume."""
         global _current
         _current = None
-        if self._processes is not None:
-            self._processes.close()
+        if self.processes is not None:
+            self.processes.close()
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
             raise self._stopped(signal.SIGINT) from error
 
@@ -68,41 +84,105 @@ class SweepSession:
         on_job_end: Callable[[SweepJob], None] = lambda job: None,
         should_prune: Callable[[SweepJob], bool] = lambda job: False,
     ) -> None:
-        """Run jobs, as :meth:`attnx.sweeps.pool.Pool.run` does.
+        """Run jobs until there are no more.
+
+        Args:
+            jobs: iterated when a job can start.
+            on_job_end: called with each job that has ended.
+            should_prune: called now and then for each running job; whether others are clearly better.
 
         Raises:
-            Stopped: by Ctrl-C or another signal; the message says how to resume.
+            Stopped: by Ctrl-C or another signal: the running jobs saved and ended; the message says how to resume.
         """
-        if self._processes is None:
-            self._processes = self._start_processes()
-        with self.screen:
-            pool = Pool(self.sweep, self._processes, self.max_parallel, self.screen, should_prune)
-            has_run_all = pool.run(jobs, on_job_end)
-        if not has_run_all:
+        processes = self.processes = self.processes or self._start_processes()
+        has_more = True
+        with self.screen.live or nullcontext(), self.stop_signal:
+            while self.running or (has_more and not self.stop_signal.signum):
+                while has_more and not self.stop_signal.signum and self._has_room(processes):
+                    has_more = self._start_next(jobs, processes)
+                self._send_stops(processes)
+                if self.running or (has_more and not processes.is_ready):
+                    for index, code in processes.wait(POLL_SECONDS):
+                        on_job_end(self._end(self.sweep.jobs[index], code))
+                self._update_progress(processes, should_prune)
+                self.screen.show(self.sweep, self.progress)
+        if self.stop_signal.signum:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it silently.
-            raise self._stopped(pool.stop_signal.signum)
+            raise self._stopped(self.stop_signal.signum)
+
+    def _has_room(self, processes: Processes) -> bool:
+        return processes.is_ready and len(self.running) < self.max_parallel
+
+    def _start_next(self, jobs: Iterator[tuple[SweepJob, JobSpec]], processes: Processes) -> bool:
+        """Start the next job; return whether there was one."""
+        if (pending := next(jobs, None)) is None:
+            return False
+        job, spec = pending
+        self.running[job.index] = time.monotonic()
+        note_start(self.sweep, [job])
+        processes.start(job.index, spec)
+        self.screen.report_job(self.sweep, job)
+        return True
+
+    def _update_progress(self, processes: Processes, should_prune: Callable[[SweepJob], bool]) -> None:
+        for index in self.running:
+            job = self.sweep.jobs[index]
+            self.progress[index] = Run(self.sweep.folder(job)).progress
+            note_progress(job, self.progress[index])
+            if not self.stop_signal.signum and index not in self.pruned and should_prune(job):
+                self.pruned.add(index)
+                processes.send_signal(index, signal.SIGINT)
+
+    def _end(self, job: SweepJob, code: int) -> SweepJob:
+        job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.index), 3)
+        job.ended = timestamp()
+        self.progress.pop(job.index, None)
+        sync_from_folder(self.sweep, job)
+        if job.status != RunStatus.FINISHED:
+            self._note_unfinished(job, code)
+        save_sweep(self.sweep)
+        self.screen.report_job(self.sweep, job)
+        return job
+
+    def _note_unfinished(self, job: SweepJob, code: int) -> None:
+        """Record the status of a job that ended before it had finished."""
+        folder = self.sweep.folder(job)
+        was_killed_by_user = self.stop_signal.signum and code == -signal.SIGKILL
+        if job.index in self.pruned and code == ExitCode.INTERRUPTED:
+            job.status = RunStatus.PRUNED
+        elif code == ExitCode.INTERRUPTED or was_killed_by_user:
+            job.status = RunStatus.INTERRUPTED
+        else:
+            job.status = RunStatus.FAILED
+            job.error = signal_error(code) or Run(folder).progress.error or f"its process {describe_exit(code)}"
+            if not folder.is_dir():
+                job.error = "its folder was deleted while it ran"
+        note_job_end(folder, job.status, job.error)
+
+    def _send_stops(self, processes: Processes) -> None:
+        """Send the running jobs a signal for each time that the user has asked to stop since the last call."""
+        if self.stop_signal.stop_count and not self._sent_stops:
+            self.screen.report_stop()
+        while self._sent_stops < self.stop_signal.stop_count:
+            signum = STOP_SIGNALS[min(self._sent_stops, len(STOP_SIGNALS) - 1)]
+            self._sent_stops += 1
+            for index in self.running:
+                processes.send_signal(index, signum)
 
     def _start_processes(self) -> Processes:
-        if self.fork_server is None or not self.use_fork:
-            return start_processes(self.use_fork, job_environment(self.max_parallel), self.lock)
-        self.fork_server.set_lock(self.lock)
-        return self.fork_server
+        if not self.use_fork:
+            return SubprocessProcesses(self.lock)
+        fork_server = self.fork_server or start_fork_server(job_environment(self.max_parallel))
+        fork_server.set_lock(self.lock)
+        return fork_server
 
     def _stopped(self, signum: int) -> Stopped:
-        return Stopped(f"resume with: attnx resume {shlex.quote(str(self.sweep.path))}", signum)
+        return Stopped(f"resume with: {self.sweep.resume_command}", signum)
 
     def job_spec(self, job: SweepJob, config: Mapping[str, Any], **variables: str) -> JobSpec:
         """The spec of a job, with further environment variables."""
         environment = {**job_environment(self.max_parallel), **variables}
         return JobSpec({**config, "folder": str(self.sweep.folder(job))}, job.overrides, environment, str(Path.cwd()))
-
-    def job(self, overrides: Sequence[str]) -> SweepJob:
-        """The job with these overrides; a new one if there is none."""
-        return get_or_add_job(self.sweep, overrides)
-
-    def config(self, overrides: Sequence[str]) -> Mapping[str, Any] | None:
-        """The configuration of a job, if it was composed and checked before."""
-        return self.configs.get(overrides_key(overrides))
 
 
 def job_environment(max_parallel: int) -> dict[str, str]:
@@ -113,17 +193,20 @@ def job_environment(max_parallel: int) -> dict[str, str]:
     return job_environment
 
 
-def start_processes(use_fork: bool, job_environment: dict[str, str], lock: int) -> Processes:
-    """Start what starts the jobs' processes: a fork server, or a new Python a job."""
-    if not use_fork:
-        return SubprocessProcesses(lock)
+def start_fork_server(job_environment: dict[str, str]) -> ForkServerProcesses:
+    """Start the process that jobs are forked from."""
     # numpy's threads would exist before the first fork; training does not use them.
-    return ForkServerProcesses({"OPENBLAS_NUM_THREADS": "1", **job_environment}, lock)
+    return ForkServerProcesses({"OPENBLAS_NUM_THREADS": "1", **job_environment})
 
 
-def overrides_key(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Overrides in a canonical order."""
-    return tuple(f"{name}={value}" for name, value in sorted(map(split_override, overrides)))
+def signal_error(code: int) -> str | None:
+    """The error of a process that was killed, and so could report nothing itself; None for other exit codes."""
+    if code == SERVER_DIED:
+        return "the process that it was forked from was killed"
+    if code >= 0:
+        return None
+    advice = "; if memory ran out, lower trainer.batch_size, or -j" if code == -signal.SIGKILL else ""
+    return f"its process {describe_exit(code)}{advice}"
 
 
 def objective(job: SweepJob) -> float:

@@ -29,11 +29,7 @@ INTERPOLATION = re.compile(r"\$\{[\w.]+\}")  # the value of another key
 
 
 def reject_unsafe_overrides(sweep: Sweep) -> None:
-    """Refuse overrides that could run code: all but parts, parameters, a name, and launchers and sweepers by name.
-
-    Raises:
-        UserError: there is one.
-    """
+    """Refuse overrides that could run code: all but parts, parameters, a name, launchers and sweepers by name."""
     for override in [*sweep.overrides, *(word for job in sweep.jobs for word in job.overrides)]:
         if not is_safe(override):
             raise UserError(

@@ -6,23 +6,16 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
+from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import run_unless_done, write_error
 from attnx.sweeps.live_table import best_text
-from attnx.sweeps.record import (
-    DONE_STATUSES,
-    mark_running,
-    note_job_end,
-    save_sweep,
-    start_attempt,
-    sync_from_folder,
-    timestamp,
-)
+from attnx.sweeps.record import note_job_end, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.sweeps.session import SweepSession
 from attnx.training.distributed.slurm import queued_jobs
 
@@ -37,26 +30,18 @@ POLL_SECONDS, SQUEUE_SECONDS = 1.0, 15.0
 MAX_MISSES = 2
 # Folder within the sweep's for submitit's files, and for what jobs print before attnx starts.
 SUBMITIT_FOLDER = ".submitit"
-PRINT_OPTIONS: Any = {"highlight": False, "markup": False, "soft_wrap": True}
 NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.launcher.max_num_timeout times"
 
 
+@dataclass
 class RemoteJob:
-    """One job as it is submitted: plain values, composed and checked.
+    """One job as it is submitted: plain values, composed and checked; ``sweep`` is the sweep's folder."""
 
-    Args:
-        sweep: the sweep's folder.
-        index: of the job.
-        config: of the job.
-        variables: environment variables that Hydra sets for a job.
-        working_folder: of the job.
-    """
-
-    def __init__(
-        self, sweep: str, index: int, config: Mapping[str, Any], variables: Mapping[str, str], working_folder: str
-    ) -> None:
-        self.sweep, self.index, self.config = sweep, index, config
-        self.variables, self.working_folder = variables, working_folder
+    sweep: str
+    index: int
+    config: Mapping[str, Any]
+    variables: Mapping[str, str]
+    working_folder: str
 
     def __call__(self) -> None:
         """Run the job on the cluster."""
@@ -78,11 +63,7 @@ class RemoteJob:
 
 
 class SlurmQueue:
-    """Polls squeue for jobs that SLURM has ended; where squeue fails, the jobs' files decide.
-
-    Args:
-        report: prints a line for the user.
-    """
+    """Polls squeue for jobs that have ended; where squeue fails, ``report`` says so, and the jobs' files decide."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self.report = report
@@ -108,31 +89,17 @@ class SlurmQueue:
 def submit(
     session: SweepSession, cluster: str, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
 ) -> None:
-    """Submit jobs and wait for them.
-
-    Args:
-        session: the running sweep.
-        cluster: ``slurm`` or ``local``.
-        options: of each job, as submitit calls them.
-        submissions: jobs, and what is submitted for each.
-    """
+    """Submit jobs to a cluster, with options as submitit calls them, and wait for them."""
     if not submissions:
         return
     executor = _executor(session.sweep.path, cluster, options)
-    for job, _ in submissions:
-        start_attempt(job)
-    mark_running(session.sweep)
-    save_sweep(session.sweep)
+    note_start(session.sweep, [job for job, _ in submissions])
     with executor.batch():  # one job array
         handles = [executor.submit(remote) for _, remote in submissions]
     waiting = {handle.job_id: (job, handle) for (job, _), handle in zip(submissions, handles, strict=True)}
     for job_id, (job, _) in waiting.items():
-        _report(session, f"job {job.index} sent as {job_id}: {session.sweep.label(job)}")
-    wait(session, waiting, SlurmQueue(lambda line: _report(session, line)) if cluster == "slurm" else None)
-
-
-def _report(session: SweepSession, line: str) -> None:
-    session.screen.console.print(line, **PRINT_OPTIONS)
+        session.screen.print(f"job {job.index} sent as {job_id}: {session.sweep.label(job)}")
+    wait(session, waiting, SlurmQueue(session.screen.print) if cluster == "slurm" else None)
 
 
 def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
@@ -163,18 +130,15 @@ def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue:
         else:
             ended = queue.ended_jobs(waiting)
         for job_id, (job, handle) in list(waiting.items()):
-            if job_id in ended or (handle.paths.result_pickle.exists() and _has_ended(session, job)):
+            current = replace(job)
+            if handle.paths.result_pickle.exists():
+                sync_from_folder(session.sweep, current)
+            # An interrupted job may be requeued.
+            if job_id in ended or current.status in (*DONE_STATUSES, "failed"):
                 del waiting[job_id]
                 _note_end(session, job)
         if waiting:
             time.sleep(POLL_SECONDS)
-
-
-def _has_ended(session: SweepSession, job: SweepJob) -> bool:
-    """Whether a job's files say that it has ended for good; an interrupted job may be requeued."""
-    current = replace(job)
-    sync_from_folder(session.sweep, current)
-    return current.status in (*DONE_STATUSES, "failed")
 
 
 def _note_end(session: SweepSession, job: SweepJob) -> None:
@@ -182,4 +146,4 @@ def _note_end(session: SweepSession, job: SweepJob) -> None:
     sync_from_folder(session.sweep, job)
     job.ended = timestamp()
     save_sweep(session.sweep)
-    _report(session, f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())
+    session.screen.print(f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())

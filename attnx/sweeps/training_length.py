@@ -23,11 +23,6 @@ def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
 def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cluster: str) -> None:
     """Check that jobs which are compared at equal time have equal shares of this machine.
 
-    Args:
-        configs: of the jobs.
-        max_parallel: how many run at a time.
-        cluster: where the launcher submits jobs.
-
     Raises:
         UserError: more jobs run at a time than there are cores, or the launcher does not limit their number.
     """
@@ -48,12 +43,7 @@ def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cl
 
 
 def describe_length(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Lines that say how long jobs with a time limit will train; printed before they start.
-
-    Args:
-        sweep: the sweep.
-        configs: of the jobs.
-    """
+    """Lines that say how long jobs with a time limit will train; printed before they start."""
     configs = [*configs]
     lines = [
         f"each job trains for {limit} by its own clock (budget=time), so numbers of steps will differ"

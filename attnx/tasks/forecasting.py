@@ -28,7 +28,7 @@ from attnx.errors import UserError, reject_duplicates
 from attnx.nn.targets.forecast import median_first
 from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
-from attnx.runs.saved_series import write_test_series
+from attnx.runs.saved_sources import write_test_series
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
 

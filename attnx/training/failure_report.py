@@ -24,9 +24,9 @@ from attnx.errors import (
     is_out_of_memory,
 )
 from attnx.laws.plug_ins import find_plug_in
+from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG, ERROR, RUN
 from attnx.runs.status import RunStatus
-from attnx.runs.writer import update_info
 from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.data_workers import is_out_of_shared_memory

@@ -20,11 +20,12 @@ from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.run.build_all import build_reports
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.tables import file_list, results_table, start_table
+from attnx.runs.info import update_info
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, METRICS
+from attnx.runs.naming import refuse_links
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
-from attnx.runs.writer import refuse_links, update_info
 from attnx.tasks.contract import metric_signatures
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import needs_launch, rank_infos, resolve_devices, training_device

@@ -140,7 +140,7 @@ class TrainingModule(lightning.LightningModule):
 
     def _update_metrics(self, pairs: Sequence[Pair], batch: Batch, metrics: nn.ModuleDict) -> list[Prediction]:
         rows = _row_indices(batch)
-        predictions = self.predictor.decode([pairs[row] for row in rows], batch) if rows else []
+        predictions = self.predictor.decode_batch([pairs[row] for row in rows], batch) if rows else []
         outputs, decoded = [item.output for item in predictions], [item.pair for item in predictions]
         self.task.update(metrics, outputs, decoded)
         return predictions

@@ -22,11 +22,11 @@ from attnx.reports.display_name import display_name
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.reports.figures.local_windows import read_window
 from attnx.reports.run.readme import write_run_readme
-from attnx.runs.alignments import read_examples
+from attnx.runs.alignments import read_best_alignments
+from attnx.runs.info import update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTURE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
-from attnx.runs.writer import update_info
 from attnx.training.callbacks.heat_maps import HeatMaps
 from attnx.training.distributed import process_group
 from attnx.training.train import PreparedRun
@@ -102,7 +102,7 @@ def _heat_maps(prepared: PreparedRun) -> HeatMaps:
     def draw(step: int, predictions: list[Any]) -> None:
         with TemporaryDirectory() as folder:
             save_alignments(Path(folder), predictions)
-            best = [next(iter(hypotheses.values())) for hypotheses in read_examples(folder)]
+            best = read_best_alignments(folder)
             if best:
                 picture = save_figure(
                     draw_alignments_page(best, read_window(prepared.config)), Path(folder) / ALIGNMENTS_PICTURE

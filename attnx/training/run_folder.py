@@ -21,6 +21,7 @@ from attnx.runs.layout import (
     CHECKPOINTS,
     CONFIG,
     FORMAT,
+    RUN,
     SOURCE_FEATURES,
     SOURCE_SYMBOLS,
     TAGS,
@@ -31,7 +32,6 @@ from attnx.runs.layout import (
 from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.status import RunStatus
-from attnx.runs.writer import write_info
 from attnx.tasks.contract import SequenceData, SequenceTask
 from attnx.version import __version__
 
@@ -69,7 +69,7 @@ def create_run_folder(config: Mapping[str, Any], overrides: Sequence[str], facts
         **copies,
         **facts,
     }
-    write_info(folder, info)
+    write_json(folder / RUN, info)
     return folder
 
 

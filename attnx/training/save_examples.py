@@ -10,7 +10,7 @@ from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.inference.write_alignments import save_alignments
 from attnx.runs.layout import VOCABULARY
-from attnx.runs.points import write_points
+from attnx.runs.saved_sources import write_points
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.self_attention_maps import self_attention_maps
 
@@ -30,7 +30,7 @@ def save_examples(module: TrainingModule, rows: PairDataset, folder: Path) -> No
     indices = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES))
     batch = collate([rows[index] for index in indices])
     module.eval().cpu().float()
-    predictions = module.predictor.decode([pairs[index] for index in indices], batch, need_weights=True)
+    predictions = module.predictor.decode_batch([pairs[index] for index in indices], batch, need_weights=True)
     if any(prediction.weights is not None for prediction in predictions):
         save_alignments(folder, predictions, self_attention_maps(module.predictor, predictions))
     if getattr(module.task, "positions", False):

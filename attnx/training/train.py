@@ -20,10 +20,11 @@ from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import fitting_weights, load_weights
 from attnx.inference.predictor import Predictor
+from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.plug_ins import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
+from attnx.runs.info import update_info
 from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
-from attnx.runs.writer import update_info
 from attnx.tasks.contract import SequenceData
 from attnx.training.build_kernels import build_kernels
 from attnx.training.callbacks.checkpoint import CheckpointManager, SaveInterval
@@ -46,7 +47,6 @@ from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.peak_memory import peak_memory
 from attnx.training.save_examples import save_examples
-from attnx.training.save_test import save_test
 from attnx.training.silence_warnings import silence_warnings
 from attnx.training.trainers.lightning import TrainerSettings
 
@@ -177,7 +177,8 @@ def train(
             _fit(prepared, trainer, checkpoints, resume)
             results = _test(prepared, trainer, throughput, console)
             if process_group.is_main_process():
-                save_test(module, folder, results)
+                result = EvaluationResult(results, module.test_metrics, module.predictions)
+                save_evaluation(folder, module.task, module.data.tags, result)
                 save_examples(module, prepared.loaders.test_rows, folder)
         except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None

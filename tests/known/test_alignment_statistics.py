@@ -20,7 +20,7 @@ from attnx.reports.stats.alignment_statistics import (
     statistics,
 )
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, predicted_links, read_gold
-from attnx.runs.alignments import Alignment, read_lines
+from attnx.runs.alignments import Alignment
 from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 
 END = "</s>"
@@ -194,7 +194,7 @@ def test_statistics_of_a_file_of_alignments(tmp_path: Path, capsys: pytest.Captu
     }
     lines = [first, {**first, "rank": 2, "weights": [[1.0, 0.0]]}, {"line": 2, "rank": 1}, {**first, "line": 3}]
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-    assert len(read_lines(path)) == 2
+    assert len(read_predicted_alignments(path)) == 2
     assert command(["stats", str(path)]) == 0
     output = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
     assert (output["examples"], output["entropy"]) == ("2", "1.000")

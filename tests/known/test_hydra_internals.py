@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import attnx
@@ -17,9 +18,13 @@ def test_one_module_uses_private_apis() -> None:
 
 
 def test_the_grid_sweeper_has_what_sweeps_use() -> None:
+    """It checks each batch by the method that attnx replaces."""
     sweeper = basic_sweeper(max_batch_size=None)
     assert f"{type(sweeper).__module__}.{type(sweeper).__qualname__}" == BASIC_SWEEPER
-    assert split_jobs(override_parser().parse_overrides(["seed=1,2"])) == [["seed=1"], ["seed=2"]]
+    assert "self.validate_batch_is_legal(" in inspect.getsource(type(sweeper).sweep)
+    assert sweeper.validate_batch_is_legal([["seed=1"]]) is None
+    parsed = override_parser().parse_overrides(["scorer=dot,mlp", "seed=1"])
+    assert [list(job) for job in split_jobs(parsed)] == [["scorer=dot", "seed=1"], ["scorer=mlp", "seed=1"]]
 
 
 def test_overrides_are_parsed() -> None:

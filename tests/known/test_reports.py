@@ -380,7 +380,7 @@ def test_a_metric_that_is_not_a_number_is_reported(tmp_path: Path) -> None:
         (RUN, "[1]", r"run\.json:1: expected names with values, found a list"),
         (RUN, b'{"format": 1,\n"name": "\xff"}', r"run\.json:2: not UTF-8"),
         (RUN, "{}", r"run\.json: format must be a whole number"),
-        (RUN, json.dumps({"format": FORMAT + 1}), rf"run format {FORMAT + 1} is newer than the {FORMAT}"),
+        (RUN, json.dumps({"format": FORMAT + 1}), rf"format {FORMAT + 1} is newer than the {FORMAT}"),
         (RESULTS, "{\n\n7}", r"results\.json:3: not valid JSON"),
         (CONFIG, "a: 1\nb: [", r"config\.yaml:\d: not valid YAML"),
         (CONFIG, "a: \x00", r"config\.yaml:1: not valid YAML"),

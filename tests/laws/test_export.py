@@ -14,9 +14,8 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.export import onnx_file, torch_file
-from attnx.export.flat import flatten_state
-from attnx.export.programs import Exported, Program, make_programs
+from attnx.export.formats import save_onnx, save_torch
+from attnx.export.programs import Exported, Program, flatten_state, make_programs, unflatten_state
 
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -60,7 +59,7 @@ TAGGED = ("language_tag", "model.tag_inputs")
 
 def saved_as_torch(program: Program, folder: Path) -> Callable[..., list[Tensor]]:
     path = folder / "program.pt"
-    torch_file.write(program, path)
+    save_torch(program, path)
     return torch.jit.load(str(path))  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -68,7 +67,7 @@ def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra attnx[export] is not installed")
     pytest.importorskip("onnx", reason="the extra attnx[export] is not installed")
     path = folder / "program.onnx"
-    onnx_file.write(program, path)
+    save_onnx(program, path)
     session = onnxruntime.InferenceSession(str(path))
     read = {argument.name for argument in session.get_inputs()}
 
@@ -124,8 +123,6 @@ def test_exported_files_match_the_model(overrides: list[str], save: Callable[...
     "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
 )
 def test_a_state_survives_flattening(overrides: list[str]) -> None:
-    from attnx.export.flat import unflatten_state
-
     model = model_of(overrides)
     state = model.init_state(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
     state = model.decode_step(torch.tensor([1, 1]), state)[1]

@@ -206,7 +206,7 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")
     assert (answer.code, answer.out) == (2, "")
-    assert "evaluation.json: run format 2 is newer than the 1 known here" in answer.err
+    assert "evaluation.json: format 2 is newer than the 1 known here" in answer.err
 
 
 def test_numbers_are_evaluated(run: Callable[..., TrainedRun], work_folder: Path, command: Callable[..., Any]) -> None:

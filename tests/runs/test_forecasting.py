@@ -22,7 +22,7 @@ from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import read_run
-from attnx.runs.saved_series import read_test_series
+from attnx.runs.saved_sources import read_test_series
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [

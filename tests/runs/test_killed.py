@@ -18,8 +18,8 @@ import pytest
 import torch
 from rich.console import Console
 
+import attnx.inference.write_results
 import attnx.training.callbacks.checkpoint
-import attnx.training.save_test
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.metrics_csv import MetricsFile
 from attnx.training.lightning_module import TrainingModule
@@ -55,7 +55,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "atomic_write", 2),
     "as its patience is at its end": ("patience", TrainingModule, "on_test_start", 1),
     "in its test": ("chance", TrainingModule, "test_step", 1),
-    "before its predictions are written": ("turns", attnx.training.save_test, "save_predictions", 1),
+    "before its predictions are written": ("turns", attnx.inference.write_results, "save_predictions", 1),
 }
 
 

@@ -18,7 +18,7 @@ import attnx
 from attnx.config.compose import compose
 from attnx.errors import Interrupted, UserError
 from attnx.reports.figures.entity_slots import draw_slots, to_story
-from attnx.runs.alignments import read_examples
+from attnx.runs.alignments import read_saved_alignments
 from attnx.training.fit import fit, resume
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
@@ -124,7 +124,7 @@ def test_other_stories_are_evaluated(run_folder: Path, command: Callable[..., An
 
 def test_slot_weights_are_saved_and_drawn(run_folder: Path) -> None:
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
-    (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_examples(run_folder))
+    (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(run_folder))
     story = to_story(best)
     run = attnx.open_run(run_folder)
     (prediction,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)

@@ -147,7 +147,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "no run.json": (lambda: Path("one/run.json").unlink(), "one: not a run folder (it has no run.json)"),
     "a broken run.json": (lambda: Path("one/run.json").write_text("{"), "one/run.json:1: not valid JSON"),
     "a binary run.json": (lambda: Path("one/run.json").write_bytes(b"{\n\xff"), "one/run.json:2: not UTF-8"),
-    "a newer format": (lambda: set_in("run.json", format=2), "run format 2 is newer than the 1 known here"),
+    "a newer format": (lambda: set_in("run.json", format=2), "format 2 is newer than the 1 known here"),
     "no configuration": (lambda: Path("one/config.yaml").unlink(), "one: is half-written (it has no config.yaml)"),
     "an empty configuration": (lambda: Path("one/config.yaml").write_text(""), "one/config.yaml: has no task"),
     "half a configuration": (lambda: set_in("config.yaml", model=None), "one/config.yaml: has no model"),

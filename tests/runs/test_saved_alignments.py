@@ -15,7 +15,7 @@ from attnx.inference.predictor import Prediction
 from attnx.inference.write_alignments import save_alignments
 from attnx.reports.figures.local_windows import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
-from attnx.runs.alignments import read_alignment, read_examples
+from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
 
@@ -47,7 +47,7 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
     np.testing.assert_allclose(second_item.weights, [[0.25, 0.75]])
     np.testing.assert_allclose(second_item.views["head 2"], [[0, 1]])
     assert read_alignment(tmp_path / ALIGNMENTS / "001.npz").score is None
-    assert [[file.name for file in example] for example in read_examples(tmp_path)] == [
+    assert [[file.name for file in example] for example in read_saved_alignments(tmp_path)] == [
         ["000.npz", "000-3.npz"],
         ["001.npz"],
     ]
@@ -57,7 +57,7 @@ def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any]) 
     beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
     sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
-    examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
+    examples = [list(hypotheses.values()) for hypotheses in read_saved_alignments("beam")]
     assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]
     for saved in examples:
         (best,) = opened.predict(["".join(saved[0].source_symbols)], need_weights=True)
@@ -80,7 +80,7 @@ def test_windows_cover_the_readable_positions(run: Callable[..., Any], center: s
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
     window = read_window(read_run("local").config)
     assert window is not None
-    alignments = [alignment for hypotheses in read_examples("local") for alignment in hypotheses.values()]
+    alignments = [alignment for hypotheses in read_saved_alignments("local") for alignment in hypotheses.values()]
     assert len(alignments) > 3
     assert all((alignment.num_decoder_states > 0) == ("decoder" in sources) for alignment in alignments)
     for alignment in alignments:
@@ -101,7 +101,7 @@ def test_pictures_page_and_statistics_use_saved_alignments(
         "alignment_statistics.json",
     }
     saved = json.loads(Path("both/alignment_statistics.json").read_text(encoding="utf-8"))
-    alignments = [next(iter(hypotheses.values())) for hypotheses in read_examples("both")]
+    alignments = [next(iter(hypotheses.values())) for hypotheses in read_saved_alignments("both")]
     assert saved["examples"] == len(alignments) == 3
     assert saved["steps"] == sum(len(alignment.output) for alignment in alignments)
     read = sum(float(alignment.weights[:, : len(alignment.source_symbols)].sum()) for alignment in alignments)

@@ -18,7 +18,7 @@ from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
 from attnx.reports.figures.local_windows import read_window
 from attnx.reports.pages.run_page import run_page
-from attnx.runs.alignments import read_alignment, read_lines
+from attnx.runs.alignments import read_alignment, read_predicted_alignments
 from attnx.training.fit import fit
 
 TINY = [
@@ -134,7 +134,7 @@ def test_alignments_name_layers_and_heads(
     alignment = json.loads(Path("read.jsonl").read_text(encoding="utf-8"))
     assert alignment["names"] == [names.format(layer, head) for layer in (1, 2) for head in (1, 2)]
     assert len(alignment["heads"]) == 4
-    (single,) = read_lines("read.jsonl")
+    (single,) = read_predicted_alignments("read.jsonl")
     assert list(single.views) == ["mean", *alignment["names"]]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attnx import registry
 from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
 from attnx.data.paths import check_task_files
-from attnx.decoding.select import choose_search
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
@@ -24,7 +24,8 @@ from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
-    from attnx.inference.evaluate import EvaluationResult
+    from attnx.inference.trained_run import TrainedRun
+    from attnx.inference.write_results import EvaluationResult
 
 DESCRIPTION = """\
 Compute a run's scores by its task's metrics, and its errors, on its own test
@@ -103,7 +104,7 @@ def _evaluate(request: EvaluateArgs) -> int:
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
-    _write(folder, request, settings, evaluate_run(run, pairs, request.batch))
+    _write(folder, request, settings, run, evaluate_run(run, pairs, request.batch))
     return _show(folder, f"{folder}: start with README.md")
 
 
@@ -125,7 +126,7 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     count = overrides.get("trainer.test_examples", default)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    decoding = choose_search(run.config["decoding"], *decoding_override(overrides))
+    decoding = choose_decoding(run.config["decoding"], *decoding_override(overrides))
     name = evaluation_name(overrides, arguments.checkpoint, changed_code_digest(run))
     return EvaluateArgs(run, test, decoding, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
 
@@ -178,9 +179,11 @@ def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Pa
     raise AssertionError("endless")
 
 
-def _write(folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], result: EvaluationResult) -> None:
+def _write(
+    folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], run: TrainedRun, result: EvaluationResult
+) -> None:
     """Write the evaluation in one atomic step."""
-    from attnx.inference.write_results import save_predictions, save_resampled, save_results
+    from attnx.inference.write_results import save_evaluation
 
     with atomic_folder(folder) as partial:
         info = {
@@ -193,15 +196,7 @@ def _write(folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], res
             "settings": settings,
         }
         write_json(partial / EVALUATION, info)
-        save_results(
-            partial,
-            result.results,
-            intervals=result.intervals,
-            baselines=result.baselines,
-            signatures=result.signatures,
-        )
-        save_predictions(partial, result.predictions)
-        save_resampled(partial, result.resampled)
+        save_evaluation(partial, run.task, run.tags, result)
         _draw(partial, request, result)
         write_tables(partial, error_tables(partial))
         write_evaluation_readme(partial, folder.resolve().name)
@@ -213,7 +208,7 @@ def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None
     if not registry.describe("task", task["name"]).properties.get("positions"):
         return
     from attnx.reports.figures.point_answers import draw_answers
-    from attnx.runs.points import MAX_SAVED_EXAMPLES
+    from attnx.runs.saved_sources import MAX_SAVED_EXAMPLES
 
     points = [item.pair.features for item in result.predictions[:MAX_SAVED_EXAMPLES] if item.pair.features is not None]
     draw_answers(folder, points, task["problem"])

@@ -18,7 +18,7 @@ from attnx.runs.run import Run
 
 if TYPE_CHECKING:
     from attnx.data.examples import Pair
-    from attnx.export.folder import Agreement
+    from attnx.export.agreement import Agreement
 
 DESCRIPTION = """\
 Export the model as two programs, one that encodes a source and one that takes

@@ -17,12 +17,12 @@ from attnx.cli.commands.run_table import Column, show, size_text
 from attnx.errors import UserError
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.folder_use import folder_use
+from attnx.runs.info import update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, LOCK, RUN, STUDY
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
-from attnx.runs.writer import update_info
-from attnx.sweeps.readme import write_readme as write_sweep_readme
+from attnx.sweeps.readme import write_sweep_readme
 from attnx.sweeps.record import save_sweep, sync_from_folder
 
 WHAT = ("checkpoints", "folders")

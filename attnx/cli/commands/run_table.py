@@ -31,7 +31,6 @@ HIDDEN_KEYS = ("folder", "logger", "seed")
 # Characters that a path keeps where there is no room.
 MIN_PATH_WIDTH = 24
 RANKS = {"run": 0, "status": 1, "test": 2, "valid": 3, "choice": 4, "created": 5, "duration": 6, "size": 7, "seed": 8}
-STATUS_STYLES = {**STATUS_STYLES, "stopped": "yellow"}
 
 
 class Column(NamedTuple):

@@ -14,7 +14,7 @@ from attnx.cli.ascii_heatmap import heatmap
 from attnx.cli.commands.predict.args import KEYS, UNKNOWN, add_unknown, runs_and_file
 from attnx.cli.commands.predict.read import InputOptions, LineReader
 from attnx.cli.commands.predict.write import hypotheses, labels, mean_weights, output_text
-from attnx.decoding.select import choose_search
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError, suggest
 from attnx.files.printable import printable
 
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         raise UserError(f"{file}: is not a run folder; attnx predict reads files")
     default = runs[0].config["decoding"]
-    choose_search(default, *decoding_override(overrides), arguments.nbest)  # refuses a beam narrower than --nbest
-    search = choose_search(default, *decoding_override(overrides))
+    choose_decoding(default, *decoding_override(overrides), arguments.nbest)  # refuses a beam narrower than --nbest
+    search = choose_decoding(default, *decoding_override(overrides))
     try:
         from attnx.inference.load import open_ensemble
 
@@ -90,7 +90,7 @@ class Prompt:
         Raises:
             UserError: they are.
         """
-        decoder = self.run.with_decoding(choose_search(search, nbest=nbest))
+        decoder = self.run.with_decoding(choose_decoding(search, nbest=nbest))
         if options.unknown == "keep":
             self.run.check_unk_replacement()
         self.reader, self.decoder = LineReader(decoder, options), decoder
@@ -151,7 +151,7 @@ class Prompt:
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
         override = decoding_override(split_overrides(overrides, KEYS)[1])
-        self.set(choose_search(self.search, *override), self.options, self.nbest)
+        self.set(choose_decoding(self.search, *override), self.options, self.nbest)
         search = self.decoder.config["decoding"]
         knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
         print(f"decoding={search['name']} {knobs}".strip(), flush=True)

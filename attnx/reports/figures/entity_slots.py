@@ -17,7 +17,7 @@ from attnx.reports.figures.fonts import TextFonts, choose_fonts, shorten
 from attnx.reports.figures.grid_layout import DPI, INK, arrange
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, Format, draw_cells, left_edges, save_figure
 from attnx.reports.figures.tick_labels import WRONG
-from attnx.runs.alignments import Alignment, read_examples, without_end
+from attnx.runs.alignments import Alignment, read_saved_alignments, without_end
 from attnx.runs.layout import ALIGNMENTS, RUN
 from attnx.runs.run import read_run
 
@@ -51,7 +51,7 @@ def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
     config = read_run(path).config if (path / RUN).is_file() else {}
     if (config.get("model") or {}).get("name") != "entity":
         return []
-    bests = (next(iter(hypotheses.items())) for hypotheses in read_examples(path))
+    bests = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(path))
     stories = sorted(((file, to_story(best)) for file, best in bests), key=lambda item: len(item[1].sentences))
     if not stories:
         return []

@@ -18,11 +18,11 @@ from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
-from attnx.runs.alignments import Alignment, read_examples
+from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
-from attnx.runs.saved_series import read_test_series
+from attnx.runs.saved_sources import read_test_series
 from attnx.runs.table_fields import read_field
 
 MAX_WINDOWS, MAX_COLUMNS = 3, 4
@@ -123,7 +123,7 @@ def _draw_attention(axes: Axes, forecast: Forecast) -> None:
 def read_forecasts(folder: Path, task: Mapping[str, Any], series: Sequence[Series]) -> list[Forecast]:
     """Read a few test windows, evenly in time, of those with saved weights if there are any."""
     rows = {read_field(row["name"]): row for row in read_table(folder / PREDICTIONS)[1]}
-    alignments = {best.name: best for best in (next(iter(hypotheses.values())) for hypotheses in read_examples(folder))}
+    alignments = {best.name: best for best in read_best_alignments(folder)}
     starts = {f"{item.name} {label}".strip(): (item, step) for item in series for step, label in enumerate(item.labels)}
     names = [name for name in starts if name in rows and (not alignments or name in alignments)]
     names = [names[index] for index in evenly_spaced_indices(len(names), MAX_WINDOWS)]

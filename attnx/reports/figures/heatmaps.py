@@ -29,7 +29,7 @@ from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
 from attnx.reports.figures.local_windows import LocalWindow, read_window
 from attnx.reports.figures.tick_labels import HeatmapLabels, column_groups
-from attnx.runs.alignments import Alignment, Weights, read_examples
+from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN
 from attnx.runs.run import read_run
 
@@ -71,7 +71,7 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
     """
-    examples = _select(read_examples(folder))
+    examples = _select(read_saved_alignments(folder))
     if not examples:
         return []
     window = read_window(read_run(folder).config) if (Path(folder) / RUN).is_file() else None

@@ -16,9 +16,9 @@ from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_tr
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
-from attnx.runs.points import read_points
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
+from attnx.runs.saved_sources import read_points
 
 MAX_EXAMPLES, COLUMNS = 12, 4
 MAX_NUMBERED_POINTS = 20

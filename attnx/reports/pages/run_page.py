@@ -20,7 +20,7 @@ from attnx.reports.figures.local_windows import LocalWindow, read_window
 from attnx.reports.pages.html_template import fill_page
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
-from attnx.runs.alignments import Alignment, Weights, read_examples
+from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import PAGE
 from attnx.runs.run import Run, read_run
 
@@ -82,7 +82,7 @@ def _examples(run: Run) -> dict[tuple[ExampleKey, int], Hypotheses]:
     window = read_window(run.config)
     counts: Counter[ExampleKey] = Counter()
     examples = {}
-    for files in read_examples(run.path):
+    for files in read_saved_alignments(run.path):
         hypotheses = list(files.values())
         key = example_key(hypotheses[0])
         examples[key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]

@@ -15,7 +15,7 @@ from scipy.special import entr
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_json
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, check_links, predicted_links, read_gold
-from attnx.runs.alignments import Alignment, Weights, read_examples, read_lines, without_end
+from attnx.runs.alignments import Alignment, Weights, read_best_alignments, read_predicted_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
@@ -119,7 +119,7 @@ def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[s
         UserError: no run folder, no alignments, or a gold file that does not fit the run's test.
     """
     read_run(folder)
-    examples = [next(iter(hypotheses.values())) for hypotheses in read_examples(folder)]
+    examples = read_best_alignments(folder)
     if not examples:
         raise UserError(f"{folder}: the run saved no alignments; a run with attention=none has none")
     return _per_head(examples, _match_gold(folder, gold, examples) if gold else None)
@@ -131,7 +131,7 @@ def file_statistics(path: Path | str) -> dict[str, Statistics]:
     Raises:
         UserError: a line is malformed, or there is none.
     """
-    examples = read_lines(path)
+    examples = read_predicted_alignments(path)
     if not examples:
         raise UserError(f"{path}: no alignments")
     return _per_head(examples)

@@ -15,7 +15,7 @@ from attnx.runs.layout import RUN
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.naming import RUNS
 from attnx.runs.run import Run
-from attnx.runs.status import RunStatus, parse_status
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob, is_locked, is_sweep, read_sweep, split_override
 
 # Keys that are not part of a setting: the seed, the folder, and the loggers.

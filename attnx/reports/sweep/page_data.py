@@ -18,7 +18,7 @@ from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import run_value
 from attnx.reports.sweep.settings import short_keys
-from attnx.runs.alignments import Alignment, read_examples
+from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import PAGE
 from attnx.runs.status import RunStatus
 
@@ -158,7 +158,7 @@ def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
 
 def _best_alignments(run: RunRecord) -> dict[ExampleKey, Alignment]:
     try:
-        bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(run.path)]
+        bests = read_best_alignments(run.path)
     except UserError:
         return {}
     return {example_key(best): best for best in bests}

@@ -34,6 +34,6 @@ class HeatMaps(Callback):
         was_training = pl_module.training
         batch = move_data_to_device(collate(self.rows), pl_module.device)
         with torch.no_grad():
-            decoded = pl_module.eval().predictor.decode(self.pairs, batch, need_weights=True)  # type: ignore[union-attr,operator]
+            decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)  # type: ignore[union-attr,operator]
         pl_module.train(was_training)
         self.draw(trainer.global_step, decoded)

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError
+from attnx.runs.info import update_info
 from attnx.runs.layout import ERROR
-from attnx.runs.writer import update_info
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import ChildProcess, describe_exit
 from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo

@@ -14,7 +14,7 @@ import pytest
 
 from attnx.sweeps import session
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import ForkServerProcesses, JobExit
+from attnx.sweeps.processes import ForkServerProcesses
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
 MOODY = '''\
@@ -88,7 +88,7 @@ class KeptServer:
     def send_signal(self, job: int, signum: int) -> None:
         self.server.send_signal(job, signum)
 
-    def wait(self, seconds: float) -> list[JobExit]:
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
         return self.server.wait(seconds)
 
     def set_lock(self, lock: int) -> None:
@@ -107,7 +107,7 @@ def sweep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
-    monkeypatch.setattr(session, "start_processes", lambda *_: KeptServer(server))
+    monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
 
     def run_sweep(*overrides: str) -> Any:
         given_keys = {word.partition("=")[0].lstrip("+") for word in overrides}

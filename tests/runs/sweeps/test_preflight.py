@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
-from attnx.runs.sweep import read_sweep
+from attnx.runs.sweep import overrides_key, read_sweep
 from attnx.sweeps import preflight
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.preflight import check_jobs, check_settings, is_local
-from attnx.sweeps.processes import JobExit
-from attnx.sweeps.session import overrides_key
 
 
 @pytest.fixture
@@ -89,8 +87,8 @@ class InlineServer:
 
     def send_signal(self, job: int, signum: int) -> None: ...
 
-    def wait(self, seconds: float) -> list[JobExit]:
-        return [JobExit(preflight.CHECK_JOB, 0)]
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
+        return [(preflight.CHECK_JOB, 0)]
 
     def close(self) -> None: ...
 

@@ -1,25 +1,10 @@
-"""The private names of Hydra, Optuna and W&B that attnx uses still exist."""
+"""The private names of Optuna and W&B that attnx uses still exist; test_hydra_internals.py has those of Hydra."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
-
-from attnx.config.hydra_internals import BASIC_SWEEPER, basic_sweeper, split_jobs
-
-
-def test_hydras_grid_sweeper() -> None:
-    """It checks each batch by the method that attnx replaces, and splits parsed overrides into jobs."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    assert f"{BasicSweeper.__module__}.{BasicSweeper.__qualname__}" == BASIC_SWEEPER
-    assert "self.validate_batch_is_legal(" in inspect.getsource(BasicSweeper.sweep)
-    assert basic_sweeper(max_batch_size=None, params=None).validate_batch_is_legal([["seed=1"]]) is None
-    parsed = OverridesParser.create().parse_overrides(["scorer=dot,mlp", "seed=1"])
-    assert [list(job) for job in split_jobs(parsed)] == [["scorer=dot", "seed=1"], ["scorer=mlp", "seed=1"]]
 
 
 def test_optunas_trials_and_hydras_search_space() -> None:

@@ -23,14 +23,14 @@ from rich.console import Console
 from attnx.cli import hydra
 from attnx.errors import UserError
 from attnx.runs.layout import LOCK
-from attnx.runs.progress import JobProgress
+from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
 from attnx.sweeps.folder_lock import lock_folder
 from attnx.sweeps.live_table import LiveTable
-from attnx.sweeps.pool import POLL_SECONDS, Pool
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import open_record, save_sweep
+from attnx.sweeps.session import POLL_SECONDS, SweepSession
 
 SECONDS = 0.01
 Calm = Callable[[], None]
@@ -480,14 +480,14 @@ def test_a_killed_server_does_not_affect_later_jobs(
 
 
 def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Pool.__init__
+    run = SweepSession.run
 
-    def hopeless(self: Pool, *args: Any) -> None:
-        made(self, *args[:4], lambda job: job.index == 0 and bool(list(Path().glob("reached-*"))))
+    def hopeless(self: SweepSession, jobs: Any) -> None:
+        run(self, jobs, should_prune=lambda job: job.index == 0 and bool(list(Path().glob("reached-*"))))
 
     Path("wait").touch()
     with monkeypatch.context() as patch:
-        patch.setattr(Pool, "__init__", hopeless)
+        patch.setattr(SweepSession, "run", hopeless)
         answer = sweep("scorer=moody,dot", "name=two")
     assert (answer.code, answer.err) == (0, "")
     assert stands("multirun/two") == ["pruned", "finished"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from attnx.cli.args import add_checkpoint, choice, decoding_override, split_overrides, text, whole_number
 from attnx.cli.commands.predict.read import InputOptions, has_feature_files
 from attnx.cli.commands.predict.write import Layout, check_alignments
-from attnx.decoding.select import choose_search
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
 from attnx.runs.plugin_copies import current_code
@@ -112,7 +112,7 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
-    search = choose_search(runs[0].config["decoding"], *decoding_override(overrides), arguments.nbest)
+    search = choose_decoding(runs[0].config["decoding"], *decoding_override(overrides), arguments.nbest)
     layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
     if arguments.tag and arguments.tag_column:
         raise UserError("--tag and --tag-column cannot go together; leave one out")

@@ -1,4 +1,7 @@
-"""The format ``onnx``: programs for onnxruntime and other ONNX runtimes."""
+"""The formats of exported programs: ``onnx`` for ONNX runtimes, ``torch`` for ``torch.jit.load``.
+
+Both trace. ``torch.export`` silently fixes a recurrence's length.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,8 @@ SYMBOLS: dict[str, Callable[..., Any]] = {"aten::mT": _transpose, "aten::expm1":
 
 
 @torch.no_grad()
-def write(program: Program, path: Path) -> None:
-    """Trace a program and save it.
-
-    Not by ``torch.export``, which silently fixes a recurrence's length.
-    """
+def save_onnx(program: Program, path: Path) -> None:
+    """Trace a program and save it as ONNX."""
     names = [*program.input_names, *program.output_names]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -55,3 +55,12 @@ def write(program: Program, path: Path) -> None:
             dynamic_axes={name: {axis: f"{name}_{axis}" for axis in program.axes[name]} for name in names},
             opset_version=OPSET,
         )
+
+
+@torch.no_grad()
+def save_torch(program: Program, path: Path) -> None:
+    """Trace a program and save it as TorchScript."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about sizes, which stay dynamic; outputs are compared afterwards
+        traced = torch.jit.trace(program.module, program.inputs, check_trace=False)  # type: ignore[no-untyped-call]
+        traced.save(str(path))

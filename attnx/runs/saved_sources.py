@@ -1,0 +1,59 @@
+"""Sources of a run's test part, saved for figures: points of the first examples, and series behind forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.data.readers.series import Series
+from attnx.runs.layout import POINTS, TEST_SERIES
+
+Points = npt.NDArray[np.float32]
+
+MAX_SAVED_EXAMPLES: Final = 100
+SERIES_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
+
+
+def write_points(folder: Path, examples: Sequence[Points]) -> None:
+    """Write the points (n, columns) of the first examples."""
+    arrays: dict[str, Any] = {str(index): points for index, points in enumerate(examples[:MAX_SAVED_EXAMPLES])}
+    np.savez_compressed(folder / POINTS, **arrays)
+
+
+def read_points(folder: Path) -> list[Points]:
+    """Read what :func:`write_points` wrote; an empty list without such a file."""
+    if not (folder / POINTS).is_file():
+        return []
+    with np.load(folder / POINTS, allow_pickle=False) as arrays:
+        return [arrays[str(index)] for index in range(len(arrays.files))]
+
+
+def write_test_series(folder: Path, series: Sequence[Series]) -> None:
+    """Write series to a folder; no file if there are none."""
+    arrays: dict[str, Any] = {}
+    for index, item in enumerate(series):
+        single = item._replace(numbers=item.numbers.astype(np.float32))
+        arrays |= {f"{name}_{index}": np.array(getattr(single, name)) for name in SERIES_FIELDS}
+    if arrays:
+        np.savez_compressed(folder / TEST_SERIES, **arrays)
+
+
+def read_test_series(folder: Path) -> list[Series]:
+    """Read what :func:`write_test_series` wrote; an empty list without such a file."""
+    if not (folder / TEST_SERIES).is_file():
+        return []
+    with np.load(folder / TEST_SERIES, allow_pickle=False) as arrays:
+        return [
+            Series(
+                str(arrays[f"name_{index}"]),
+                arrays[f"numbers_{index}"],
+                tuple(map(str, arrays[f"columns_{index}"])),
+                arrays[f"times_{index}"],
+                tuple(map(str, arrays[f"labels_{index}"])),
+            )
+            for index in range(len(arrays.files) // len(SERIES_FIELDS))
+        ]
