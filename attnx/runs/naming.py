@@ -21,25 +21,17 @@ ALLOWED_FILES = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 def check_name(name: str) -> None:
     """Refuse a ``name=`` that is not one plain path component: its folder must be in ``multirun/``."""
-    if problem := _problem(name):
+    problems = {
+        "is empty, perhaps from an unset variable": not name,
+        "contains a path separator": "/" in name or "\\" in name,
+        "contains a character that cannot be printed": not name.isprintable(),
+        "begins with a dot, or begins or ends with a space": name != name.strip() or name.startswith("."),
+        f"is longer than {MAX_NAME_BYTES} bytes": len(name.encode(errors="replace")) > MAX_NAME_BYTES,
+        f"{RUNS} is the folder of single runs": name.casefold() == RUNS.name,
+    }
+    if problem := next((problem for problem, is_true in problems.items() if is_true), ""):
         shown = name if name.isprintable() else repr(name)
         raise UserError(f"name={shown}: {problem}; expected the name of one folder, such as name=scorers")
-
-
-def _problem(name: str) -> str:
-    if not name:
-        return "is empty, perhaps from an unset variable"
-    if "/" in name or "\\" in name:
-        return "contains a path separator"
-    if not name.isprintable():
-        return "contains a character that cannot be printed"
-    if name != name.strip() or name.startswith("."):
-        return "begins with a dot, or begins or ends with a space"
-    if len(name.encode()) > MAX_NAME_BYTES:
-        return f"is longer than {MAX_NAME_BYTES} bytes"
-    if name.casefold() == RUNS.name:
-        return f"{RUNS} is the folder of single runs"
-    return ""
 
 
 def refuse_link(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config.diff import ABSENT, changes_text, differences
+from attnx.config.diff import changes_text, differences
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import digests, source_files
@@ -99,8 +99,7 @@ def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Se
         return
     recorded, requested = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
     if jobs is None:
-        requested[TRIALS_KEY] = recorded.get(TRIALS_KEY, ABSENT)
-        recorded.setdefault(TRIALS_KEY, ABSENT)
+        recorded[TRIALS_KEY] = requested[TRIALS_KEY] = ""
     if sweep.jobs and (changes := differences(recorded, requested)):
         raise UserError(f"{sweep.path}: holds another sweep: {changes_text(changes)}; choose name=..., or fresh=true")
 

@@ -20,7 +20,7 @@ from attnx.reports.stats.alignment_statistics import (
     statistics,
 )
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, predicted_links, read_gold
-from attnx.runs.alignments import Alignment
+from attnx.runs.alignments import Alignment, read_predicted_alignments
 from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 
 END = "</s>"

@@ -22,8 +22,8 @@ from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, LOCK, RUN, S
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
-from attnx.sweeps.readme import write_sweep_readme
 from attnx.sweeps.record import save_sweep, sync_from_folder
+from attnx.sweeps.summary import write_sweep_readme
 
 WHAT = ("checkpoints", "folders")
 KEEP = ("best", "last", "none")

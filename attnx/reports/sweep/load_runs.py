@@ -117,11 +117,12 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         choices[DATA] = info["fingerprint"]
     # Like a knob of the part: runs of the same part with other code differ in it.
     choices |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_records(info).items()}
-    status = _status(run, parse_status(info.get("status")), job)
+    status = _status(run, RunStatus(str(info.get("status"))), job)
     curves = {
         column: {step: value for step, value in curve.items() if math.isfinite(value)}
         for column, curve in run.curves.items()
     }
+    error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
         label=label,
@@ -133,7 +134,7 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         maximize=bool(info.get("maximize")),
         log=run.log,
         **{key: str(info.get(key) or "") for key in ("monitor", "created", "budget")},
-        error="" if status == RunStatus.FINISHED else str((job and job.error) or info.get("error") or run.job_error),
+        error="" if status == RunStatus.FINISHED else str(error),
     )
 
 
