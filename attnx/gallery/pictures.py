@@ -1,4 +1,4 @@
-"""Draws a part variant: what it does on the example, or which vector of a decoder step a query input selects."""
+"""Pictures of parts, on the small example on which every part of attention is drawn."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import io
 from pathlib import Path
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from PIL import Image
+from torch import Tensor
 
+from attnx.attention import Attention, Memory, ScopeMask, build
+from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
+from attnx.attention.types import AttentionInputs
 from attnx.errors import UserError
 from attnx.gallery.drawings import VECTORS, Numbers, Reading, draw_normalizer, draw_reading, draw_step, row_weights
-from attnx.gallery.example import FIT_STEPS, LONG_POSITION, REPEAT_STEP, REPEATED_STEP, read_example
 from attnx.gallery.part_variant import PartVariant, alternatives
+from attnx.registry import PartSpec
 from attnx.registry.source_scan import Part
 
+# Nine positions and two of padding; the last of the ten steps has the query of the one before it.
+POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
+# Step 6 has the query of step 2, and position 6 is almost equal to position 2: a scorer can only distinguish them if it
+# knows the previous weights.
+REPEATED_STEP, REPEAT_STEP = 2, 6
+LONG_POSITION = 4  # its vector is longer than the rest
+FIT_STEPS, LEARNING_RATE = 60, 0.02
 QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
 MEMORY_NOTE = (
     f"Positions {REPEATED_STEP} and {REPEAT_STEP} are almost equal; position {LONG_POSITION} has the longest vector."
@@ -71,3 +84,113 @@ def _read(variant: PartVariant) -> Reading:
 
 def _weights(variant: PartVariant) -> Numbers:
     return row_weights(variant.spec) if variant.part.kind == "normalizer" else _read(variant).weights
+
+
+def example_states() -> tuple[Tensor, Tensor]:
+    """The queries (1, t, d), which move along the memory (1, m, d) by one position a step."""
+    query_positions, memory_positions = target_positions().float(), torch.arange(POSITIONS).float()
+    query_positions[REPEAT_STEP], memory_positions[REPEAT_STEP] = REPEATED_STEP, REPEATED_STEP + 0.4
+    memory = _vectors(memory_positions)
+    memory[LONG_POSITION] *= 1.5
+    return _vectors(query_positions)[None], F.pad(memory, (0, 0, 0, PADDING))[None]
+
+
+def target_positions() -> Tensor:
+    """(t,) the position that each step should read."""
+    return torch.arange(STEPS).clamp(max=POSITIONS - 1)
+
+
+def _vectors(positions: Tensor) -> Tensor:
+    """Vectors (n, d) of equal length, more similar for nearer positions."""
+    centers = torch.linspace(-1.5, POSITIONS + 0.5, STATE_SIZE)
+    return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
+
+
+def read_example(scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax") -> Reading:
+    """Apply a composition to the example, after a short fit of its parameters, if any."""
+    sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
+        assert isinstance(attention, Attention)
+        attention.eval()  # no part draws noise
+        is_fitted = _fit(attention)
+    with torch.no_grad():
+        memory = _memory(attention)
+        scores, weights = _scores_and_weights(attention)
+        mask = _scope_mask(attention, memory)
+    decoder_states = STEPS if "decoder" in attention.scope.sources else 0
+    has_source = sum(memory.lengths) > decoder_states
+    positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
+    return Reading(
+        scores=_numbers(scores),
+        allowed_mask=mask.allowed_mask[0].numpy(),
+        gain=None if mask.gain is None else _numbers(mask.gain[0]),
+        weights=_numbers(weights),
+        columns=[*positions, *map(str, range(decoder_states))],
+        decoder_states=decoder_states,
+        is_fitted=is_fitted,
+    )
+
+
+def _numbers(tensor: Tensor) -> Numbers:
+    return np.asarray(tensor.double().numpy())
+
+
+def _memory(attention: Attention) -> Memory:
+    """What the scope covers: the memory, and the queries as decoder states, each visible once it exists."""
+    queries, memory = example_states()
+    parts = []
+    if "encoder" in attention.scope.sources:
+        parts.append(attention.make_memory(memory, torch.arange(POSITIONS + PADDING)[None] < POSITIONS))
+    if "decoder" not in attention.scope.sources:
+        return parts[0]
+    parts.append(attention.make_memory(queries))
+    joined = parts[0] if len(parts) == 1 else concat_sources(*parts)
+    return hide_future(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
+
+
+def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
+    """Scores and weights (t, m), step by step if a scorer needs the previous weights."""
+    queries, _ = example_states()
+    memory = _memory(attention)
+    if not attention.needs_history:
+        output = attention(queries, memory, need_weights=True)
+        return output.scores[0], output.weights[0]
+    history, outputs = empty_history(memory), []
+    for index in range(STEPS):
+        step = torch.tensor([index])
+        visible = memory if memory.mask.dim() == 2 else memory._replace(mask=memory.mask[:, step])
+        outputs.append(attention(queries[:, step], visible, steps=step, history=history, need_weights=True))
+        history = update_history(history, outputs[-1].weights)
+    return torch.cat([output.scores[0] for output in outputs]), torch.cat([output.weights[0] for output in outputs])
+
+
+def _scope_mask(attention: Attention, memory: Memory) -> ScopeMask:
+    queries, _ = example_states()
+    return attention.scope_mask(AttentionInputs(queries, queries, memory, torch.arange(STEPS), None, None, None, False))
+
+
+def _fit(attention: Attention) -> bool:
+    """Fit the parameters, if any, so that each step reads its target: sign descent with a decaying step."""
+    parameters = [parameter for parameter in attention.parameters() if parameter.requires_grad]
+    if not parameters or "encoder" not in attention.scope.sources:
+        return False
+    for step in range(FIT_STEPS):
+        loss = _loss(attention)
+        if not loss.requires_grad:
+            return False
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.sub_(LEARNING_RATE * (1 - step / FIT_STEPS) * gradient.sign())
+    return True
+
+
+def _loss(attention: Attention) -> Tensor:
+    """Negative log of the weights, and of any gain, at the targets."""
+    cells = torch.arange(STEPS), target_positions()
+    gain = _scope_mask(attention, _memory(attention)).gain
+    loss = -(_scores_and_weights(attention)[1][cells] + 1e-4).log().mean()
+    # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
+    return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()

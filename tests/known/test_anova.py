@@ -105,6 +105,6 @@ def test_five_percent_of_null_factors_are_significant() -> None:
     cells = [cell for cell in product(range(2), range(3)) if cell != (1, 2)]
     for _ in range(200):
         result = grid({cell: random.normal(size=2).tolist() for cell in cells}, 2, 3)
-        tests = [*result.main, result.interactions[0, 1].test]
+        tests = [*result.main, result.interactions[0, 1][0]]
         sure += [test is not None and test.p < 0.05 for test in tests]
     assert (abs(sure / 200 - 0.05) < 3.5 * math.sqrt(0.05 * 0.95 / 200)).all()

@@ -27,7 +27,8 @@ from attnx.gallery.drawings import (
     rising_weights,
     row_weights,
 )
-from attnx.gallery.example import (
+from attnx.gallery.part_variant import PartVariant
+from attnx.gallery.pictures import (
     FIT_STEPS,
     LONG_POSITION,
     PADDING,
@@ -36,11 +37,11 @@ from attnx.gallery.example import (
     REPEATED_STEP,
     STATE_SIZE,
     STEPS,
+    draw_variant,
     read_example,
     target_positions,
+    variants_to_draw,
 )
-from attnx.gallery.part_variant import PartVariant
-from attnx.gallery.pictures import draw_variant, variants_to_draw
 from attnx.gallery.write import INTRODUCTION, draw_parts, drawable_parts, page
 from attnx.reports.figures.grid_layout import DPI
 from attnx.reports.figures.heatmaps import left_edges

@@ -93,19 +93,14 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
     has_unique_names = len({item.heading for item in runs}) == len(runs)
     tested = [item.test for item in runs if item.test.order]
     parts = iter(shared_part(tested) if len(tested) > 1 else ())
-    return [
-        item._replace(
-            heading=printable(item.heading if has_unique_names else _folder_name(item.run)),
-            shared=next(parts, NO_EXAMPLES) if item.test.order else item.test,
-        )
-        for item in runs
-    ]
-
-
-def _folder_name(run: Run) -> str:
-    """The name of the folder; of an evaluation ``RUN/NAME``."""
-    *_, grandparent, parent, name = ("", "", *run.path.resolve().parts)
-    return f"{grandparent}/{name}" if parent == EVALUATIONS else name
+    compared = []
+    for item in runs:
+        *_, grandparent, parent, name = ("", "", *item.run.path.resolve().parts)
+        folder_name = f"{grandparent}/{name}" if parent == EVALUATIONS else name
+        heading = printable(item.heading if has_unique_names else folder_name)
+        shared = next(parts, NO_EXAMPLES) if item.test.order else NO_EXAMPLES
+        compared.append(item._replace(heading=heading, shared=shared))
+    return compared
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:

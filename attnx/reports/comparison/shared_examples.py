@@ -39,7 +39,6 @@ from attnx.runs.run import Run
 from attnx.runs.table_fields import read_field
 
 ABSENT: Final = "-"
-Counts = NDArray[np.int64]
 
 
 class Estimate(NamedTuple):
@@ -94,12 +93,12 @@ def read_test_examples(folder: Path) -> Examples:
         if not {"source", "reference"} <= set(columns):
             raise UserError(f"{folder / PREDICTIONS}:1: has neither a column references nor source and reference")
         arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
-        return Examples(
-            tuple(
-                ((row.get("name") or row["source"], _digest(arrays[row["reference"]])), read_field(row.get("tag", "")))
-                for row in rows
-            )
-        )
+        order = []
+        for row in rows:
+            reference = arrays[row["reference"]]
+            digest = hashlib.sha256(repr(reference.shape).encode() + reference.tobytes()).digest()
+            order.append(((row.get("name") or row["source"], digest), read_field(row.get("tag", ""))))
+        return Examples(tuple(order))
     predictions = read_predictions(folder)
     keys: list[Hashable] = [_identity(row) for row in predictions]
     run = Evaluation(folder).evaluated_run if is_evaluation(folder) else Run(folder)
@@ -107,10 +106,6 @@ def read_test_examples(folder: Path) -> Examples:
         test = hash(tuple(keys))
         keys = [(test, key) for key in keys]
     return Examples(tuple((key, row.tag) for key, row in zip(keys, predictions, strict=True)), tuple(predictions))
-
-
-def _digest(reference: NDArray[np.float64]) -> bytes:
-    return hashlib.sha256(repr(reference.shape).encode() + reference.tobytes()).digest()
 
 
 def _identity(row: PredictionRow) -> Hashable:
@@ -167,7 +162,7 @@ def error_rates(test: Examples, measure: str) -> dict[str, Estimate]:
     }
 
 
-def _rate(groups: Sequence[Counts], measure: str) -> Estimate:
+def _rate(groups: Sequence[NDArray[np.int64]], measure: str) -> Estimate:
     """The mean of the groups' rates; its interval is exact for sequences, which are right or wrong."""
     names = [str(index) for index, errors in enumerate(groups) for _ in errors]
     rates, resampled = bootstrap_rates(np.concatenate(groups), groups=names)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,15 +17,8 @@ INK, PALE = "#333333", "#dddddd"
 MAX_MARKED_POINTS = 40
 
 
-class CurveLine(NamedTuple):
-    """One curve: its column in metrics.csv, its label and its color."""
-
-    column: str
-    label: str
-    color: str
-
-
-LOSSES = (CurveLine("train_loss", "train", "#9ecae1"), CurveLine("valid_loss", "valid", "#08519c"))
+# Of each curve its column in metrics.csv, its label and its color.
+LOSSES = (("train_loss", "train", "#9ecae1"), ("valid_loss", "valid", "#08519c"))
 COLORS = ("#08519c", "#d95f0e")
 # Metrics drawn together with a task's main metric, in the same unit.
 COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": "chrf"}
@@ -44,22 +36,25 @@ def draw_curves(folder: Path | str) -> Path | None:
     curves = run.curves
     monitor = run.monitor if (run.path / RUN).is_file() else ""
     panels = {"loss": LOSSES, **_metric_panel([*curves], monitor)}
-    panels = {title: lines for title, lines in panels.items() if any(line.column in curves for line in lines)}
+    panels = {title: lines for title, lines in panels.items() if any(column in curves for column, _, _ in lines)}
     if not panels:
         return None
     figure = Figure(figsize=(4.6 * len(panels), 3.2), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.06)
     for index, (title, lines) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(1, len(panels), index)
-        for line in lines:
-            _draw_line(axes, curves.get(line.column, {}), line)
+        for column, label, color in lines:
+            if points := curves.get(column):
+                steps, marker = sorted(points), "o" if len(points) < MAX_MARKED_POINTS else ""
+                values = [points[step] for step in steps]
+                axes.plot(steps, values, color=color, label=label, marker=marker, markersize=3, linewidth=1.6)
         _style(axes, title)
     target = run.path / CURVES_PICTURE
     figure.savefig(target)
     return target
 
 
-def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[CurveLine, ...]]:
+def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple[str, str, str], ...]]:
     """The panel of the monitored metric and its companion, by its title; empty without such a metric."""
     names = [name for name in columns if name.startswith(VALID) and name not in LOSS_COLUMNS]
     first_metric = next((name for name in names if is_higher_better(name) is not None), None)
@@ -71,15 +66,7 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[Curve
     metrics = [main, *([companion] if companion in columns else [])]
     title = "validation, %" if measure_base(main, PERCENT) else "validation"
     labels = [measure_label(TEST + name.removeprefix(VALID)) for name in metrics]
-    return {title: tuple(map(CurveLine, metrics, labels, COLORS))}
-
-
-def _draw_line(axes: Axes, points: Mapping[int, float], line: CurveLine) -> None:
-    if not points:
-        return
-    steps = sorted(points)
-    style: dict[str, Any] = {"marker": "o" if len(steps) < MAX_MARKED_POINTS else "", "markersize": 3, "linewidth": 1.6}
-    axes.plot(steps, [points[step] for step in steps], color=line.color, label=line.label, **style)
+    return {title: tuple(zip(metrics, labels, COLORS, strict=False))}
 
 
 def _style(axes: Axes, title: str) -> None:

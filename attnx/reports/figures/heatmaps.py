@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
-from attnx.reports.figures.local_windows import LocalWindow, read_window
+from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
 from attnx.reports.figures.tick_labels import HeatmapLabels, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN
@@ -100,7 +100,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 def draw_means(alignments: Sequence[Alignment], window: LocalWindow | None = None) -> Figure:
     """Draw the weights of alignments on one page, with cells of one size and one color bar."""
-    return _draw([Panel(alignment, alignment.weights, _mean_window(window, alignment)) for alignment in alignments])
+    return _draw([Panel(item, item.weights, view_window(window, item, "mean")) for item in alignments])
 
 
 def draw_alignments_page(alignments: Sequence[Alignment], window: LocalWindow | None = None) -> Figure:
@@ -113,15 +113,10 @@ def draw_heads(
     alignment: Alignment, window: LocalWindow | None = None, note: str = "", title: str | None = None
 ) -> Figure:
     """Draw one alignment: its weights, or the mean of its heads and each head."""
-    (_, mean), *heads = alignment.views.items()
+    (view, mean), *heads = alignment.views.items()
     notes = [note, f"mean of {len(heads)} heads"] if heads else [note]
-    first = Panel(alignment, mean, _mean_window(window, alignment), title, "; ".join(filter(None, notes)))
+    first = Panel(alignment, mean, view_window(window, alignment, view), title, "; ".join(filter(None, notes)))
     return _draw([first, *(Panel(alignment, weights, window, title=name) for name, weights in heads)])
-
-
-def _mean_window(window: LocalWindow | None, alignment: Alignment) -> LocalWindow | None:
-    """The window of the mean over heads: none if each head predicts one."""
-    return None if window and alignment.heads is not None and not window.is_monotonic else window
 
 
 def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx import registry
+from attnx.runs.alignments import Alignment
 
 # Normalizers that give every position of a window some weight, so that weights show where a predicted window was.
 DENSE_NORMALIZERS = ("softmax", "sigmoid")
@@ -51,6 +52,12 @@ class LocalWindow(NamedTuple):
             may_be_cut = not must_touch_edge or first == 0 or last == len(row) - 1
             span[first : last + 1] = width == full or (width < full and may_be_cut)
         return span
+
+
+def view_window(window: LocalWindow | None, alignment: Alignment, view: str) -> LocalWindow | None:
+    """The window of a view of weights; the mean over heads has none if each head predicts its own."""
+    is_mean = alignment.heads is not None and view == "mean"
+    return None if window and is_mean and not window.is_monotonic else window
 
 
 def read_window(config: Mapping[str, Any]) -> LocalWindow | None:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnx.config.view import node_text
 from attnx.errors import UserError
-from attnx.reports.figures.local_windows import LocalWindow, read_window
+from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
 from attnx.reports.pages.html_template import fill_page
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
@@ -120,16 +119,12 @@ def output_data(alignment: Alignment) -> dict[str, Any]:
 
 
 def _view(name: str, weights: Weights, alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
-    has_window = window and (window.is_monotonic or alignment.heads is None or name != "mean")
-    spans = (
-        [_spans(row) for row in window.mask(weights, alignment.num_decoder_states)] if window and has_window else None
-    )
+    """A view; starts and ends of a step's window, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
+    spans = None
+    if window := view_window(window, alignment, name):
+        mask = np.pad(window.mask(weights, alignment.num_decoder_states).astype(np.int8), ((0, 0), (1, 1)))
+        spans = [np.flatnonzero(row).tolist() for row in np.diff(mask)]
     return {"name": name, "weights": scale_weights(weights), "window": spans}
-
-
-def _spans(mask: NDArray[np.bool_]) -> list[int]:
-    """Starts and ends of runs of True: ``[1, 3, 5, 6]`` are positions 1, 2 and 5."""
-    return np.flatnonzero(np.diff(np.pad(mask.astype(np.int8), 1))).tolist()
 
 
 def scale_weights(weights: Weights) -> list[int]:

@@ -18,20 +18,10 @@ from attnx.runs.run import Run, read_run
 
 CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "attention", "scorer", "scope", "query",
                "normalizer", "decoding", "optimizer", "lr_schedule", "trainer", "seed")  # fmt: skip
-# Keys of run.json, or of the configuration, and their labels.
-DERIVED = {
-    "schedule": "schedule",
-    "kernels": "fast kernels",
-    "compiler": "compiler",
-    "compiled": "compiled",
-    "derived": "derived settings",
-    "parameters": "parameters",
-    "data": "data",
-    "notes": "notes",
-    "signatures": "signatures",
-    "steps": "steps",
-    "seed": "seed",
-}
+# Keys of run.json or of the configuration in the start table, and labels of some.
+FACTS = ("schedule", "kernels", "compiler", "compiled", "derived", "parameters", "data", "notes", "signatures", "steps",
+         "seed")  # fmt: skip
+FACT_LABELS = {"kernels": "fast kernels", "derived": "derived settings"}
 UNITS = {
     "test_per": "%  phone error rate",
     "test_wer": "%  word error rate",
@@ -71,12 +61,12 @@ def start_table(folder: Path) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for kind in CONFIG_KEYS:
-        if kind in run.config and kind not in DERIVED:
+        if kind in run.config and kind not in FACTS:
             name, knobs = name_and_knobs(run.config[kind])
             table.add_row(kind, Text(printable(name)).append(f"  {printable(knobs)}" if knobs else "", "dim"))
-    for key, name in DERIVED.items():
+    for key in FACTS:
         if value := run.info.get(key, run.config.get(key)):
-            table.add_row(name, Text(printable(_fact_text(value), keep="\n")))
+            table.add_row(FACT_LABELS.get(key, key), Text(printable(_fact_text(value), keep="\n")))
     return table
 
 

@@ -34,13 +34,10 @@ class FTest(NamedTuple):
 
 
 class LevelMean(NamedTuple):
-    """The marginal mean of a level of a factor, with equal weights over the levels of all factors.
+    """The marginal mean of a level, with equal weights over the levels of all factors, and its 95 % interval.
 
-    Attributes:
-        mean: None if other factors always change along, so that it cannot be estimated.
-        low: lower end of its 95 % interval; None if the error is unknown.
-        high: upper end.
-        difference: from the best level, adjusted for all pairs; above zero is worse. None for the best, and as above.
+    The mean is None if other factors always change along, the interval if the error is unknown. ``difference`` is from
+    the best level, adjusted for all pairs; above zero is worse. It is None for the best, and as above.
     """
 
     mean: float | None = None
@@ -50,10 +47,7 @@ class LevelMean(NamedTuple):
 
 
 class Deviation(NamedTuple):
-    """Deviation of the mean of a pair of levels from the sum of their main effects.
-
-    Its 95 % interval is adjusted for all pairs of levels of these factors (Bonferroni).
-    """
+    """Deviation of the mean of two levels from the sum of their effects; its interval allows for all of their pairs."""
 
     levels: tuple[int, int]
     mean: float
@@ -61,18 +55,14 @@ class Deviation(NamedTuple):
     high: float
 
 
-class InteractionTest(NamedTuple):
-    """The test of an interaction of two factors, and its largest deviation; None if that cannot be estimated."""
-
-    test: FTest
-    largest: Deviation | None
-
-
 class Analysis(NamedTuple):
-    """The tests of factors (None if impossible), of the pairs of factors that can be tested, and the levels' means."""
+    """The tests of factors (None if impossible) and of the interactions that can be tested, and the levels' means.
+
+    An interaction has its largest deviation; None if that cannot be estimated.
+    """
 
     main: list[FTest | None]
-    interactions: dict[tuple[int, int], InteractionTest]
+    interactions: dict[tuple[int, int], tuple[FTest, Deviation | None]]
     levels: list[list[LevelMean]]
 
 
@@ -117,7 +107,10 @@ def analyze(
     ``pooled`` is the variance of the runs over seeds.
     """
     codes = [_coding(size)[column] for column, size in zip(columns, sizes, strict=True)]
-    pairs = {(a, b): _products(codes[a], codes[b]) for a, b in combinations(range(len(codes)), 2)}
+    pairs = {
+        (a, b): (codes[a][:, :, None] * codes[b][:, None, :]).reshape(len(values), -1)
+        for a, b in combinations(range(len(codes)), 2)
+    }
     additive, full = _LeastSquares(codes, values), _LeastSquares([*codes, *pairs.values()], values)
     error = pooled if pooled.degrees else _residual_variance(full) or _residual_variance(additive) or pooled
     main = [_test(additive, index, error) for index in range(len(codes))]
@@ -131,17 +124,13 @@ def analyze(
     if pooled.degrees or full.rank < len(values):  # else interactions are part of the error
         for index, (a, b) in enumerate(pairs, start=len(codes)):
             if test := _test(full, index, error):
-                interactions[a, b] = InteractionTest(test, _largest_deviation(full, index, (sizes[a], sizes[b]), error))
+                interactions[a, b] = test, _largest_deviation(full, index, (sizes[a], sizes[b]), error)
     return Analysis(main, interactions, levels)
 
 
 def _coding(size: int) -> Numbers:
     """Sum-to-zero coding (size, size - 1) of the levels of a factor."""
     return np.vstack([np.eye(size - 1), np.full(size - 1, -1.0)])
-
-
-def _products(first: Numbers, second: Numbers) -> Numbers:
-    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
 def _residual_variance(fit: _LeastSquares) -> PooledVariance | None:

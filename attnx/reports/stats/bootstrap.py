@@ -58,12 +58,12 @@ def bootstrap_rates(
     """Error rates over the same examples, in percent, and those of examples drawn with replacement.
 
     All rates share the draws. Examples that add the same to all sums are grouped, so that a sample is one multinomial
-    draw of group sizes.
+    draw of group sizes. The rates are (k,), and (samples, k) those of the draws.
 
     Args:
         errors: (n, 2) per rate, what each example adds to the errors and to the total.
         groups: label of each example; a rate is then the mean of its groups' rates. None for the rate of all.
-        samples: number of draws; the rates are (k,) and those of the draws (samples, k).
+        samples: number of draws.
         seed: of the draws.
     """
     labels, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
@@ -100,13 +100,10 @@ def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Diff
 def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]]) -> Numbers:
     """Means of groups over resampled seeds and test examples.
 
-    The draws of examples are given and shared by all runs. Seeds are drawn as deviations from group means, pooled over
-    groups, since one group has few seeds. Deviations of n values are scaled by sqrt(n / (n - 1)) to the variance that n
-    values estimate (Davison and Hinkley 1997, section 3.3).
-
-    Args:
-        draws: (samples, seeds) per group, the metric of each run on resampled examples; means are (samples, groups).
-        values: of each group, the measured metric of each run.
+    ``draws`` (samples, seeds) are per group the metric of each run on resampled examples, shared by all runs. Seeds are
+    drawn as deviations from the means of ``values``, pooled over groups, since one group has few seeds. Deviations of n
+    values are scaled by sqrt(n / (n - 1)) to the variance that n values estimate (Davison and Hinkley 1997, section
+    3.3). The means are (samples, groups).
     """
     random = np.random.default_rng(SEED)
     groups = [np.asarray(group) for group in values if len(group) > 1]

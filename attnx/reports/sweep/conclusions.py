@@ -25,7 +25,6 @@ ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
     "Train with `seed=1,2,3` to compare the settings."
 )
-EXAMPLES_TEST = "Test: paired bootstrap over the test examples, adjusted for all comparisons."
 
 
 def conclude(ranking: Ranking) -> list[str]:
@@ -77,7 +76,8 @@ def _tests(ranking: Ranking) -> list[str]:
     verb = "is" if significant else "is not"
     summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(significant, len(rows) - 1)}."
     if not pooled.degrees:
-        return [f"{summary} {EXAMPLES_TEST}", ONE_SEED]
+        test = "Test: paired bootstrap over the test examples, adjusted for all comparisons."
+        return [f"{summary} {test}", ONE_SEED]
     sentences = [f"{summary} {_seed_test(rows, pooled)}", *_both_sources(ranking)]
     difference = rows[1].difference
     if ranking.undecided and difference is not None and difference.test != EXAMPLES:

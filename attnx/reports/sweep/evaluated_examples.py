@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -33,10 +32,10 @@ class TestedExamples(NamedTuple):
         resampled: measures of bootstrap samples.
     """
 
-    key: str
+    key: int
     errors: Numbers | None
     tags: NDArray[np.str_]
-    order: str
+    order: int
     resampled: Mapping[str, Numbers]
 
 
@@ -50,13 +49,9 @@ def read_tested(folder: Path) -> TestedExamples | None:
         tags = np.array([read_field(row.get("tag", "")) for row in rows])
         counts = [(float(row["edits"]), _reference_symbols(row)) for row in rows] if "edits" in columns else None
         errors = None if counts is None else np.array(counts)
-        return TestedExamples(_hash(sorted(keys)), errors, tags, _hash(keys), read_draws(folder))
+        return TestedExamples(hash(tuple(sorted(keys))), errors, tags, hash(tuple(keys)), read_draws(folder))
     except (OSError, UserError, ValueError, KeyError):
         return None
-
-
-def _hash(keys: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
 
 
 def _reference_symbols(row: Mapping[str, str]) -> int:

@@ -27,7 +27,8 @@ TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "largest deviation from t
 
 def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
     """The report's text."""
-    sections = [f"# {title}: report", status_counts(records)]
+    counts = ", ".join(f"{count} {status}" for status, count in Counter(run.status for run in records).items())
+    sections = [f"# {title}: report", f"{count_phrase(len(records), 'run')}: {counts}."]
     if not compared:
         sections.append(NO_RUNS)
     if len(compared) > 1:
@@ -37,12 +38,6 @@ def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Compar
     if unfinished := [run for run in records if run.status != RunStatus.FINISHED]:
         sections += ["## Not finished", "\n".join(map(_failure, unfinished))]
     return printable("\n\n".join(sections) + "\n", keep="\n")
-
-
-def status_counts(records: Sequence[RunRecord]) -> str:
-    """The number of runs by status."""
-    counts = Counter(run.status for run in records)
-    return f"{count_phrase(len(records), 'run')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + "."
 
 
 def _failure(run: RunRecord) -> str:

@@ -33,13 +33,10 @@ MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved on
 
 
 class RankedSetting(NamedTuple):
-    """A setting, by its index, and its values of a metric by seed; intervals are 95 % and None if unknown.
+    """A setting, by its index, its values of a metric by seed, and the 95 % interval of their mean, None if unknown.
 
-    Attributes:
-        interval: of its mean over seeds.
-        difference: from the best, adjusted for all comparisons; None for the best. Above zero is worse, whether higher
-            or lower values are better.
-        both_sources: the interval of the difference over both seeds and test examples.
+    ``difference`` is from the best, adjusted for all comparisons; None for the best. Above zero is worse, whether
+    higher or lower values are better. ``both_sources`` is its interval over both seeds and test examples.
     """
 
     setting: int

@@ -25,9 +25,8 @@ PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
-    Args:
-        folders: of runs, of sweeps, or with some in them; unreadable runs are left out with a warning.
-        out: a folder, or the path of the page (``.html``); by default the common parent folder.
+    Folders are of runs, of sweeps, or with some in them; unreadable runs are left out with a warning. ``out`` is a
+    folder, or the path of the page (``.html``); by default the common parent folder.
 
     Raises:
         UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
