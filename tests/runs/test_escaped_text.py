@@ -80,7 +80,8 @@ def test_an_evaluation_prints_no_control_characters(obeyed: Path, command: Comma
     assert read_predictions(folder)[0].references == ((ALL, "S"),)
     tested = read_tested(folder)
     assert tested is not None
-    assert sorted(tested.symbols) == [2, 2, 3]
+    assert tested.errors is not None
+    assert sorted(tested.errors[:, 1].tolist()) == [2, 2, 3]
     answer = command("compare", "one", str(folder))
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
 
