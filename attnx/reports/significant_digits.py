@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-MIN_FIXED = 1e-6
-"""Smaller numbers are written with an exponent."""
+MIN_FIXED = 1e-6  # smaller numbers are written with an exponent
 
 
 def digits_for(low: float, high: float) -> int:

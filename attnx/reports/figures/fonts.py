@@ -19,7 +19,6 @@ SIGNS = "\u2423\u25cc\u2192\u2717\u2026\u2205"
 JOINERS = frozenset("\u200c\u200d")  # invisible, they control how their neighbors join
 # Keeps neighboring text left to right; without it the arrow of a title turns between right-to-left words.
 LEFT_TO_RIGHT = "\u200e"
-ELLIPSIS = "\u2026"
 
 
 class TextFonts(NamedTuple):
@@ -81,7 +80,7 @@ def is_right_to_left(text: str) -> bool:
 
 def shorten(text: str, columns: int) -> str:
     """Cut a text to so many columns, with an ellipsis at the end if it was cut."""
-    return text if cell_len(text) <= columns else chop_cells(text, columns - 1)[0] + ELLIPSIS
+    return text if cell_len(text) <= columns else chop_cells(text, columns - 1)[0] + "\u2026"
 
 
 def wrap(text: str, columns: int, max_lines: int, end: str = "") -> str:

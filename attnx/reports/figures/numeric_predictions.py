@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
 from attnx.files.bounded_arrays import read_arrays
-from attnx.reports.figures.curves import DPI, INK, style_axes
+from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
 from attnx.reports.figures.fonts import choose_fonts
 from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
 from attnx.runs.predictions import read_table
@@ -20,7 +20,6 @@ from attnx.runs.table_fields import read_field
 REFERENCE_COLOR, PREDICTION_COLOR = "#9aa3ad", "#1f68ad"
 MAX_EXAMPLES, MAX_COLUMNS = 5, 4
 MAX_LABEL_LENGTH = 32
-MAX_MARKED_POINTS = 40
 
 
 def draw_numeric_predictions(folder: Path | str) -> Path | None:

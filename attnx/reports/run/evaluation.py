@@ -29,8 +29,6 @@ from attnx.runs import layout
 from attnx.runs.predictions import Evaluation, has_symbol_predictions, read_predictions
 from attnx.runs.table_fields import write_symbols
 
-# The metric of a task whose outputs may be too long or too short.
-LENGTH_ERROR = "length_error"
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal
 EVALUATION_FILES = {
     layout.EVALUATION: "the evaluation: run, weights, decoding, data",
@@ -64,7 +62,7 @@ def error_tables(folder: Path) -> dict[str, Rows]:
     scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
     columns = Features.load(scales).columns if scales.is_file() else ()
     by_column = {"by_column": number_errors_by_column(pairs, columns)}
-    if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
+    if any(measure_base(key, ["length_error"]) for key in measures):
         return {"by_length": number_errors_by_length(pairs), **by_column}
     return by_column
 

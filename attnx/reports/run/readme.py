@@ -36,12 +36,7 @@ FILES = {
     layout.TENSORBOARD: "recordings for TensorBoard: tensorboard --logdir FOLDER",
     layout.VOCABULARY: "source and target symbols, or the scaling of features",
 }
-RESUME = """\
-```sh
-attnx resume {quoted}
-```
-
-"""
+RESUME = "```sh\nattnx resume {quoted}\n```\n\n"
 NEXT_STEPS = """\
 ## Next steps
 

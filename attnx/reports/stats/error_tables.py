@@ -57,10 +57,7 @@ def errors_by_length(predictions: Sequence[PredictionRow]) -> Rows:
     rows = []
     for length, group in group_by_source_length(predictions).items():
         (edits, symbols), (wrong, _) = (count_errors(group, measure).sum(0).tolist() for measure in ("per", "wer"))
-        rates = {
-            "symbol_error_rate": 100 * edits / max(symbols, 1),
-            "sequence_error_rate": 100 * wrong / len(group),
-        }
+        rates = {"symbol_error_rate": 100 * edits / max(symbols, 1), "sequence_error_rate": 100 * wrong / len(group)}
         rows.append({"length": length, "examples": len(group), **rates})
     return rows
 
