@@ -29,12 +29,7 @@ class RunFailed(UserError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A command was asked to stop.
-
-    Args:
-        message: how to go on.
-        signum: the signal that asked.
-    """
+    """A signal asked a command to stop; the message says how to go on."""
 
     def __init__(self, message: str, signum: int) -> None:
         super().__init__(message)
@@ -42,12 +37,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class Interrupted(Exception):
-    """A run was asked to stop, and can be resumed.
-
-    Args:
-        folder: the run folder.
-        signum: the signal that asked.
-    """
+    """A signal asked the run in a folder to stop; it can be resumed."""
 
     def __init__(self, folder: Path, signum: int = signal.SIGINT) -> None:
         super().__init__(str(folder))
@@ -97,16 +87,7 @@ def in_a_line(error: BaseException) -> str:
 
 
 def reject_duplicates(knob: str, names: Sequence[str], kind: str) -> None:
-    """Refuse a list that names something more than once.
-
-    Args:
-        knob: the key of the list, for the message.
-        names: the list.
-        kind: what one entry is: ``language``.
-
-    Raises:
-        UserError: an entry occurs twice.
-    """
+    """Refuse a list of a knob that names something, such as a ``language``, more than once."""
     if len(set(names)) < len(names):
         raise UserError(f"{knob}=[{','.join(names)}]: name each {kind} once")
 
@@ -131,21 +112,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("shapes differ"))
     (True, False)
     """
-    return any(map(_is_memory_error, exception_chain(error)))
-
-
-def _is_memory_error(error: BaseException) -> bool:
-    on_gpu = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
-    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    return isinstance(error, MemoryError) or on_gpu or on_cpu
+    return any(
+        {"MemoryError", "OutOfMemoryError"} & {kind.__name__ for kind in type(cause).__mro__}
+        or (isinstance(cause, RuntimeError) and "can't allocate memory" in str(cause))
+        for cause in exception_chain(error)
+    )
 
 
 def explain_write_error(error: BaseException, path: str = "") -> str:
     """Which file could not be written, why, and what to do; empty if that was not the cause.
 
-    Args:
-        error: the exception.
-        path: named where the exception has no file name.
+    ``path`` is shown where the exception has no file name.
 
     >>> explain_write_error(OSError(errno.ENOSPC, "No space left on device", "one/run.json"))
     'one/run.json: cannot write (No space left on device); free some space'

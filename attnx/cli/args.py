@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,15 +15,23 @@ CHECKPOINTS = ("best", "last", "average")
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of one command.
+    """The parser of one command, and its page: a description, and behind the flags examples.
 
     The first word of the command line chooses it, and not argparse's own sub-parsers: they need the module of every
     command, and their words cannot come in any order.
     """
 
-    def __init__(self, prog: str) -> None:
+    def __init__(self, prog: str, page: str = "", prefix_chars: str = "-") -> None:
+        description, heading, examples = page.partition("Examples:")
         super().__init__(
-            prog, allow_abbrev=False, exit_on_error=False, formatter_class=argparse.RawDescriptionHelpFormatter
+            prog,
+            description=description,
+            epilog=heading + examples,
+            prefix_chars=prefix_chars,
+            add_help=prefix_chars == "-",
+            allow_abbrev=False,
+            exit_on_error=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
     @property
@@ -44,25 +52,20 @@ class Parser(argparse.ArgumentParser):
             raise UserError(_plain_message(error)) from error
         if unknown:
             self.refuse(words, words.index(unknown[0]))
+        for flag in self.flags:
+            if getattr(arguments, flag.lstrip("-").replace("-", "_"), None) == "":
+                raise UserError(f"{flag} needs a value")
         return arguments
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:
-        """Refuse a word that is no argument.
-
-        Raises:
-            UserError: always.
-        """
+        """Refuse a word that is no argument."""
         flag = words[index].partition("=")[0]
-        if flag.startswith("-"):
+        if flag.startswith(self.prefix_chars):
             raise UserError(f"unknown flag {flag}{suggest(flag, self.flags)}")
         raise UserError(f"{self.prog} takes no argument {words[index]!r}; write {self._usage()}")
 
     def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print.
-
-        Raises:
-            UserError: always.
-        """
+        """Raise what argparse would print."""
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             raise UserError(f"{self.prog} needs {missing}; write {self._usage()}")
@@ -79,16 +82,12 @@ def _plain_message(error: argparse.ArgumentError) -> str:
         return f"{name} needs a value"
     if value := re.fullmatch(r"ignored explicit argument (.*)", error.message):
         return f"{name} takes no value, but has {value[1]}"
+    if value := re.fullmatch(r"invalid choice: '(.*)' \(choose from (.*)\)", error.message):
+        choices = value[2].replace("'", "")
+        return f"{name} {value[1]}: expected one of {choices}"
     if excluded := re.fullmatch(r"not allowed with argument (.*)", error.message):
         return f"{name} and {excluded[1].rpartition('/')[2]} cannot go together; leave one out"
     return f"{name} {error.message}"
-
-
-def text(value: str) -> str:
-    """Convert the value of a flag: any text but an empty one."""
-    if not value:
-        raise argparse.ArgumentTypeError("needs a value")
-    return value
 
 
 def whole_number(value: str) -> int:
@@ -98,43 +97,19 @@ def whole_number(value: str) -> int:
     return int(value)
 
 
-def choice(*names: str) -> Callable[[str], str]:
-    """Converter of a flag whose value is one of some names."""
-
-    def convert(value: str) -> str:
-        if value not in names:
-            raise argparse.ArgumentTypeError(f"{value}: expected one of {', '.join(names)}")
-        return value
-
-    return convert
-
-
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add ``--checkpoint``."""
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME",
-        type=choice(*CHECKPOINTS),
-        default=CHECKPOINTS[0],
-        help="best (the default), last, or average: the mean of the best that were saved",
-    )
+    help_text = "best (the default), last, or average: the mean of the best that were saved"
+    parser.add_argument("--checkpoint", metavar="NAME", choices=CHECKPOINTS, default=CHECKPOINTS[0], help=help_text)
 
 
 def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Split words into names and overrides.
-
-    Args:
-        words: in any order.
-        keys: the keys that can be set; ``decoding.`` stands for every knob of ``decoding``.
-
-    Returns:
-        the names in their order, and the values by their keys.
+    """Split words, in any order, into names and values by key; the key ``decoding.`` stands for every knob of it.
 
     Raises:
         UserError: an unknown key, one that is set twice, or a value that cannot be read.
     """
-    names: list[str] = []
-    values: dict[str, Any] = {}
+    names, values = list[str](), dict[str, Any]()
     for word in words:
         key, equals, value = word.lstrip("+").partition("=")
         if equals and any(key == allowed or (allowed[-1] == "." and key.startswith(allowed)) for allowed in keys):

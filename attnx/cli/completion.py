@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from attnx.cli.commands import COMMANDS
-from attnx.cli.hydra import show
+from attnx.cli.hydra import print_from_hydra
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import canonicalize_overrides
 from attnx.config.groups import GROUPS, group_options
@@ -18,15 +18,10 @@ FLAG = "--shell-completion"
 
 
 def complete(request: str, config_dir: str | None) -> int:
-    """Install completion, or answer a query; the shell puts the line so far into ``COMP_LINE``.
-
-    Args:
-        request: ``install=bash``, ``uninstall=bash`` or ``query=bash``.
-        config_dir: a folder of the user's configuration files.
-    """
+    """Install completion (``install=bash``, ``uninstall=bash``), or answer ``query=bash`` on the line of COMP_LINE."""
     action, _, shell = request.partition("=")
     if action != "query":
-        return show([FLAG, request], [], config_dir)
+        return print_from_hydra([FLAG, request], [], config_dir)
     program, *words = re.split(" +", os.environ.get("COMP_LINE", "").lstrip() or " ")
     *previous, typed = words or [""]
     command = next(iter(previous), "")
@@ -64,5 +59,5 @@ def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str 
     os.environ["COMP_LINE"] = " ".join([program, *flags, *overrides, bare])
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        show([FLAG, request], [], config_dir)
+        print_from_hydra([FLAG, request], [], config_dir)
     return [plus + word for word in output.getvalue().split()]

@@ -68,16 +68,7 @@ attnx composes configurations with Hydra, https://hydra.cc, and hands sweeps to
 it. Choices are Hydra's overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and
 in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
 
-Of Hydra's flags attnx has:
-  --multirun, -m                  a sweep
-  --cfg, -c job|hydra|all         show what is composed
-  --package, -p KEY               ... a part of it
-  --resolve                       ... with interpolations filled in
-  --info, -i WHAT                 how it was composed: all, config, defaults,
-                                  defaults-tree, plugins or searchpath
-  --config-dir, -cd FOLDER        your own files, read first
-  --shell-completion, -sc WHAT    install=bash, uninstall=bash; also fish
-  --hydra-help                    this page
+Hydra's flags that attnx has are listed by attnx --help.
 
 Of its settings those of a sweep:
   hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
@@ -100,11 +91,19 @@ def print_page() -> None:
     width = min(console.width, WIDEST_PAGE)
     print("\nChoices:")
     for kind in GROUPS:
-        console.print(Text(_filled(f"  {kind:<13}", " ".join(group_options(kind)), width)))
-        console.print(Text(_filled(INDENT, CHOICES[kind], width), style="dim"))
+        console.print(Text(filled(" ".join(group_options(kind)), width, f"  {kind:<13}", INDENT)))
+        console.print(Text(filled(CHOICES[kind], width, INDENT, INDENT), style="dim"))
     print(f"\nValues: {', '.join(SCALARS)}.\nA part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
 
 
-def _filled(first: str, text: str, width: int) -> str:
-    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=INDENT, break_on_hyphens=False)
+def filled(text: str, width: int, first: str = "", indent: str = "") -> str:
+    """Wrapped between words: a link longer than a line stays whole."""
+    return textwrap.fill(
+        " ".join(text.split()),
+        width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

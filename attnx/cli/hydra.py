@@ -43,19 +43,9 @@ from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length
 
-# With this variable Hydra raises errors instead of printing a traceback and exiting.
-RAISE_VARIABLE = "HYDRA_FULL_ERROR"
-
 
 class SweepArgs(NamedTuple):
-    """A sweep's command line.
-
-    Attributes:
-        flags: Hydra's.
-        overrides: of the sweep.
-        config_dir: a folder of the user's own configuration files.
-        max_parallel: how many jobs run at a time.
-    """
+    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and how many run at a time."""
 
     flags: Sequence[str]
     overrides: Sequence[str]
@@ -69,50 +59,39 @@ class SweepArgs(NamedTuple):
         return shlex.join(["attnx", *options, *self.overrides])
 
 
-def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
+def print_from_hydra(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """``--cfg``, ``--info``, ``--shell-completion`` and the like."""
     return _run_hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
-def sweep(
-    flags: Sequence[str],
-    overrides: Sequence[str],
-    config_dir: str | None = None,
-    max_parallel: int = 1,
-    folder: Path | None = None,
-) -> int:
-    """Run a sweep, or the jobs of it that are not done.
+def sweep(args: SweepArgs, folder: Path | None = None) -> int:
+    """Run a sweep, or the jobs of it that are not done; ``fresh=true`` renames a folder that holds this sweep already.
 
-    Args:
-        flags: Hydra's.
-        overrides: of the sweep; ``fresh=true`` renames a folder that holds this sweep already.
-        config_dir: a folder of the user's own configuration files.
-        max_parallel: how many jobs run at a time.
-        folder: the sweep's; left out, it follows from the overrides.
+    Without a folder it follows from the overrides.
 
     Raises:
         UserError: a mistake in any job, before anything is written; or the folder holds something else.
         KeyboardInterrupt: Ctrl-C; the message says how to resume.
     """
-    is_fresh, overrides = split_fresh(overrides)
-    args = SweepArgs(flags, overrides, config_dir, max_parallel)
+    is_fresh, overrides = split_fresh(args.overrides)
+    args = args._replace(overrides=overrides)
     if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
         raise UserError(f"{folders[-1]}: each job of a sweep has its own folder; name the sweep by name=...")
     reject_folder_overrides(overrides)
-    request = expand_sweep(overrides, config_dir)
-    configs = {overrides_key(job): compose(job, config_dir) for job in request.jobs}
+    request = expand_sweep(overrides, args.config_dir)
+    configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     check_dependencies(request)
-    check_equal_time(configs.values(), max_parallel, request.cluster)
+    check_equal_time(configs.values(), args.max_parallel, request.cluster)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
-    with _checked_processes(pending, request, configs, max_parallel) as fork_server:
+    with _checked_processes(pending, request, configs, args.max_parallel) as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
             print(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
-            record = open_record(folder, args.command(), overrides, config_dir)
-            return _run_sweep(SweepSession(record, configs, max_parallel, lock, fork_server), args, request)
+            record = open_record(folder, args.command(), overrides, args.config_dir)
+            return _run_sweep(SweepSession(record, configs, args.max_parallel, lock, fork_server), args, request)
 
 
 def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) -> int:
@@ -128,10 +107,10 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
         note_start(record)
     for line in describe_length(record, running.configs.values()):
         print(line, flush=True)
-    hydra_overrides = [f"hydra.sweep.dir={_quote(record.path)}", *_hydra_overrides(args, request)]
+    words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
     try:
         with running:
-            code = _run_hydra([*args.flags, *hydra_overrides, *args.overrides], run_one_job, args.config_dir)
+            code = _run_hydra(words, run_one_job, args.config_dir)
     except (KeyboardInterrupt, Exception) as error:
         note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         if is_sweep(record.path):
@@ -147,11 +126,7 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
 def _checked_processes(
     jobs: Sequence[Sequence[str]], request: SweepRequest, configs: Configs, max_parallel: int
 ) -> Iterator[ForkServerProcesses | None]:
-    """Check jobs that will run on this machine; give the fork server that did so, if they are forked from it, too.
-
-    Raises:
-        UserError: some of them would be rejected.
-    """
+    """Check jobs that will run on this machine; give the fork server that did so, if they are forked from it, too."""
     if not jobs or not is_local(request.launcher, request.cluster):
         yield None
         return
@@ -167,12 +142,7 @@ def _checked_processes(
 
 
 def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = None) -> int:
-    """Run the jobs of a sweep that are not done, by the overrides in its folder.
-
-    Args:
-        folder: the sweep's; no code in it is run.
-        max_parallel: how many jobs run at a time.
-        config_dir: a folder of the user's own configuration files, which is not taken from the sweep's.
+    """Run the jobs of a sweep that are not done, by the overrides in its folder; no code in it is run.
 
     Raises:
         UserError: the folder has unsafe overrides; or as :func:`sweep`.
@@ -189,31 +159,23 @@ def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = N
     if stored.is_done:
         print(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
-    return sweep(["--multirun"], stored.overrides, config_dir, max_parallel, folder)
+    return sweep(SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel), folder)
 
 
 def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
     """The value of ``fresh=``, and the other overrides."""
-    is_fresh, remaining = False, []
-    for override in overrides:
-        name, _, value = override.lstrip("+").partition("=")
-        if name != "fresh":
-            remaining.append(override)
-        elif value not in ("true", "false"):
-            raise UserError(f"fresh={value}: expected true or false")
-        else:
-            is_fresh = value == "true"
-    return is_fresh, remaining
+    words = [override for override in overrides if override.lstrip("+").startswith("fresh=")]
+    for word in words:
+        if word.lstrip("+") not in ("fresh=true", "fresh=false"):
+            raise UserError(f"{word.lstrip('+')}: expected true or false")
+    is_fresh = bool(words) and words[-1].endswith("true")
+    return is_fresh, [word for word in overrides if word not in words]
 
 
 def _check_folder(
     folder: Path, overrides: Sequence[str], request: SweepRequest, configs: Configs
 ) -> Sequence[Sequence[str]]:
-    """Check that a folder holds the jobs of this sweep or none; return those that are not done.
-
-    Raises:
-        UserError: it holds other jobs, with what differs.
-    """
+    """Check that a folder holds the jobs of this sweep or none; return those that are not done."""
     stored = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
     refuse_links(folder)
     reject_other_sweep(stored, overrides, None if request.is_search else request.jobs)
@@ -231,29 +193,19 @@ def _check_folder(
     return pending
 
 
-def _hydra_overrides(args: SweepArgs, request: SweepRequest) -> list[str]:
-    """Further overrides for Hydra: attnx's grid sweeper in place of Hydra's, and the number of jobs under joblib."""
+def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> Iterator[str]:
+    """Overrides for Hydra: the folder, attnx's grid sweeper in place of Hydra's, the number of jobs under joblib."""
+    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+    yield f"hydra.sweep.dir='{quoted}'"
     has_sweeper = any(override.startswith("hydra/sweeper=") for override in args.overrides)
-    needs_sweeper = request.sweeper == BASIC_SWEEPER and not has_sweeper
-    needs_n_jobs = "joblib" in request.launcher and args.max_parallel > 1
-    return [
-        *(["hydra/sweeper=grid"] if needs_sweeper else []),
-        *([f"hydra.launcher.n_jobs={args.max_parallel}"] if needs_n_jobs else []),
-    ]
-
-
-def _quote(folder: Path) -> str:
-    """A path as Hydra's parser reads it."""
-    escaped = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    if request.sweeper == BASIC_SWEEPER and not has_sweeper:
+        yield "hydra/sweeper=grid"
+    if "joblib" in request.launcher and args.max_parallel > 1:
+        yield f"hydra.launcher.n_jobs={args.max_parallel}"
 
 
 def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
-    """``name=`` in ``multirun/``, or a hash of the sorted overrides: the same command has the same folder.
-
-    Raises:
-        UserError: the jobs have several names, or the folder is not a sweep's.
-    """
+    """``name=`` in ``multirun/``, or a hash of the sorted overrides: the same command has the same folder."""
     names = {config["name"] for config in configs.values()}
     if len(names) > 1:
         listed = ", ".join(sorted(map(str, names)))
@@ -265,11 +217,7 @@ def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
 
 
 def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Run Hydra with a command line; return the exit code.
-
-    Raises:
-        UserError: an error of Hydra's, in one line; other errors are raised as they are.
-    """
+    """Run Hydra with a command line; return the exit code. An error of Hydra's becomes a line."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -278,8 +226,8 @@ def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str 
 
     register_configs(config_dir)
     register_plugins()
-    previous_argv, previous_variable = sys.argv, os.environ.get(RAISE_VARIABLE)
-    sys.argv, os.environ[RAISE_VARIABLE] = ["attnx", *argv], "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing a traceback and exiting
+    previous_argv, sys.argv = sys.argv, ["attnx", *argv]
     try:
         hydra.main(config_path=str(conf_folder().resolve()), config_name="config", version_base="1.3")(task)()
     except SystemExit as error:
@@ -288,7 +236,4 @@ def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str 
         raise UserError(translate_hydra_error(error, argv)) from error
     finally:
         sys.argv = previous_argv
-        del os.environ[RAISE_VARIABLE]
-        if previous_variable is not None:
-            os.environ[RAISE_VARIABLE] = previous_variable
     return 0

@@ -12,9 +12,10 @@ from typing import Any
 
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
-from attnx.cli.commands import COMMANDS, load_command
+from attnx.cli.commands import COMMANDS, Command, load_command
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, explain_write_error, is_out_of_memory, suggest
 from attnx.files.printable import printable
+from attnx.version import __version__
 
 WITHOUT_PARTS = ("compare", "data", "runs")
 """Commands that use no part, and need not wait until the parts are scanned."""
@@ -33,15 +34,8 @@ def main() -> None:
     keep_freed_memory()
     try:
         code = run(sys.argv[1:])
-    except Interrupted as signal_error:
-        code = _report_signal(signal_error.signum, f"resume with: attnx resume {shlex.quote(str(signal_error.folder))}")
-    except UserError as error:
-        print(f"attnx: {printable(str(error))}", file=sys.stderr)
-        code = exit_code_for(error)
-    except KeyboardInterrupt as signal_error:
-        code = _report_signal(
-            getattr(signal_error, "signum", signal.SIGINT), str(signal_error) or "training had not begun"
-        )
+    except (Interrupted, KeyboardInterrupt) as stop:
+        code = _report_signal(stop)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.FAILED
@@ -49,22 +43,27 @@ def main() -> None:
         if not (message := _one_line(error)):
             raise
         print(f"attnx: {printable(message)}", file=sys.stderr)
-        code = ExitCode.FAILED
+        code = exit_code_for(error)
     sys.exit(code)
 
 
-def _report_signal(signum: int, message: str) -> int:
+def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
     """Print how to continue a command that a signal ended, or requeue it in SLURM; return the exit code."""
     from attnx.training.distributed.slurm import requeue
 
+    signum = getattr(stop, "signum", signal.SIGINT)
+    message = str(stop) or "training had not begun"
+    if isinstance(stop, Interrupted):
+        message = f"resume with: attnx resume {shlex.quote(str(stop.folder))}"
     reason = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
-    requeued = requeue(signum)
-    print(f"attnx: {reason}; {requeued + '; ' if requeued else ''}{printable(message)}", file=sys.stderr)
+    print("attnx: " + "; ".join(filter(None, (reason, requeue(signum), printable(message)))), file=sys.stderr)
     return 128 + signum
 
 
 def _one_line(error: Exception) -> str:
     """The message of an error whose traceback is stored elsewhere or would not help; else empty."""
+    if isinstance(error, UserError):
+        return str(error)
     if is_out_of_memory(error):
         return "out of memory before training; choose a smaller model, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
@@ -75,11 +74,7 @@ def _one_line(error: Exception) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return the exit code.
-
-    Raises:
-        UserError: a mistake in the command line.
-    """
+    """Run a command line and return the exit code; a mistake in it raises a UserError."""
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
         return _help([word for word in argv if word not in ("help", "--help", "-h")])
     if argv and argv[0] in COMMANDS:
@@ -88,18 +83,20 @@ def run(argv: Sequence[str]) -> int:
 
 
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Parse the words after a command and run it.
-
-    Raises:
-        UserError: a mistake in the words.
-    """
-    command = load_command(name)
-    parser = Parser(f"attnx {name}")
-    command.add_arguments(parser)
+    """Parse the words after a command and run it."""
+    command, parser = _load(name)
     arguments = parser.parse(words)
     if name not in WITHOUT_PARTS:
         _warn_of_broken_plugins()
     return command.run(arguments)
+
+
+def _load(name: str) -> tuple[Command, Parser]:
+    """The module of a command, and its parser."""
+    command = load_command(name)
+    parser = Parser(f"attnx {name}", command.__doc__ or "")
+    command.add_arguments(parser)
+    return command, parser
 
 
 def _help(words: Sequence[str]) -> int:
@@ -110,9 +107,7 @@ def _help(words: Sequence[str]) -> int:
     if name is None:
         print_page()
     elif name in COMMANDS:
-        parser = Parser(f"attnx {name}")
-        load_command(name).add_arguments(parser)
-        parser.print_help()
+        _load(name)[1].print_help()
     else:
         from attnx.config.groups import GROUPS, group_options
 
@@ -129,7 +124,10 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
     arguments = TrainingParser().parse(argv)
     if arguments.version or arguments.hydra_help:
-        return _print_about(arguments)
+        from attnx.cli.help import HYDRA_PAGE
+
+        print(f"attnx {__version__}" if arguments.version else HYDRA_PAGE)
+        return 0
     _warn_of_broken_plugins()
     overrides, config_dir, flags = arguments.overrides, arguments.config_dir, hydra_flags(arguments)
     if arguments.shell_completion:
@@ -137,45 +135,33 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         return complete(arguments.shell_completion, config_dir)
     if arguments.multirun:
-        from attnx.cli.hydra import sweep
+        from attnx.cli.hydra import SweepArgs, sweep
 
-        return sweep(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1)
-    if arguments.info or arguments.package or arguments.resolve or arguments.cfg not in (None, "job"):
-        return _show(flags, overrides, config_dir)
+        return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
+    if arguments.cfg or arguments.info or arguments.package or arguments.resolve:
+        return _show_config(arguments, flags)
     config = compose(overrides, config_dir)
-    if arguments.cfg:
-        import yaml
-
-        # The configuration that will run, checked and complete; Hydra would show what it composed before that.
-        print(yaml.safe_dump(config, sort_keys=False), end="")
-        return 0
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx --help shows the choices", flush=True)
     return train_one(config, overrides)
 
 
-def _print_about(arguments: argparse.Namespace) -> int:
-    """Print the version or the page on Hydra."""
-    if arguments.version:
-        from attnx.version import __version__
-
-        print(f"attnx {__version__}")
-    else:
-        from attnx.cli.help import HYDRA_PAGE
-
-        print(HYDRA_PAGE)
-    return 0
-
-
-def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
-    """Have Hydra show a configuration that is valid."""
-    from attnx.cli.hydra import show
+def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
+    """Print a configuration if it is valid: that which would run, checked and complete; else Hydra prints it."""
     from attnx.config.compose import canonicalize_overrides, compose
+
+    overrides, config_dir = arguments.overrides, arguments.config_dir
+    if flags == ["--cfg", "job"]:
+        import yaml
+
+        print(yaml.safe_dump(compose(overrides, config_dir), sort_keys=False), end="")
+        return 0
+    from attnx.cli.hydra import print_from_hydra
     from attnx.sweeps.expand_overrides import without_hydra_overrides
 
     compose(without_hydra_overrides(overrides), config_dir)
-    return show(flags, canonicalize_overrides(overrides), config_dir)
+    return print_from_hydra(flags, canonicalize_overrides(overrides), config_dir)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:

@@ -6,105 +6,45 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json
 
 SUFFIX = ".progress"
-CHUNK_BYTES = 1 << 20
-
-
-class AppendOnlyFile:
-    """A file that grows; bytes written after the last mark are cut off when it is opened again.
-
-    Args:
-        path: the file.
-        size: marked bytes that it begins with.
-        digest: their SHA-256.
-
-    Raises:
-        UserError: it cannot be written, or does not begin with those bytes.
-    """
-
-    def __init__(self, path: Path, size: int = 0, digest: str = "") -> None:
-        self.path, self.size, self._hash = path, 0, hashlib.sha256()
-        self.stream: BinaryIO | None = None
-        if size:
-            self._check_beginning(size, digest)
-
-    def open(self) -> None:
-        """Open the file to append after the marked bytes."""
-        try:
-            self.stream = self.path.open("r+b" if self.size else "wb")
-            self.stream.truncate(self.size)
-            self.stream.seek(self.size)
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be written: {error.strerror}") from error
-
-    def write(self, text: str) -> None:
-        """Append a text."""
-        assert self.stream is not None
-        data = text.encode()
-        self.stream.write(data)
-        self._hash.update(data)
-        self.size += len(data)
-
-    def mark(self) -> tuple[int, str]:
-        """Flush to the disk; return the size and the SHA-256."""
-        assert self.stream is not None
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-        return self.size, self._hash.hexdigest()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self.stream is not None:
-            self.stream.close()
-
-    def _check_beginning(self, size: int, digest: str) -> None:
-        try:
-            with self.path.open("rb") as stream:
-                while self.size < size and (chunk := stream.read(min(CHUNK_BYTES, size - self.size))):
-                    self._hash.update(chunk)
-                    self.size += len(chunk)
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be read: {error.strerror}") from error
-        if self._hash.hexdigest() != digest:
-            raise UserError(f"{self.path}: does not begin with what was written there; move it away to start anew")
 
 
 class ResumableOutput:
-    """Output files and their sidecar ``OUT.progress``, from which the same command continues after an interruption.
+    """Output files, and a sidecar ``OUT.progress`` from which the same command continues after an interruption.
 
-    Args:
-        out: the output; None for standard output, which is not resumable.
-        alignments: files that are written in step with it.
-        fingerprint: what decides the output besides the input.
+    As a context it opens the files; when it ends without an exception the sidecar goes. Standard output, None, is not
+    resumable. The request is what decides the output besides the input.
 
     Raises:
         UserError: a file exists and was not written by the same request, or has been changed since.
     """
 
-    def __init__(self, out: Path | None, alignments: Sequence[Path], fingerprint: Mapping[str, Any]) -> None:
-        self.fingerprint = dict(fingerprint)
-        if out is not None and out.is_dir():
-            raise UserError(f"{out}: is a folder; name a file to write")
+    def __init__(self, out: Path | None, alignments: Path | None, request: Mapping[str, Any]) -> None:
+        self.paths = [path for path in (out, alignments) if path]
         self.sidecar = out.with_name(out.name + SUFFIX) if out else None
-        paths = [*([out] if out else []), *alignments]
+        self.request, self.streams = dict(request), dict[Path, BinaryIO]()
+        self.digests = {path: hashlib.sha256() for path in self.paths}
         record = self._read_sidecar()
-        for path in paths:
-            if not record and path.exists():
-                raise UserError(f"{path}: is there already; move it away, or name another file")
+        for path in self.paths:
+            if path.is_dir():
+                raise UserError(f"{path}: is a folder; name a file to write")
             if not path.parent.is_dir():
                 raise UserError(f"{path}: there is no folder {path.parent} to write it into")
-        marks = record.get("files") or [(0, "")] * len(paths)
-        if len(marks) != len(paths):
-            raise UserError(f"{self.sidecar}: records {len(marks)} files; move it away to start anew")
-        self.files = [AppendOnlyFile(path, *mark) for path, mark in zip(paths, marks, strict=True)]
+            if path.exists() and not record:
+                raise UserError(f"{path}: is there already; move it away, or name another file")
         self.lines: int = record.get("lines", 0)
         self._input, self._input_digest = hashlib.sha256(), record.get("input", "")
+        self.sizes = [0] * len(self.paths)
+        for index, (size, digest) in enumerate(record.get("files", [])):
+            self.sizes[index] = size
+            self._check_beginning(self.paths[index], size, digest)
 
     def remaining(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """Skip the lines that are done.
@@ -120,49 +60,64 @@ class ResumableOutput:
             )
         return lines
 
-    def open(self) -> None:
-        """Open the files to append to them."""
-        for file in self.files:
-            file.open()
-        self.mark([])
+    def write(self, path: Path, text: str) -> None:
+        """Append a text to one of the files."""
+        data = text.encode()
+        self.streams[path].write(data)
+        self.digests[path].update(data)
 
     def mark(self, lines: Sequence[bytes]) -> None:
         """Record that these lines of the input are done."""
         for line in lines:
             self._input.update(line)
         self.lines += len(lines)
+        for stream in self.streams.values():
+            stream.flush()
+            os.fsync(stream.fileno())
         if self.sidecar is not None:
-            progress = {"lines": self.lines, "input": self._input.hexdigest(), "files": [f.mark() for f in self.files]}
-            write_json(self.sidecar, {"format": 1, **self.fingerprint, **progress})
+            files = [(self.streams[path].tell(), self.digests[path].hexdigest()) for path in self.paths]
+            progress = {"lines": self.lines, "input": self._input.hexdigest(), "files": files}
+            write_json(self.sidecar, {"request": self.request, **progress})
 
-    def close(self, is_finished: bool) -> None:
+    def __enter__(self) -> Self:
+        """Open the files to append to them; what was written after the last mark is cut off."""
+        for path, size in zip(self.paths, self.sizes, strict=True):
+            try:
+                self.streams[path] = path.open("r+b" if size else "wb")
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+            self.streams[path].truncate(size)
+            self.streams[path].seek(size)
+        self.mark([])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         """Close the files; remove the sidecar if all is done, and every file if nothing is."""
-        for file in self.files:
-            file.close()
-            if not is_finished and not self.lines:
-                file.path.unlink()
-        if self.sidecar is not None and (is_finished or not self.lines):
+        for path, stream in self.streams.items():
+            stream.close()
+            if kind and not self.lines:
+                path.unlink()
+        if self.sidecar and (not kind or not self.lines):
             self.sidecar.unlink(missing_ok=True)
 
-    def _read_sidecar(self) -> dict[str, Any]:
-        """The sidecar's content, empty if there is none.
-
-        Raises:
-            UserError: it is broken, or of another request.
-        """
-        if self.sidecar is None or not self.sidecar.is_file():
-            return {}
+    def _check_beginning(self, path: Path, size: int, digest: str) -> None:
         try:
-            record = read_json(self.sidecar)
-            is_valid = isinstance(record["lines"], int) and isinstance(record["input"], str) and record["format"] == 1
-            is_valid &= all(isinstance(size, int) and isinstance(digest, str) for size, digest in record["files"])
-        except (ValueError, LookupError, TypeError):
-            is_valid = False
-        if not is_valid:
-            raise UserError(f"{self.sidecar}: is no progress that can be continued; move it away to start anew")
-        if changed := [name for name, value in self.fingerprint.items() if record.get(name) != value]:
+            with path.open("rb") as stream:
+                self.digests[path].update(stream.read(size))
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        if self.digests[path].hexdigest() != digest:
+            raise UserError(f"{path}: does not begin with what was written there; move it away to start anew")
+
+    def _read_sidecar(self) -> dict[str, Any]:
+        """The sidecar's content, empty if there is none; that of another request is refused."""
+        record: dict[str, Any] = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
+        recorded = record.get("request", {})
+        if changed := [name for name, value in self.request.items() if record and recorded.get(name) != value]:
             raise UserError(
                 f"{self.sidecar}: was left by another request, which differs in {', '.join(changed)}; "
                 "repeat that one, or move the file away to start anew"
             )
-        return dict(record)
+        return record

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from attnx.cli.commands import COMMANDS
 from attnx.config.groups import GROUPS, SCALARS, group_options, knob_keys
 from attnx.errors import suggest
 
 KEYS = (*GROUPS, *SCALARS, "placement")
 # Words of other programs, and their equivalents.
 TRAINING = ("attnx", "train", "fit", "run", "start", "learn", "main")
-COMMANDS = {
+SYNONYMS = {
     "attnx evaluate RUN": ("test", "eval", "validate", "score"),
     "attnx predict RUN FILE": ("infer", "inference", "generate", "translate", "decode", "pronounce"),
     "attnx list": ("ls", "show", "parts", "models", "options", "choices"),
@@ -48,30 +49,24 @@ def plain(word: str) -> str:
     return re.sub(rf"^(\+*[\w.]+=)[{QUOTES}]", r"\1", word.strip(QUOTES)).strip()
 
 
-def refusal(words: Sequence[str], index: int, commands: Collection[str], flags: Collection[str]) -> str:
-    """The message on a word that is neither a flag nor an override.
-
-    Args:
-        words: the command line.
-        index: of the word in it.
-        commands: all commands.
-        flags: all flags.
-    """
+def explain_word(words: Sequence[str], index: int, flags: Collection[str]) -> str:
+    """The message on a word of a command line that is neither a flag nor an override."""
     word = words[index]
     if plain(word) != word:
         return f"{word!r} has quotes, dashes or spaces of print; write {shlex.join(plain(word).split(' '))}"
-    return _flag(words, index, commands, flags) if word.startswith("-") else _bare(words, index, commands)
+    return _flag(words, index, flags) if word.startswith("-") else _bare(words, index)
 
 
-def _flag(words: Sequence[str], index: int, commands: Collection[str], flags: Collection[str]) -> str:
+def _flag(words: Sequence[str], index: int, flags: Collection[str]) -> str:
     flag, equals, value = words[index].partition("=")
     name = flag.lstrip("-").replace("-", "_")
-    if name in commands:
+    if name in COMMANDS:
         remaining = [value] if value else words[index + 1 :]
         return f"unknown flag {flag}; {name} is a command: write {shlex.join(['attnx', name, *remaining])}"
-    written = _key(name)
-    if written:
-        override = _assigned(written[0], value if equals else _value_after(words, index))
+    if written := _key(name):
+        next_word = "".join(words[index + 1 : index + 2])
+        is_value = "=" not in next_word and not next_word.startswith("-")
+        override = _assigned(written[0], value if equals else next_word * is_value)
         alternatives = f" (or {' or '.join(written[1:])})" if written[1:] else ""
         return f"unknown flag {flag}; choices have no dashes: write {override}{alternatives}"
     if meaning := _lookup(name, FLAGS):
@@ -79,21 +74,22 @@ def _flag(words: Sequence[str], index: int, commands: Collection[str], flags: Co
     return f"unknown flag {flag}{suggest(flag, [*flags, '--help', '--version'])}"
 
 
-def _bare(words: Sequence[str], index: int, commands: Collection[str]) -> str:
+def _bare(words: Sequence[str], index: int) -> str:
     word = words[index]
     if joined := _joined_choice(words, index):
         return f"unknown command {word!r}; a choice is one word, key=value: write {joined}"
     if word in TRAINING:
         remaining = [item for item in words if item != word]
         return f"unknown command {word!r}; attnx trains without one: write {shlex.join(['attnx', *remaining])}"
-    if meaning := _lookup(word, COMMANDS):
+    if meaning := _lookup(word, SYNONYMS):
         return f"unknown command {word!r}; write {meaning}"
     if groups := [group for group in GROUPS if word in group_options(group)]:
         return f"unknown command {word!r}; a choice is written {' or '.join(f'{group}={word}' for group in groups)}"
     if key := _key(word.lstrip("+")):
-        return f"unknown command {word!r}; {_with_value(key[0])}"
+        hint = f"{key[0]} is a choice: write {key[0]}=NAME; attnx list {key[0]} shows them"
+        return f"unknown command {word!r}; {hint if key[0] in GROUPS else f'write {key[0]}=VALUE'}"
     return f"unknown command {word!r}" + (
-        _path(word) or f"{suggest(word, commands)}; a choice is written key=value, and attnx --help shows all"
+        _path(word) or f"{suggest(word, COMMANDS)}; a choice is written key=value, and attnx --help shows all"
     )
 
 
@@ -122,19 +118,8 @@ def _key(name: str) -> list[str]:
     return [name] if name.partition(".")[0] in KEYS else knob_keys(name)
 
 
-def _with_value(key: str) -> str:
-    if key in GROUPS:
-        return f"{key} is a choice: write {key}=NAME; attnx list {key} shows them"
-    return f"write {key}=VALUE"
-
-
 def _assigned(key: str, value: str) -> str:
     return shlex.quote(f"{key}={value}") if value else f"{key}={'NAME' if key in GROUPS else 'VALUE'}"
-
-
-def _value_after(words: Sequence[str], index: int) -> str:
-    value = "".join(words[index + 1 :][:1])
-    return "" if "=" in value or value.startswith("-") else value
 
 
 def _lookup(word: str, meanings: Mapping[str, Collection[str]]) -> str:
@@ -145,7 +130,6 @@ def _path(word: str) -> str:
     """What to write for an existing file or folder."""
     path, shown = Path(word), shlex.quote(word)
     if path.is_dir():
-        return (
-            f", which is a folder; of a run write attnx predict {shown}, attnx evaluate {shown} or attnx resume {shown}"
-        )
+        uses = " or ".join(f"attnx {name} {shown}" for name in ("predict", "evaluate", "resume"))
+        return f", which is a folder; of a run write {uses}"
     return f", which is a file; to train on it write task.train={shown}" if path.is_file() else ""

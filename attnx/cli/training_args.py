@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from attnx.cli.args import Parser, choice, text, whole_number
-from attnx.cli.commands import COMMANDS
-from attnx.cli.suggestions import plain, refusal
+from attnx.cli.args import Parser, whole_number
+from attnx.cli.suggestions import explain_word, plain
 from attnx.errors import UserError
 
 CONFIGS = ("job", "hydra", "all")
@@ -22,29 +21,18 @@ class TrainingParser(Parser):
     def __init__(self) -> None:
         super().__init__("attnx")
         self.usage = "%(prog)s [FLAG ...] [OVERRIDE ...]"
-        self.add_argument("overrides", nargs="*", help=argparse.SUPPRESS)
-        self.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
-        self.add_argument(
-            "-p", "--package", metavar="KEY", type=text, help="with --cfg: a part, task or hydra.launcher"
-        )
-        self.add_argument("--resolve", action="store_true", help="with --cfg: fill in what its ${...} stand for")
-        self.add_argument(
-            "-cd", "--config-dir", metavar="FOLDER", type=text, help="your configuration files, read first"
-        )
-        actions = self.add_mutually_exclusive_group()
-        actions.add_argument("-m", "--multirun", action="store_true", help="every combination of choices with commas")
-        actions.add_argument(
-            "-c", "--cfg", metavar="WHAT", type=choice(*CONFIGS), help=f"show the configuration: {', '.join(CONFIGS)}"
-        )
-        actions.add_argument(
-            "-i",
-            "--info",
-            metavar="WHAT",
-            type=choice(*CONFIG_INFO),
-            help=f"how it is composed: {', '.join(CONFIG_INFO)}",
-        )
-        actions.add_argument("-sc", "--shell-completion", metavar="WHAT", type=text, help=COMPLETION)
-        actions.add_argument("--hydra-help", action="store_true", help="which settings of Hydra can be used")
+        add = self.add_argument
+        add("overrides", nargs="*", help=argparse.SUPPRESS)
+        add("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
+        add("-p", "--package", metavar="KEY", help="with --cfg: a part, task or hydra.launcher")
+        add("--resolve", action="store_true", help="with --cfg: fill in what its ${...} stand for")
+        add("-cd", "--config-dir", metavar="FOLDER", help="your configuration files, read first")
+        add = self.add_mutually_exclusive_group().add_argument
+        add("-m", "--multirun", action="store_true", help="every combination of choices with commas")
+        add("-c", "--cfg", metavar="WHAT", choices=CONFIGS, help=f"show the configuration: {', '.join(CONFIGS)}")
+        add("-i", "--info", metavar="WHAT", choices=CONFIG_INFO, help=f"how it is composed: {', '.join(CONFIG_INFO)}")
+        add("-sc", "--shell-completion", metavar="WHAT", help=COMPLETION)
+        add("--hydra-help", action="store_true", help="which settings of Hydra can be used")
         self.add_argument("-V", "--version", action="store_true", help="print the version")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -65,12 +53,8 @@ class TrainingParser(Parser):
         return arguments
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:
-        """Refuse a word, and say what to write instead.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(refusal(words, index, [*COMMANDS], self.flags))
+        """Refuse a word, and say what to write instead."""
+        raise UserError(explain_word(words, index, self.flags))
 
 
 def hydra_flags(arguments: argparse.Namespace) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.groups import PART_GROUPS, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
 from attnx.config.hydra_errors import unknown_key
+from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.config import POSITIONS
@@ -20,12 +21,10 @@ MODEL_KINDS = ("encoder", "decoder", "readout", "output", "attention", *ATTENTIO
 """Kinds that a model is built of; a model that is built of fewer declares them as ``uses``."""
 
 
-def check(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Check a composed configuration and fill in the defaults.
 
-    Args:
-        config: plain containers.
-        overrides: the user's, to refuse an override of a part that has no effect.
+    The user's overrides serve to refuse an override of a part that has no effect.
 
     Raises:
         UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
@@ -37,8 +36,6 @@ def check(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str,
     checked |= check_placement(config.get("placement"))
     checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
     checked = _drop_unused_groups(checked, overrides)
-    _reject_unused_task_params(checked)
-    _reject_encoder_without_source(checked, overrides)
     _reject_ineffective_params(checked)
     _check_end(checked)
     resolve_model(checked)
@@ -72,38 +69,20 @@ def _drop_unused_groups(config: dict[str, Any], overrides: Sequence[str]) -> dic
     """Drop the kinds that the model is not built of, or that ``attention=none`` leaves without effect.
 
     Raises:
-        UserError: the user chose one of them.
+        UserError: the user set one of them, or the encoder though the task has no source.
     """
-    model = config["model"]["name"]
-    uses = registry.describe("model", model).properties.get("uses", MODEL_KINDS)
-    unused = {kind: f"model={model}" for kind in MODEL_KINDS if kind not in uses}
+    model, task = (registry.describe(kind, config[kind]["name"]) for kind in ("model", "task"))
+    uses = model.properties.get("uses", MODEL_KINDS)
+    unused = {kind: f"model={model.name}; leave one of the two out" for kind in MODEL_KINDS if kind not in uses}
     if "attention" in uses and config["attention"]["name"] == "none":
-        unused = {**dict.fromkeys(ATTENTION_KINDS, "attention=none"), **unused}
+        unused = {**dict.fromkeys(ATTENTION_KINDS, "attention=none; leave one of the two out"), **unused}
+    no_source = {"encoder": f"task={task.name}, which has no source; leave it out"}
+    reasons = {**(no_source if task.properties.get("continues") else {}), **unused}
     for override in overrides:
         kind = re.split(r"[.=@]", override.lstrip("+~"), maxsplit=1)[0]
-        if kind in unused:
-            raise UserError(f"{override} has no meaning beside {unused[kind]}; leave one of the two out")
+        if kind in reasons:
+            raise UserError(f"{override} has no meaning beside {reasons[kind]}")
     return {key: value for key, value in config.items() if key not in unused}
-
-
-def _reject_unused_task_params(config: Mapping[str, Any]) -> None:
-    """Reject knobs of a task that are ``for_models``, if the model is none of those that ``reads`` them."""
-    model, task = (registry.describe(kind, config[kind]["name"]) for kind in ("model", "task"))
-    for knob in task.properties.get("for_models", ()):
-        value = config["task"][knob]
-        if value != _default("task", config, knob) and knob not in model.properties.get("reads", ()):
-            models = [registry.describe("model", name) for name in registry.names("model")]
-            readers = [part.name for part in models if knob in part.properties.get("reads", ())]
-            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
-            raise UserError(f"task.{knob}={shown} is read by model={' or '.join(readers)} alone; leave it out")
-
-
-def _reject_encoder_without_source(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Reject overrides of the encoder if the task has no source."""
-    task = registry.describe("task", config["task"]["name"])
-    for override in overrides if task.properties.get("continues") else ():
-        if re.match(r"encoder\b", override.lstrip("+~")):
-            raise UserError(f"{override} has no meaning beside task={task.name}, which has no source; leave it out")
 
 
 def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
@@ -118,12 +97,18 @@ def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
         _reject_changed("decoding", config, "length_penalty_alpha", "decoding.length_penalty=gnmt")
     if model.get("keys_from") not in (None, *POSITIONS):
         _reject_changed("model", config, "position_dim", f"model.keys_from={' or '.join(POSITIONS)}")
+    models = {name: registry.describe("model", name).properties.get("reads", ()) for name in registry.names("model")}
+    for knob in registry.describe("task", config["task"]["name"]).properties.get("for_models", ()):
+        if knob not in models[model["name"]]:
+            readers = [name for name, knobs in models.items() if knob in knobs]
+            _reject_changed("task", config, knob, f"model={' or '.join(readers)}")
 
 
 def _reject_changed(kind: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
-    value = config[kind][knob]
-    if value != _default(kind, config, knob):
-        raise UserError(f"{kind}.{knob}={value:g} is read by {reader} alone; leave it out")
+    """Reject a knob that the chosen parts do not read, unless it has its default."""
+    value, knobs = config[kind][knob], registry.describe(kind, config[kind]["name"]).knobs
+    if value != next(param.default for param in knobs if param.name == knob):
+        raise UserError(f"{kind}.{knob}={value_text(value)} is read by {reader} alone; leave it out")
 
 
 def _check_end(config: Mapping[str, Any]) -> None:
@@ -137,9 +122,3 @@ def _check_end(config: Mapping[str, Any]) -> None:
                 f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
                 f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
             )
-
-
-def _default(kind: str, config: Mapping[str, Any], knob: str) -> Any:
-    """The default of a knob of the chosen part."""
-    knobs = registry.describe(kind, config[kind]["name"]).knobs
-    return next(param.default for param in knobs if param.name == knob)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attnx import registry
-from attnx.config.check import check
+from attnx.config.check import check_config
 from attnx.config.groups import GROUPS, conf_folder, group_options
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides, translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra
@@ -39,10 +39,9 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     from attnx.config.hydra_store import register_configs
 
-    if isinstance(overrides, str):
-        raise UserError(f"{overrides!r}: give a list of overrides, as in compose({overrides.split()!r})")
-    if not isinstance(overrides, Sequence) or not all(isinstance(override, str) for override in overrides):
-        raise UserError(f"{overrides!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])")
+    is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+    if not is_list or not all(isinstance(override, str) for override in overrides):
+        raise UserError(f"{overrides!r}: give a list of overrides, as in compose(['scorer=dot'])")
     registry.forget_changed()
     register_configs(config_dir)
     reject_folder_overrides(overrides)
@@ -56,14 +55,13 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(translate_hydra_error(error, overrides)) from error
     assert isinstance(plain, dict)
-    return check({str(key): value for key, value in plain.items()}, overrides)
+    return check_config({str(key): value for key, value in plain.items()}, overrides)
 
 
 def canonicalize_overrides(overrides: Sequence[str]) -> list[str]:
     """Spell ``+scorer=x``, ``++scorer=x`` and ``scorer=x`` alike; Hydra accepts one of them, depending on the defaults.
 
-    The plus before a group is dropped, and one before a value becomes a force-override; :func:`check` refuses unknown
-    keys.
+    The plus before a group is dropped, and one before a value becomes a force-override: unknown keys are refused later.
     """
     return [_canonical(override) for override in overrides]
 
@@ -78,11 +76,7 @@ def _canonical(override: str) -> str:
 
 
 def reject_ambiguous(overrides: Sequence[str]) -> None:
-    """Reject a group that is chosen twice, or whose value is not a name; multi-select kinds take a list.
-
-    Raises:
-        UserError: there is one.
-    """
+    """Reject a group that is chosen twice, or whose value is not a name; multi-select kinds take a list."""
     previous: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")

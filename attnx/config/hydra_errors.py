@@ -20,11 +20,7 @@ FOLDERS = {
 
 
 def reject_folder_overrides(overrides: Sequence[str]) -> None:
-    """Reject overrides of Hydra's folders: attnx owns the folders of runs and sweeps.
-
-    Raises:
-        UserError: there is one; the message says what to write instead.
-    """
+    """Reject overrides of Hydra's folders, and say what to write instead: attnx owns the folders of runs and sweeps."""
     for override in overrides:
         key = re.split(r"[=@]", override.lstrip("+~"), maxsplit=1)[0]
         for folder, instead in FOLDERS.items():
@@ -35,35 +31,23 @@ def reject_folder_overrides(overrides: Sequence[str]) -> None:
 def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
     """The message of a Hydra error in one line."""
     text = str(error)
-    missing = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text)
-    if missing:
+    if missing := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
         kind, name = missing.groups()
         return registry.unknown(kind, name, group_options(kind))
-    unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
-    if unknown:
-        return unknown_key(unknown[2])
-    group = re.search(r"In 'config': Could not (?:find|override) '([^']+)'", text) or re.search(
-        r"Could not override '([^'=]+)'", text
-    )
+    if unknown := re.search(r"Key '[^']+' is not in struct\s+full_key: (\S+)", text):
+        return unknown_key(unknown[1])
+    group = re.search(r"(?:In 'config': Could not find|Could not override) '([^'=]+)'", text)
     if group and group[1] not in GROUPS:
         return unknown_key(group[1])
-    several = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text)
-    if several:
+    if several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
         return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
-    syntax = re.search(
-        r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text
-    )
-    if syntax:
+    if re.search(r"mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable", text):
         return _unreadable(overrides)
     return " ".join(text.split())
 
 
 def reject_hydra_overrides(overrides: Sequence[str]) -> None:
-    """Reject overrides of Hydra for a single run: its launchers and sweepers belong to sweeps.
-
-    Raises:
-        UserError: there is one.
-    """
+    """Reject overrides of Hydra for a single run: its launchers and sweepers belong to sweeps."""
     for override in overrides:
         if override.lstrip("+~").startswith(("hydra.", "hydra/")):
             raise UserError(f"{override} has no effect on a single run; add -m for a sweep, or leave it out")

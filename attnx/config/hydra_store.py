@@ -29,11 +29,8 @@ class UserFolder(SearchPathPlugin):
 def register_configs(config_dir: str | None = None) -> None:
     """Register every part in the catalog as an option of its kind's group, with the defaults of its knobs.
 
-    Args:
-        config_dir: a folder of the user's own configuration files, searched first.
-
     Raises:
-        UserError: there is no such folder.
+        UserError: there is no folder ``config_dir``.
     """
     if config_dir is not None and not Path(config_dir).is_dir():
         raise UserError(f"--config-dir {config_dir}: no such folder")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+ABSENT = "nothing"
+MAX_SHOWN = 6  # more differences in a message would hide the first
 WORDS = {None: "null", True: "true", False: "false"}
 
 
@@ -72,3 +74,20 @@ def value_text(value: Any) -> str:
             return f"[{','.join(map(value_text, value))}]"
         case _:
             return str(value)
+
+
+def differences_text(saved: Mapping[str, Any], requested: Mapping[str, Any]) -> str:
+    """The keys in which two configurations differ, on one line, the first few written out; empty if there are none.
+
+    >>> differences_text({"scorer": {"name": "mlp", "depth": 2}}, {"scorer": {"name": "mlp", "depth": 3}})
+    'scorer.depth: saved 2, requested 3'
+    """
+    old, new = dotted_keys(saved), dotted_keys(requested)
+    values = {key: (old.get(key, ABSENT), new.get(key, ABSENT)) for key in {**old, **new}}
+    changes = [
+        f"{key}: saved {value_text(first)}, requested {value_text(second)}"
+        for key, (first, second) in values.items()
+        if first != second
+    ]
+    hidden = len(changes) - MAX_SHOWN
+    return "; ".join(changes[:MAX_SHOWN]) + (f"; and {hidden} more" if hidden > 0 else "")

@@ -53,11 +53,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     If another process has finished ``folder`` in the meantime, that one stays.
 
-    Args:
-        folder: must not exist, unless it is empty.
-
     Raises:
-        UserError: the folder holds something, or cannot be written.
+        UserError: the folder holds something already, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; delete the folder and write it anew")
@@ -66,7 +63,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
-        _name(unfinished, folder)
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            if not (folder.is_dir() and any(folder.iterdir())):
+                raise
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error}") from error
     finally:
@@ -74,11 +75,3 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         for parent in created:  # the innermost first; a folder that is not empty stays
             with suppress(OSError):
                 parent.rmdir()
-
-
-def _name(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not (folder.is_dir() and any(folder.iterdir())):
-            raise

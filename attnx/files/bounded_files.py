@@ -10,9 +10,11 @@ import csv
 import io
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -30,6 +32,7 @@ MAX_NUMBER_LENGTH: Final = 64
 MAX_NUMBER_BITS: Final = 64
 MAX_VALUES: Final = 100_000
 
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # The C loader is many times faster.
 SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -38,18 +41,15 @@ class _Loader(SAFE_LOADER):  # type: ignore[misc]
     """Loads plain values only: dates stay texts, and numbers are bounded."""
 
 
-def _bounded(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def construct_number(loader: Any, node: Any) -> Any:
-        if len(node.value) > MAX_NUMBER_LENGTH:
-            problem = f"a number of {len(node.value):,} characters"
-            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
-        return construct(loader, node)
-
-    return construct_number
+def _construct_number(loader: Any, node: Any) -> Any:
+    if len(node.value) > MAX_NUMBER_LENGTH:
+        problem = f"a number of {len(node.value):,} characters"
+        raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+    return loader.construct_yaml_int(node) if node.tag.endswith("int") else loader.construct_yaml_float(node)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _bounded(SAFE_LOADER.construct_yaml_int))
-_Loader.add_constructor("tag:yaml.org,2002:float", _bounded(SAFE_LOADER.construct_yaml_float))
+for _tag in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yaml_str)
 
 
@@ -61,7 +61,8 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
         UserError: it is missing, is a folder, a pipe or a device, or cannot be read.
     """
     try:
-        with open(path, "rb", opener=_open_nonblocking) as file:
+        # Opening a pipe without a writer would block.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UserError(f"{path}: not a plain file")
             yield file
@@ -69,11 +70,6 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: no such file") from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    """Opening a pipe without a writer would block."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
@@ -117,8 +113,7 @@ def read_yaml(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
     """Read a YAML file of plain values: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
 
     Raises:
-        UserError: see :func:`read_json`; or it holds more than ``MAX_VALUES``, an alias counting as all that it stands
-            for.
+        UserError: see :func:`read_json`; or it holds more than ``MAX_VALUES``, an alias counting as all its values.
     """
     return parse_yaml(read_text(path, largest), str(path))
 
@@ -180,11 +175,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def _reject_too_large(text: str, place: str) -> None:
-    """Count the values of a YAML text, event by event before it is loaded; an alias counts as all that it stands for.
-
-    Raises:
-        UserError: there are more than ``MAX_VALUES``, or they are nested more than ``MAX_DEPTH`` times.
-    """
+    """Count the values of a YAML text, event by event before it is loaded; an alias counts as all its values."""
     sizes: dict[str, int] = {}
     open_collections: list[tuple[str | None, int]] = []  # anchor, and the count when it began
     count = 0
@@ -202,51 +193,23 @@ def _reject_too_large(text: str, place: str) -> None:
                 open_collections.append((anchor, count - 1))
         if count > MAX_VALUES or len(open_collections) > MAX_DEPTH:
             what = f"more than {MAX_VALUES:,} values" if count > MAX_VALUES else f"nested more than {MAX_DEPTH} times"
-            raise UserError(f"{place}:{_line(event)}: {what}")
+            raise UserError(f"{place}:{event.start_mark.line + 1 if event.start_mark else 1}: {what}")
 
 
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 1
-
-
-def _reject_complex(content: Any, place: str) -> None:
+def _reject_complex(value: Any, place: str, depth: int = 0) -> None:
     """Check the types, sizes and depth of a value and all values in it."""
-    level, depth = [content], 0
-    while level:
-        if wrong := next(filter(None, map(_problem, level)), ""):
-            raise UserError(f"{place}: holds {wrong}")
-        collections = [value for value in level if isinstance(value, dict | list)]
-        depth += bool(collections)
-        if depth > MAX_DEPTH:
+    if isinstance(value, dict | list):
+        if depth == MAX_DEPTH:
             raise UserError(f"{place}: nested more than {MAX_DEPTH} times")
-        level = [item for node in collections for item in (node.values() if isinstance(node, dict) else node)]
-
-
-def _problem(value: Any) -> str:
-    """The problem of a value, without those in it; empty if it is plain."""
-    match value:
-        case bool() | None | float() | list():
-            return ""
-        case int():
-            too_large = value.bit_length() > MAX_NUMBER_BITS
-            return f"a number of more than {MAX_NUMBER_BITS} bits" if too_large else ""
-        case str():
-            return "" if _is_text(value) else "half of a surrogate pair, which is no text"
-        case dict():
-            return next((wrong for key in value if (wrong := _key_problem(key))), "")
-        case _:
-            return f"a {type(value).__name__}, which is no plain value"
-
-
-def _key_problem(key: Any) -> str:
-    return _problem(key) if isinstance(key, str) else f"the key {key!r}, which is no text"
-
-
-def _is_text(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        if keys := [key for key in value if not isinstance(key, str)] if isinstance(value, dict) else []:
+            raise UserError(f"{place}: holds the key {keys[0]!r}, which is no text")
+        for item in value if isinstance(value, list) else chain(value, value.values()):
+            _reject_complex(item, place, depth + 1)
+    elif isinstance(value, int):
+        if value.bit_length() > MAX_NUMBER_BITS:
+            raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits")
+    elif isinstance(value, str):
+        if not value.isascii() and SURROGATE.search(value):
+            raise UserError(f"{place}: holds half of a surrogate pair, which is no text")
+    elif not isinstance(value, float | None):
+        raise UserError(f"{place}: holds a {type(value).__name__}, which is no plain value")

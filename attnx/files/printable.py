@@ -17,9 +17,7 @@ UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\
 def printable(text: str, keep: str = "") -> str:
     r"""Text with each unsafe character written as Python does: ``\x1b``, ``\u202e``; a tab is ``\t``.
 
-    Args:
-        text: anything.
-        keep: unsafe characters that stay: ``"\n"`` where lines are meant to end.
+    The unsafe characters in ``keep`` stay: ``"\n"`` where lines are meant to end.
 
     >>> print(printable("a\x1b[31mb\u202e c\td"))
     a\x1b[31mb\u202e c\td

@@ -13,7 +13,7 @@ from attnx.errors import UserError
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
-from attnx.registry.declarations import undeclared
+from attnx.registry import undeclared
 from attnx.registry.source_scan import KINDS
 
 # The classes of laws of each kind, in the order of the checks.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attnx.laws.candidate import Candidate
 from attnx.laws.violation import describe_type, require, require_close, require_finite, require_gradients
-from attnx.registry.declarations import REQUIRED
+from attnx.registry import REQUIRED
 
 
 class Law(NamedTuple):

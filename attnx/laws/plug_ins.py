@@ -11,7 +11,7 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
-from attnx.registry.declarations import advice
+from attnx.registry import advice
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
 
 PartWithKnobs = tuple[str, str, Mapping[str, Any]]

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
-from attnx.registry.declarations import advice, undeclared
-from attnx.registry.inspect_class import describe_class
 from attnx.registry.param_types import Natural, NonNegative, PartSpec, Positive, Probability, Rate, Size, Time
-from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, forget_written
+from attnx.registry.plugin_files import PACKAGE, unload_changed
+from attnx.registry.python_parts import describe_class
+from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
 
 __all__ = [
     "Natural",
@@ -40,6 +39,16 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+# The properties that parts of each kind declare as class attributes; they are read before anything is imported.
+REQUIRED: dict[str, dict[str, type]] = {
+    "scorer": {"requires_equal_dims": bool},
+    "normalizer": {"is_distribution": bool},
+    "query": {"needs": str},
+    "output": {"copies": bool},
+    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
+}
+WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -146,6 +155,21 @@ def declarations(kind: str, name: str) -> dict[str, Any]:
     return info.properties
 
 
+def undeclared(part: Part) -> str:
+    """The message on a missing or wrong property, after ``file:line``; else empty."""
+    for fact, type_ in REQUIRED.get(part.kind, {}).items():
+        if not isinstance(part.properties.get(fact), type_):
+            wrong = f"{fact} is {part.properties[fact]!r}" if fact in part.properties else f"it declares no {fact}"
+            place = f"{part.file}:{part.lines.get(fact, part.line)}"
+            return f"{place}: {wrong}; every {part.kind} declares it: write {fact} = {WRITTEN[type_]} in its class"
+    return ""
+
+
+def advice(part: Part) -> str:
+    """Where to read more about parts of this kind."""
+    return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"
+
+
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against a part's knobs and fill in the defaults, without importing the part.
 
@@ -160,14 +184,16 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             hint = suggest(key, knobs) if knobs else "; it has none"
             raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
         if not knobs[key].type.accepts(value):
-            raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
+            shown = value if isinstance(value, str) else json.dumps(value, default=str)
+            raise UserError(f"{kind}.{key}={shown}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
 
 
 def forget_changed() -> None:
     """Forget plug-ins whose files changed after their import; the next use imports them again."""
-    if forget_written():
+    if unload_changed():
+        scan_files.cache_clear()
         for key in [key for key, item in _registered.items() if item.__module__.startswith(f"{PACKAGE}.")]:
             del _registered[key]
 
@@ -228,7 +254,3 @@ def _where(error: Exception, info: Part) -> str:
         return f"{error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == info.file]
     return f"{info.file}:{frames[-1].lineno}" if frames else info.place
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -9,12 +9,7 @@ from attnx.errors import UserError
 
 
 def require_package(module: str, extra: str, what: str) -> Any:
-    """Import a module of an optional package.
-
-    Args:
-        module: its dotted name.
-        extra: the extra of attnx that installs it.
-        what: what needs it, for the message.
+    """Import a module of an optional package, which an extra of attnx installs and ``what`` needs.
 
     Raises:
         UserError: it is not installed.

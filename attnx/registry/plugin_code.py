@@ -12,12 +12,9 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
-from attnx.registry.part_source import part_source
 from attnx.registry.plugin_files import PACKAGE
+from attnx.registry.python_parts import part_source
 from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog, installed_file
-
-# Kinds that a configuration names by a knob of another part, if at all.
-KNOBS = ("tokenizer", "metric")
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
@@ -33,9 +30,8 @@ def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
 def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
     """The source of parts: their files, and those that they import from a plug-in folder or their own package.
 
-    Returns:
-        the text by the file's place in its folder, ``mine.py``, or with its package, ``my_package/scorers.py``; that of
-        a part which was registered in Python by its kind and name, ``scorer_mine.py``.
+    Keys are places in the folder, ``mine.py``, or with the package, ``my_package/scorers.py``; that of a part which was
+    registered in Python is its kind and name, ``scorer_mine.py``.
 
     Raises:
         UserError: a part that was registered in Python has no source.
@@ -62,15 +58,7 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
 
 
 def reject_parts_of_this_process(config: Mapping[str, Any], who: str) -> None:
-    """Refuse parts that were registered in Python if other processes train, which do not see them.
-
-    Args:
-        config: what is to be trained.
-        who: these processes, for the message.
-
-    Raises:
-        UserError: the configuration uses one.
-    """
+    """Refuse a configuration with parts that were registered in Python, which other processes do not see."""
     for part in plugin_parts(config):
         if part.origin == BY_HAND:
             hidden = f"the {part.kind} {part.name!r} was {BY_HAND}, where {who} cannot see it"
@@ -88,14 +76,12 @@ def short_digest(files: Mapping[str, str]) -> str:
 
 
 def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
-    """Whether a configuration names a part where it names one of that kind; a kernel is tried unasked."""
+    """Whether a configuration chooses a part or has its name in a knob; a kernel is tried without being named."""
     if part.kind == "kernel":
         return _kernel_applies(part, config)
     if part.kind in MULTI_SELECT_KINDS:
-        members = config.get(part.kind)
-        return isinstance(members, Mapping) and part.name in members
-    name = _chosen_name(config, part.kind)
-    return part.name == name or part.name in _nested(config, part.kind in KNOBS)
+        return part.name in (config.get(part.kind) or {})
+    return part.name == _chosen_name(config, part.kind) or part.name in _knob_words(config)
 
 
 def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
@@ -104,25 +90,19 @@ def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
 
 
 def _kernel_applies(kernel: Part, config: Mapping[str, Any]) -> bool:
-    attention = config.get("attention")
     supported = {kind: kernel.properties.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
-    return (
-        isinstance(attention, Mapping)
-        and config.get("accel", "auto") == "auto"
-        and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
-    )
+    is_enabled = isinstance(config.get("attention"), Mapping) and config.get("accel", "auto") == "auto"
+    return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
 
 
-def _nested(config: Mapping[str, Any], has_words: bool) -> Iterator[str]:
-    """The names of parts that are knobs of other parts, and all words that are, too, if that is asked."""
-    pending = [value for node in config.values() if isinstance(node, Mapping) for value in node.values()]
+def _knob_words(config: Mapping[str, Any]) -> Iterator[str]:
+    """The words in knobs, at any depth: names of parts that are built by other parts are among them."""
+    nodes = [node for node in config.values() if isinstance(node, Mapping)]
+    pending = [value for node in nodes for key, value in node.items() if key != "name"]
     for value in pending:  # which grows on the way
-        if isinstance(value, Mapping):
-            yield str(value.get("name"))
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
-        elif has_words and isinstance(value, str):
+        if isinstance(value, Mapping | list):
+            pending += value.values() if isinstance(value, Mapping) else value
+        elif isinstance(value, str):
             yield value
 
 

@@ -27,16 +27,22 @@ def folders() -> list[Path]:
     return [folder for folder in _configured_folders() if distrust(folder.stat()) is None]
 
 
-def files() -> list[Path]:
-    """The current plug-in files that are safe, folder by folder, each in alphabetical order."""
-    return [file for file in _candidate_files() if _reason_ignored(file) is None]
+def find_files() -> tuple[list[Path], list[str]]:
+    """The current plug-in files that are safe, folder by folder in alphabetical order, and why the others are left out.
 
-
-def ignored() -> list[str]:
-    """A message for each folder and file that is ignored because others may write to it: why, and what to do."""
-    untrusted = {folder: distrust(folder.stat()) for folder in _configured_folders()}
-    untrusted |= {file: _reason_ignored(file) for file in _candidate_files()}
-    return [f"{path}: {reason}" for path, reason in untrusted.items() if reason]
+    The messages name folders and files that others may write to, and what to do.
+    """
+    files, messages = [], []
+    for folder in _configured_folders():
+        if reason := distrust(folder.stat()):
+            messages.append(f"{folder}: {reason}")
+            continue
+        for file in sorted(folder.glob("[!_.]*.py")):
+            if reason := _reason_ignored(file):
+                messages.append(f"{file}: {reason}")
+            else:
+                files.append(file)
+    return files, messages
 
 
 def distrust(status: os.stat_result) -> str | None:
@@ -44,7 +50,7 @@ def distrust(status: os.stat_result) -> str | None:
     if not hasattr(os, "getuid"):
         return None
     if status.st_uid != os.getuid():
-        return f"it belongs to {_user(status.st_uid)}, and only what is yours is run; make a copy of your own"
+        return "it belongs to another user, and only what is yours is run; make a copy of your own"
     if status.st_mode & stat.S_IWOTH:
         return "anybody may write to it, and only what is yours alone is run; take that away by chmod o-w"
     return None
@@ -62,7 +68,7 @@ def source(module: str, file: Path) -> bytes:
     return _sources[module] if module in sys.modules and module in _sources else file.read_bytes()
 
 
-def forget_changed() -> bool:
+def unload_changed() -> bool:
     """Forget the imported plug-ins if a file changed after its import; return whether one did."""
     imported = {module: locate(module) for module in _sources if module in sys.modules}
     if all(file is not None and file.read_bytes() == _sources[module] for module, file in imported.items()):
@@ -87,25 +93,12 @@ def _configured_folders() -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for folder in [*folders, Path("plugins")] if folder.is_dir()))
 
 
-def _candidate_files() -> list[Path]:
-    return [file for folder in folders() for file in sorted(folder.glob("[!_.]*.py"))]
-
-
 def _reason_ignored(file: Path) -> str | None:
     try:
         status = file.stat()
     except OSError as error:
         return str(error.strerror)
     return distrust(status) if stat.S_ISREG(status.st_mode) else "it is no file"
-
-
-def _user(user_id: int) -> str:
-    import pwd  # which not every system has
-
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:
-        return f"user {user_id}"
 
 
 class _Finder(MetaPathFinder):

@@ -41,12 +41,12 @@ KINDS = {
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
 MULTI_SELECT_KINDS = ("query", "logger", "callback")
 
-
 # The origin of parts that a script or a notebook registered; and these parts.
 BY_HAND = "registered in Python"
 by_hand: dict[tuple[str, str], Part] = {}
 
-# Spellings of the decorator.
+NO_LITERAL = "needs a literal default (a number, word, list or None)"
+# Spellings of the decorators.
 DATACLASS = ("dataclass", "dataclasses.dataclass")
 REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
 
@@ -68,7 +68,6 @@ class Part:
     kind: str
     name: str
     module: str
-    symbol: str
     file: Path
     line: int
     doc: str
@@ -114,13 +113,13 @@ class Catalog:
 
 def catalog() -> Catalog:
     """All parts of the core, of the current plug-in files, and of this process."""
-    stamps = tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files())
-    result = _scan(stamps, tuple(plugin_files.ignored()))
+    files, messages = plugin_files.find_files()
+    result = scan_files(tuple((file, file.stat().st_mtime_ns) for file in files), tuple(messages))
     return Catalog({**by_hand, **result.parts}, result.broken) if by_hand else result
 
 
 @functools.lru_cache(maxsize=8)
-def _scan(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalog:
+def scan_files(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalog:
     """Scan all files; cached until a plug-in file changes."""
     result = Catalog(broken=list(left_out))
     for part in _core_parts():
@@ -144,23 +143,11 @@ def _scan(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Ca
 @functools.cache
 def _core_parts() -> tuple[Part, ...]:
     """The parts of the core, which do not change while it runs."""
-    return tuple(part for module, file in _core_files() for part in read_parts(file, module, "core"))
-
-
-def _core_files() -> Iterator[tuple[str, Path]]:
     root = Path(__file__).parents[1]
-    files: dict[Path, None] = {}
-    for package in KINDS.values():
-        files |= dict.fromkeys(sorted(root.joinpath(*package.split(".")[1:]).rglob("*.py")))
-    for file in files:
-        yield ".".join(["attnx", *file.relative_to(root).with_suffix("").parts]), file
-
-
-def forget_written() -> bool:
-    """Scan and import plug-ins again if a file changed after its import; return whether one did."""
-    if changed := plugin_files.forget_changed():
-        _scan.cache_clear()
-    return changed
+    folders = (root.joinpath(*package.split(".")[1:]) for package in KINDS.values())
+    files = dict.fromkeys(file for folder in folders for file in sorted(folder.rglob("*.py")))
+    modules = {file: ".".join(["attnx", *file.relative_to(root).with_suffix("").parts]) for file in files}
+    return tuple(part for file, module in modules.items() for part in read_parts(file, module, "core"))
 
 
 def installed_file(module: str) -> Path | None:
@@ -176,27 +163,25 @@ def installed_file(module: str) -> Path | None:
 
 def _add_plugin(result: Catalog, file: Path, module: str, origin: str) -> None:
     try:
-        parts = read_parts(file, module, origin)
-    except SyntaxError as error:
-        result.broken.append(f"{file}:{error.lineno or 1}: {error.msg}")
-    except (ValueError, OSError) as error:
-        result.broken.append(f"{error}")
-    else:
-        for part in parts:
+        for part in read_parts(file, module, origin):
             result.add(part)
+    except (ValueError, OSError) as error:
+        result.broken.append(str(error))
 
 
 def read_parts(file: Path, module: str, origin: str) -> list[Part]:
     """Read the parts a file registers, without running it; of an imported plug-in, those that it registered.
 
     Raises:
-        SyntaxError: the file is not Python.
-        ValueError: a decorator or a knob cannot be read; the message begins with ``file:line``.
+        ValueError: the file is not Python, or a decorator or a knob cannot be read; the message begins with
+            ``file:line``.
     """
     try:
         tree = ast.parse(plugin_files.source(module, file).decode("utf-8"), filename=str(file))
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
+    except SyntaxError as error:
+        raise ValueError(f"{file}:{error.lineno or 1}: {error.msg}") from None
     return [
         _read_part(node, decorator, file, module, origin)
         for node in tree.body
@@ -219,7 +204,7 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
     declared = _read_declarations(node, decorator, file)
     properties = {key: value for key, (value, _) in declared.items()}
     lines = {key: line for key, (_, line) in declared.items()}
-    doc, place = ast.get_docstring(node) or "", (module, node.name, file, node.lineno)
+    doc, place = ast.get_docstring(node) or "", (module, file, node.lineno)
     return Part(kind, name, *place, doc, knobs, injected_params, properties, origin, lines)
 
 
@@ -230,7 +215,10 @@ def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[t
         if default is None:
             injected.append(name)
         else:
-            knobs.append(_read_knob(name, annotation, default, f"{file}:{line}"))
+            try:
+                knobs.append(_read_knob(name, annotation, default))
+            except ValueError as error:
+                raise ValueError(f"{file}:{line}: knob {name!r}: {error}") from None
     return tuple(knobs), tuple(injected)
 
 
@@ -241,12 +229,10 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
             for item in node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     yield item.target.id, item.annotation, item.value, item.lineno
-            return
-        methods = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
-        constructor = next(methods, None)
-        if constructor is None:
-            return
-        node = constructor
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                yield from _parameters(item)
+        return
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults: list[ast.expr | None] = [None] * (len(arguments) - len(node.args.defaults)) + [*node.args.defaults]
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
@@ -255,22 +241,27 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
             yield argument.arg, argument.annotation, default, argument.lineno
 
 
-def _read_knob(name: str, annotation: ast.expr | None, default: ast.expr, location: str) -> Knob:
-    location = f"{location}: knob {name!r}"
-    if annotation is None:
-        raise ValueError(f"{location} needs a type, such as {name}: int = ...")
-    try:
-        knob_type = parse_type(annotation)
-    except ValueError as error:
-        raise ValueError(f"{location}: {error}") from None
+def _read_knob(name: str, annotation: ast.expr | None, default: ast.expr) -> Knob:
     try:
         value = ast.literal_eval(default)
     except (ValueError, TypeError):
-        raise ValueError(f"{location} needs a literal default (a number, word, list or None)") from None
-    value = list(value) if isinstance(value, tuple) else value
-    if not knob_type.accepts(value):
-        raise ValueError(f"{location}: its default {value!r} is not {knob_type.phrase}")
-    return Knob(name, ast.unparse(annotation), knob_type, value)
+        raise ValueError(NO_LITERAL) from None
+    return make_knob(name, annotation, value)
+
+
+def make_knob(name: str, annotation: ast.expr | None, default: Any) -> Knob:
+    """Describe a knob.
+
+    Raises:
+        ValueError: it has no type, one that no knob can have, or a default that is not of that type.
+    """
+    if annotation is None:
+        raise ValueError(f"needs a type, such as {name}: int = ...")
+    knob_type = parse_type(annotation)
+    default = list(default) if isinstance(default, tuple) else default
+    if not knob_type.accepts(default):
+        raise ValueError(f"its default {default!r} is not {knob_type.phrase}")
+    return Knob(name, ast.unparse(annotation), knob_type, default)
 
 
 def _read_declarations(

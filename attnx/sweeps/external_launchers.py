@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnx.config.check import check
+from attnx.config.check import check_config
 from attnx.errors import ExitCode, UserError
 from attnx.runs.layout import LOG, PROGRESS
 from attnx.runs.status import DONE_STATUSES
@@ -39,7 +39,7 @@ def run_one_job(config: Any) -> float:
     job = get_or_add_job(sweep, without_hydra_overrides(list(hydra.overrides.task)))
     plain: Any = OmegaConf.to_container(config, resolve=True)
     try:
-        checked = check(plain, job.overrides)
+        checked = check_config(plain, job.overrides)
     except UserError as error:
         write_error(sweep.folder(job), str(error))
     else:

@@ -12,7 +12,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnx.config.check import check
+from attnx.config.check import check_config
 from attnx.errors import UserError
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, overrides_key
@@ -70,7 +70,7 @@ class SessionLauncher(Launcher):
             plain: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, keys), resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(" ".join(str(error).split())) from error
-        return check(plain, overrides)
+        return check_config(plain, overrides)
 
 
 class ProcessLauncher(SessionLauncher):

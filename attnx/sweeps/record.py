@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config.diff import changes_text, differences
+from attnx.config.view import differences_text
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import digests, source_files
@@ -100,8 +100,8 @@ def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Se
     recorded, requested = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
     if jobs is None:
         recorded[TRIALS_KEY] = requested[TRIALS_KEY] = ""
-    if sweep.jobs and (changes := differences(recorded, requested)):
-        raise UserError(f"{sweep.path}: holds another sweep: {changes_text(changes)}; choose name=..., or fresh=true")
+    if sweep.jobs and (changes := differences_text(recorded, requested)):
+        raise UserError(f"{sweep.path}: holds another sweep: {changes}; choose name=..., or fresh=true")
 
 
 def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -112,10 +112,8 @@ def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
         {name: value for name, value in node.items() if name not in NEUTRAL_KEYS}
         for node in (registry.with_defaults(read_run(folder).config), config)
     )
-    if changes := differences(recorded, requested):
-        raise UserError(
-            f"{folder}: holds a run of another configuration: {changes_text(changes)}; choose name=..., or fresh=true"
-        )
+    if changes := differences_text(recorded, requested):
+        raise UserError(f"{folder}: holds a run of another configuration: {changes}; choose name=..., or fresh=true")
     reject_other_code(folder)
 
 

@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
-import pwd
 import py_compile
 import re
 import struct
@@ -22,8 +21,8 @@ import pytest
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
-from attnx.registry.inspect_class import describe_class
-from attnx.registry.source_scan import KINDS, Catalog, Part, _scan, catalog
+from attnx.registry.python_parts import describe_class
+from attnx.registry.source_scan import KINDS, Catalog, Part, catalog, scan_files
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]
@@ -79,9 +78,10 @@ def test_source_and_signature_describe_the_same_knobs(kind: str, name: str, monk
         type(knob.default) is type(entry[2]) for knob, entry in zip(info.knobs, signature[-len(knobs) :], strict=False)
     )
     assert {word: getattr(item, word) for word in info.properties} == info.properties
-    assert (info.module, info.symbol) == (item.__module__, item.__name__)
+    assert info.module == item.__module__
     assert info.doc == inspect.getdoc(item)
-    assert info.file.read_text().splitlines()[info.line - 1].startswith((f"class {info.symbol}", f"def {info.symbol}"))
+    definition = info.file.read_text().splitlines()[info.line - 1]
+    assert definition.startswith((f"class {item.__name__}", f"def {item.__name__}"))
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
@@ -161,12 +161,12 @@ class Bad:
 BROKEN = {
     "syntax error": ("def f(:\n", 1, "invalid syntax"),
     "syntax error further down": ("x = 1\n\nclass A\n", 3, "expected ':'"),
-    "default that is no literal": (knob("width: int = 2 * size"), 6, "knob 'width' needs a literal default"),
-    "missing annotation": (knob("width=3"), 6, "knob 'width' needs a type, such as width: int = ..."),
+    "default that is no literal": (knob("width: int = 2 * size"), 6, "knob 'width': needs a literal default"),
+    "missing annotation": (knob("width=3"), 6, "knob 'width': needs a type, such as width: int = ..."),
     "unknown type": (knob("width: dict = 3"), 6, "knob 'width': a knob cannot have the type dict"),
     "default of another type": (knob("width: int = 'x'"), 6, "knob 'width': its default 'x' is not a whole number"),
     "default out of range": (knob("width: Positive = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
-    "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width' needs a literal default"),
+    "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width': needs a literal default"),
     "unknown kind": (
         "@register('scorrer', 'bad')\nclass A: ...\n",
         1,
@@ -190,7 +190,7 @@ def test_a_part_registered_in_python_has_the_same_description(kind: str, name: s
     read, described = (
         (
             [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
-            (part.injected_params, part.properties, part.doc, part.symbol, part.module),
+            (part.injected_params, part.properties, part.doc, part.module),
         )
         for part in descriptions
     )
@@ -315,7 +315,7 @@ def test_a_folder_must_belong_to_the_user(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("ATTNX_PLUGINS", folder_name)
         assert plugin_files.folders() == []
         (broken_part,) = catalog().broken
-        assert broken_part.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
+        assert broken_part.startswith(f"{folder}: it belongs to another user, ")
 
 
 @OWNED
@@ -375,9 +375,9 @@ def test_cached_bytecode_of_a_plug_in_is_not_run(write: Write) -> None:
 @pytest.fixture
 def _read_anew() -> Iterator[None]:
     """What is installed is looked for once; not so around these tests."""
-    _scan.cache_clear()
+    scan_files.cache_clear()
     yield
-    _scan.cache_clear()
+    scan_files.cache_clear()
 
 
 def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from attnx.cli.commands.run_filters import check_keys, matches, parse_filter, sort_key, split_values
-from attnx.cli.commands.run_table import Column, differing_keys, duration_text, fit_columns, plain_lines, size_text
+from attnx.cli.commands.run_filters import check_keys, matches, parse_filter, sort_key
+from attnx.cli.commands.run_table import Column, differing_keys, fit_columns, print_columns
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 
@@ -96,7 +96,7 @@ def test_an_unknown_key_suggests_similar_keys() -> None:
 def test_a_bracket_is_matched_literally() -> None:
     assert not matches("a", "[abc]")
     assert matches("[a,b]", "[a,*")
-    assert split_values("a,[b,c],d") == ("a", "[b,c]", "d")
+    assert parse_filter("query=a,[b,c],d").values == ("a", "[b,c]", "d")
 
 
 def test_numbers_sort_before_words_and_missing_values_last() -> None:
@@ -156,23 +156,11 @@ def test_a_long_path_keeps_its_end() -> None:
     assert shown[0].cells == ["…" + "a" * 19 + "/end"]  # 34 less two and the eight of "finished" are 24
 
 
-def test_plain_lines_have_no_trailing_spaces() -> None:
-    table = [Column("run", ["long/one", "b"], 0), Column("n", ["3", "117"], 1, right=True), Column("c", ["x", "-"], 2)]
-    assert list(plain_lines(table)) == ["run         n  c", "long/one    3  x", "b         117  -"]
-
-
-def test_times_and_sizes_are_formatted_briefly() -> None:
-    assert [duration_text(seconds) for seconds in (0.4, 59.6, 61, 7260, 90000)] == [
-        "0s",
-        "1m00s",
-        "1m01s",
-        "2h01m",
-        "1d01h",
+def test_plain_lines_have_no_trailing_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [
+        Column("run", ["long/one", "b"], 0),
+        Column("n", ["3", "117"], 1, right=True),
+        Column("c", ["x", "-"], 2),
     ]
-    assert [size_text(size) for size in (0, 999, 1500, 2_340_000, 5e9)] == [
-        "0 B",
-        "999 B",
-        "1.5 kB",
-        "2.3 MB",
-        "5.0 GB",
-    ]
+    print_columns(columns)
+    assert capsys.readouterr().out == "run         n  c\nlong/one    3  x\nb         117  -\n"

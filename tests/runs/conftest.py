@@ -120,7 +120,7 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
             del registry._registered[part]
             sys.modules.pop(item.__module__, None)
     source_scan.by_hand.clear()
-    source_scan._scan.cache_clear()
+    source_scan.scan_files.cache_clear()
 
 
 @pytest.fixture(scope="session")

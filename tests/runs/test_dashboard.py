@@ -12,8 +12,7 @@ import yaml
 
 import attnx
 from attnx import registry
-from attnx.cli.commands.dashboard import workspace_request
-from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
+from attnx.cli.commands.dashboard import WorkspaceRequest, dumped, workspace, workspace_request
 from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save_sweep

@@ -286,7 +286,7 @@ def installed(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (site / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    source_scan._scan.cache_clear()
+    source_scan.scan_files.cache_clear()
     return site
 
 
@@ -324,7 +324,7 @@ def test_a_run_copies_the_used_files_of_a_package(
 def test_a_broken_entry_point_is_reported_and_others_work(installed: Path, command: Callable[..., Any]) -> None:
     points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
-    source_scan._scan.cache_clear()
+    source_scan.scan_files.cache_clear()
     answer = command("list", "scorer")
     assert answer.code == 0
     assert "far_parts.nothing" in answer.err
@@ -336,7 +336,7 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed: Path, comma
     [
         (SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)"), 11, "expected ':'"),
         (SCORER.format(name="mine").replace('"scorer", "mine"', '"scorrer", "mine"'), 10, "there is no kind 'scorrer'"),
-        (SCORER.format(name="mine").replace("steep: Rate = 2.0", "steep=2.0"), 20, "knob 'steep' needs a type"),
+        (SCORER.format(name="mine").replace("steep: Rate = 2.0", "steep=2.0"), 20, "knob 'steep': needs a type"),
         (SCORER.format(name="mine").replace("Rate = 2.0", "complex = 2.0"), 20, "cannot have the type complex"),
         (
             SCORER.format(name="mine").replace("Rate = 2.0", "Rate = -2.0"),

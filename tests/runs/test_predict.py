@@ -336,12 +336,8 @@ CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
     "another output": (lambda: Path("out.txt").write_text("K AA\n" * 9), (), "does not begin with what was written"),
     "no output": (lambda: Path("out.txt").unlink(), (), "out.txt: cannot be read"),
     "no record": (lambda: Path(f"out.txt{SUFFIX}").unlink(), (), "out.txt: is there already"),
-    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), "is no progress that can be continued"),
-    "a strange record": (
-        lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'),
-        (),
-        "is no progress that can be continued",
-    ),
+    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), f"out.txt{SUFFIX}:1: not valid JSON"),
+    "a strange record": (lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'), (), "left by another request"),
 }
 
 

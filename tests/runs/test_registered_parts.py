@@ -18,7 +18,7 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
-from attnx.registry.part_source import part_source
+from attnx.registry.python_parts import part_source
 from attnx.registry.source_scan import read_parts
 from attnx.training.fit import fit
 

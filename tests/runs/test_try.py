@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.cli.ascii_heatmap import heatmap
 from attnx.cli.commands import try_ as trying
+from attnx.cli.commands.try_ import heatmap
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_settings_at_the_prompt_persist(run_try: Callable[..., Any]) -> None:
 
 def test_a_mistake_is_reported_and_the_prompt_continues(run_try: Callable[..., Any]) -> None:
     mistakes = {
-        ":nbst 3": "unknown command :nbst; did you mean :nbest?",
-        ":nbest": ":nbest needs one word after it",
+        ":nbst 3": "unknown flag :nbst; did you mean :nbest?",
+        ":nbest": ":nbest needs a value",
         ":nbest many": ":nbest many: expected a whole number, 1 or more",
         ":decoding": ":decoding needs a name",
         ":decoding beem": "unknown decoding 'beem'; did you mean beam?",

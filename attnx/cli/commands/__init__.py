@@ -1,4 +1,7 @@
-"""The commands: each is a module with ``add_arguments(parser)`` and ``run(arguments)``, imported when it is called."""
+"""The commands: each is a module with ``add_arguments(parser)`` and ``run(arguments)``, imported when it is called.
+
+The docstring of the module is the page of the command, with the examples last.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,14 @@ class Command(Protocol):
     """The module of a command."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the command's arguments and its help page."""
+        """Add the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
+        """Run the command; return the exit code.
+
+        Raises:
+            UserError: a mistake in the arguments, or in the files that they name.
+        """
 
 
 def load_command(name: str) -> Command:

@@ -1,10 +1,23 @@
-"""The command ``attnx check``: test a part against the laws of its kind."""
+"""Test a part, yours or one of attnx, against the laws of its kind: shapes, rows
+that do not mix, what it declares, masks, gradients, precision. Prints a line
+for each law: passed, FAILED or not tried; and for each failure the file and
+line, the result, and the law. docs/add-a-part.md has the contracts.
+
+The exit code is 0 if no law failed, and 2 if one did or there is no such
+part. A part in a plug-in folder is tested by a few of these laws, in
+milliseconds, before each training that uses it.
+
+Examples:
+  attnx check capped
+  attnx check scorer=capped scorer.cap=30
+  attnx check task=mine task.train=words.tsv
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -16,46 +29,27 @@ from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 if TYPE_CHECKING:
     from attnx.laws.check import Outcome
 
-DESCRIPTION = """\
-Test a part, yours or one of attnx, against the laws of its kind: shapes, rows
-that do not mix, what it declares, masks, gradients, precision. Prints a line
-for each law: passed, FAILED or not tried; and for each failure the file and
-line, the result, and the law. docs/add-a-part.md has the contracts.
-
-The exit code is 0 if no law failed, and 2 if one did or there is no such
-part. A part in a plug-in folder is tested by a few of these laws, in
-milliseconds, before each training that uses it."""
-EPILOG = """\
-examples:
-  attnx check capped
-  attnx check scorer=capped scorer.cap=30
-  attnx check task=mine task.train=words.tsv"""
-KNOBS = """\
-knobs to test the part with, as scorer.cap=30; a knob that is left out and is a choice (true or false, one of several
-words) is tested with each of its values"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s NAME [KIND.KNOB=VALUE ...]"
     parser.add_argument("part", metavar="NAME", help="a part: capped, or scorer=capped if several kinds have the name")
-    parser.add_argument("knobs", nargs="*", metavar="KIND.KNOB=VALUE", help=KNOBS)
+    knobs = "knobs of the part, as scorer.cap=30; a choice that is left out is tested with each of its values"
+    parser.add_argument("knobs", nargs="*", metavar="KIND.KNOB=VALUE", help=knobs)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Test the part and print the result of each law.
-
-    Raises:
-        UserError: an unknown part or knob, or a law does not hold.
-    """
+    """Test the part and print the result of each law."""
     part = find_part(arguments.part)
     prefix = f"{part.kind}.{part.name}." if part.kind in MULTI_SELECT_KINDS else f"{part.kind}."
     names, values = split_overrides(arguments.knobs, (prefix,))
     if names:
         raise UserError(f"attnx check tests one part; leave out {names[0]!r}")
+    from attnx.laws.candidate import Candidate
+    from attnx.laws.check import check_part
+
     knobs = {key.removeprefix(prefix): value for key, value in values.items()}
-    return _show(part, _tried(part, knobs))
+    return _show(part, check_part(Candidate(part.kind, part.name, knobs)))
 
 
 def find_part(word: str) -> Part:
@@ -78,26 +72,18 @@ def find_part(word: str) -> Part:
     return matches[0]
 
 
-def _tried(part: Part, knobs: Mapping[str, Any]) -> list[Outcome]:
-    from attnx.laws.candidate import Candidate
-    from attnx.laws.check import check_part
-
-    return check_part(Candidate(part.kind, part.name, knobs))
-
-
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     """Print the table, and below it a line for each law that is broken."""
-    console = Console()
-    console.print(f"{part.kind}={part.name}  {part.place}", highlight=False, soft_wrap=True)
+    print(f"{part.kind}={part.name}  {part.place}")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     for outcome in outcomes:
         untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
         table.add_row(f"  {outcome.law}", "FAILED" if outcome.failure else untried)
-    console.print(table, highlight=False)
+    Console().print(table, highlight=False)
     broken = [outcome for outcome in outcomes if outcome.failure]
     for outcome in broken:
-        console.print(f"{outcome.law}: {outcome.failure}", highlight=False, markup=False, soft_wrap=True)
+        print(f"{outcome.law}: {outcome.failure}")
     if broken:
         raise UserError(f"the {part.kind} {part.name!r} breaks {len(broken)} of {len(outcomes)} laws of a {part.kind}")
     return 0

@@ -1,4 +1,14 @@
-"""The command ``attnx compare``: runs side by side, with confidence intervals of their differences."""
+"""Compare runs: a column for each run, a row for each metric, the best of a row
+in bold; errors by length; and the difference of each run from the first, with
+95 % intervals. Runs tested on different examples are compared on the examples
+they share. FOLDER is a run, or an evaluation of one.
+
+Examples:
+  attnx compare multirun/scorers/0 multirun/scorers/1
+
+attnx report ranks many runs and shows the effect of each choice. attnx runs
+compare selects runs by their configuration.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +16,15 @@ import argparse
 
 from attnx.errors import UserError
 
-DESCRIPTION = """\
-Compare runs: a column for each run, a row for each metric, the best of a row
-in bold; errors by length; and the difference of each run from the first, with
-95 % intervals. Runs tested on different examples are compared on the examples
-they share. FOLDER is a run, or an evaluation of one."""
-EPILOG = """\
-example:
-  attnx compare multirun/scorers/0 multirun/scorers/1
-
-attnx report ranks many runs and shows the effect of each choice. attnx runs
-compare selects runs by their configuration."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER FOLDER ..."
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the comparison.
-
-    Raises:
-        UserError: fewer than two runs, or a folder that is none.
-    """
+    """Print the comparison."""
     if len(arguments.folders) < 2:
         raise UserError("attnx compare needs two runs or more: attnx compare FOLDER FOLDER ...")
     from rich.console import Console

@@ -1,54 +1,67 @@
-"""The command ``attnx dashboard``: a W&B workspace of a run, a sweep or a project."""
+"""Build a W&B workspace of a run, of a sweep, or of all runs of a project:
+results by scorer and scope, curves by each choice, heat maps, predictions,
+and parallel coordinates from the choices to the result.
+
+Examples:
+  attnx dashboard multirun/scorers
+  attnx dashboard my-team/attnx --measure wer
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnx.cli.args import text
-from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.errors import UserError
+from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import RUN
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
 
-DESCRIPTION = """\
-Build a W&B workspace of a run, of a sweep, or of all runs of a project:
-results by scorer and scope, curves by each choice, heat maps, predictions,
-and parallel coordinates from the choices to the result."""
-EPILOG = """\
-examples:
-  attnx dashboard multirun/scorers
-  attnx dashboard my-team/attnx --measure wer"""
 FILE = "dashboard.json"
 PATIENCE = 10.0  # seconds for W&B to answer
+# The choices that runs are told apart by, and what a row of the table shows beside them and the result.
+CHOICES = ("scorer", "scope", "query", "normalizer")
+MEDIA = (
+    ("heat maps of the test", "test/alignments", "run"),
+    ("heat maps while training", "valid/alignments", "step"),
+    ("pages", "test/page", "run"),
+)
+PARTS = ("encoder", "attention", "decoder", "output", "embedding", "all")
+
+
+class WorkspaceRequest(NamedTuple):
+    """What a workspace is of: runs of a group (None for all) in a project of W&B, ranked by a measure.
+
+    ``entity`` is a user or a team, empty for one's own; ``measure`` lacks its stage: ``per``.
+    """
+
+    project: str
+    entity: str = ""
+    group: str | None = None
+    measure: str = "per"
+    maximize: bool = False
+
+    @property
+    def result(self) -> str:
+        """The test's measure."""
+        return f"test/{self.measure}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
+    """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--measure NAME] [--out FILE]"
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
-    parser.add_argument(
-        "--measure",
-        metavar="NAME",
-        type=text,
-        default="per",
-        help="the metric that decides, of a project: per (default), wer ...",
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="where to write the workspace if W&B cannot be reached"
-    )
+    measure = "the metric that decides, of a project: per (default), wer ..."
+    parser.add_argument("--measure", metavar="NAME", default="per", help=measure)
+    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write if W&B cannot be reached")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Save the workspace to W&B, or write it to a file if W&B cannot be reached.
-
-    Raises:
-        UserError: runs that were not logged to W&B, or a wrong project or path.
-    """
+    """Save the workspace to W&B, or write it to a file if W&B cannot be reached."""
     target = Path(arguments.target)
     if target.is_dir():
         request, out = workspace_request(target), target / FILE
@@ -59,13 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not out.parent.is_dir():
         raise UserError(f"--out {out}: no such folder")
     saved_workspace = workspace(request)
-    problem = _saved(saved_workspace)
-    if problem:
+    if problem := _saved(saved_workspace):
         out.write_text(dumped(saved_workspace) + "\n", encoding="utf-8")
         print(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
-        print(out)
-    else:
-        print(saved_workspace.url)
+    print(out if problem else saved_workspace.url)
     return 0
 
 
@@ -83,21 +93,15 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
     knobs: dict[str, Any] = run.config["logger"]["wandb"]
+    sweep = sweep_of(folder) if is_run else folder.resolve()
     return WorkspaceRequest(
         project=knobs["project"],
         entity=knobs["entity"] or "",
-        group=knobs["group"] or _group(run, folder, is_run),
+        # As attnx.training.logger_session names it.
+        group=knobs["group"] or (sweep.name if sweep else run.info.get("name")),
         measure=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )
-
-
-def _group(run: Run, folder: Path, is_run: bool) -> str | None:
-    """As :mod:`attnx.training.logger_session` names it."""
-    if not is_run:
-        return folder.resolve().name
-    sweep = sweep_of(folder)
-    return sweep.name if sweep else run.info.get("name")
 
 
 def _project_request(name: str) -> WorkspaceRequest:
@@ -121,3 +125,95 @@ def _saved(saved_workspace: Any) -> str:
     except Exception as error:
         return f"wandb: {' '.join(str(error).split()) or type(error).__name__}"
     return ""
+
+
+def workspace(request: WorkspaceRequest) -> Any:
+    """The workspace; nothing is sent.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    spaces = _need("workspaces")
+    sections = [spaces.Section(name=name, panels=panels, is_open=True) for name, panels in _sections(request).items()]
+    return spaces.Workspace(
+        entity=request.entity,
+        project=request.project,
+        name=f"attnx: {request.group or request.project}",
+        sections=sections,
+        settings=spaces.WorkspaceSettings(x_axis="Step", max_runs=100),
+        runset_settings=_table(request, spaces),
+    )
+
+
+def _need(module: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is written for an older pydantic
+        return require_package(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
+
+
+def dumped(space: Any) -> str:
+    """A workspace as JSON, as it would be sent."""
+    return str(space._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=1))
+
+
+def _table(request: WorkspaceRequest, spaces: Any) -> Any:
+    """The runs: grouped by scorer, then scope, the best on top."""
+    expr = _need("expr")
+    columns = [f"config:choices.value.{kind}" for kind in CHOICES]
+    columns += [
+        f"summary:{name}" for name in (request.result, f"best/valid_{request.measure}", "train/examples_per_second")
+    ]
+    return spaces.RunsetSettings(
+        filters=expr.And(expr.Metric("Group") == request.group) if request.group else "",
+        groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
+        order=[expr.Ordering(expr.Summary(request.result), ascending=not request.maximize)],
+        pinned_columns=[*columns, "config:run.value.parameters", "config:seed.value"],
+    )
+
+
+def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
+    """The panels of each section, by the section's name."""
+    v2, result = _need("reports.v2"), request.result
+
+    def curve(name: str, kind: str) -> Any:
+        group = v2.Config(f"choices.{kind}")
+        return v2.LinePlot(
+            f"{name} by {kind}", x="Step", y=[name], groupby=group, groupby_aggfunc="mean", groupby_rangefunc="stddev"
+        )
+
+    def bars(kind: str) -> Any:
+        return v2.BarPlot(f"{result} by {kind}", metrics=[result], groupby=v2.Config(f"choices.{kind}"))
+
+    # A panel without groupby takes that of the table: scorer, then scope.
+    pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
+    curves = [curve(f"valid/{request.measure}", kind) for kind in CHOICES]
+    media = [v2.MediaBrowser(title, media_keys=[key], gallery_axis=axis) for title, key, axis in MEDIA]
+    return {
+        "Scorer by scope": [pairs, *map(bars, CHOICES)],
+        "Curves": [*curves, *(curve(loss, "scorer") for loss in ("valid/loss", "train/loss"))],
+        "What was read": [*media, v2.WeavePanelSummaryTable(table_name="test/predictions")],
+        "From choices to the result": [
+            v2.ParallelCoordinatesPlot(columns=_coordinates(request, v2), title="choices, speed, result"),
+            v2.ParameterImportancePlot(with_respect_to=result),
+            v2.RunComparer(diff_only=True),
+        ],
+        "Speed and gradients": [
+            curve("train/examples_per_second", "scorer"),
+            v2.LinePlot("gradient norms", x="Step", y=[f"gradient_norm/{part}" for part in PARTS], log_y=True),
+        ],
+    }
+
+
+def _coordinates(request: WorkspaceRequest, v2: Any) -> list[Any]:
+    """The axes of the parallel coordinates: choices, speed, result."""
+    axes = [(v2.Config(f"choices.{kind}"), kind, False) for kind in CHOICES]
+    axes += [
+        (v2.Config("optimizer.lr"), "learning rate", False),
+        (v2.Config("run.parameters"), "parameters", False),
+        (v2.SummaryMetric("train/examples_per_second"), "examples/s", False),
+        (v2.SummaryMetric(request.result), request.result, not request.maximize),
+    ]
+    return [
+        v2.ParallelCoordinatesPlotColumn(metric, display_name=name, inverted=is_inverted)
+        for metric, name, is_inverted in axes
+    ]

@@ -1,4 +1,15 @@
-"""The command ``attnx data``: lists, downloads and checks public data sets; without torch."""
+"""Public data sets. list: content, size, license, and whether they are here.
+get: download the missing files of a set; size and SHA-256 are checked.
+check: check size and SHA-256 of the files that are here.
+
+Data sets are searched in the folder $ATTNX_DATA, if that is set, and then in
+./data; experiments search there too. Downloads go to the first; an interrupted
+download is resumed by the next get.
+
+Examples:
+  attnx data get multi30k && attnx experiment=multi30k_de_en
+  attnx data get etth1 sigmorphon2020 --to /my/data
+"""
 
 from __future__ import annotations
 
@@ -13,41 +24,22 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from attnx.cli.args import text
 from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetSpec, read_dataset_specs
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
 
-DESCRIPTION = """\
-Public data sets. list: content, size, license, and whether they are here.
-get: download the missing files of a set; size and SHA-256 are checked.
-check: check size and SHA-256 of the files that are here.
-
-Data sets are searched in the folder $ATTNX_DATA, if that is set, and then in
-./data; experiments search there too. Downloads go to the first; an interrupted
-download is resumed by the next get."""
-EPILOG = """\
-examples:
-  attnx data get multi30k && attnx experiment=multi30k_de_en
-  attnx data get etth1 sigmorphon2020 --to /my/data"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s list|get|check [NAME ...] [--to FOLDER]"
     parser.add_argument("action", nargs="?", metavar="list|get|check")
     parser.add_argument("names", nargs="*", metavar="NAME", help="data sets; list alone shows them")
-    parser.add_argument("--to", metavar="FOLDER", type=text, help="use only this folder")
+    parser.add_argument("--to", metavar="FOLDER", help="use only this folder")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, fetch or check data sets.
-
-    Raises:
-        UserError: an unknown action or set, no connection, a wrong download, a folder that cannot be written.
-    """
+    """List, fetch or check data sets."""
     action = arguments.action or ""
     if action not in ACTIONS:
         forms = " or ".join(f"attnx data {name} NAME" for name in ACTIONS)
@@ -99,16 +91,13 @@ def _show(dataset: DatasetSpec, folder: Path) -> None:
 
 
 def _check(dataset: DatasetSpec, folder: Path) -> None:
-    bad = 0
-    for file in dataset.files:
-        path = folder / file.path
-        error = file.file_error(path) if path.exists() else "missing"
-        bad += bool(error)
+    paths = {folder / file.path: file for file in dataset.files}
+    errors = {path: file.file_error(path) if path.exists() else "missing" for path, file in paths.items()}
+    for path, error in errors.items():
         print(f"{path}: {error or 'right'}")
-    if bad:
-        raise UserError(
-            f"{dataset.name}: {bad} of {len(dataset.files)} files are missing or wrong; attnx data get {dataset.name}"
-        )
+    if bad := sum(map(bool, errors.values())):
+        count = f"{bad} of {len(errors)} files are missing or wrong"
+        raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}")
 
 
 def _get(dataset: DatasetSpec, folder: Path) -> None:
@@ -124,14 +113,14 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
     except Unreachable as error:
         for file in missing:
             if not (folder / file.path).exists():
-                print(_manual_instruction(file, folder))
+                verb = "gzip" if file.path.endswith(".gz") else "extract"
+                member = f", {verb} its {file.member}" if file.member else ""
+                print(f"download {file.url}{member} to {folder / file.path}")
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the received data are kept; continue with: attnx data get {dataset.name}") from None
-    print(
-        f"{dataset.name}: {len(dataset.files)} files are right, {len(missing)} of them new, in {folder / dataset.name}"
-    )
-    print(f"license: {dataset.license}")
+    count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
+    print(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
     export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"
     if folder not in data_folders():
         print(f"for experiments to find it: {export}")
@@ -153,12 +142,6 @@ def _download(files: list[DatasetFile], folder: Path) -> None:
 
             download(file, folder, show_bytes)
             done += file.bytes
-
-
-def _manual_instruction(file: DatasetFile, folder: Path) -> str:
-    verb = "gzip" if file.path.endswith(".gz") else "extract"
-    member = f", {verb} its {file.member}" if file.member else ""
-    return f"download {file.url}{member} to {folder / file.path}"
 
 
 ACTIONS = {"list": _show, "get": _get, "check": _check}

@@ -1,4 +1,15 @@
-"""The command ``attnx evaluate``: writes a run's scores and errors on any data into its folder."""
+"""Compute a run's scores by its task's metrics, and its errors, on its own test
+part or on other data of the same kind. They are in RUN/evaluations/NAME,
+named after the arguments; the same command again shows the saved result.
+
+  task.test=FILE           data to evaluate on, as in training
+  trainer.test_examples=N  a random sample of N examples (null: all); as in
+                           training for the run's own test part, else all
+
+Examples:
+  attnx evaluate multirun/mine task.test=more.tsv decoding=beam
+  attnx compare multirun/mine multirun/mine/evaluations/more-beam
+"""
 
 from __future__ import annotations
 
@@ -12,9 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.config.view import value_text
 from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_decoding
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
@@ -27,18 +39,6 @@ if TYPE_CHECKING:
     from attnx.inference.trained_run import TrainedRun
     from attnx.inference.write_results import EvaluationResult
 
-DESCRIPTION = """\
-Compute a run's scores by its task's metrics, and its errors, on its own test
-part or on other data of the same kind. They are in RUN/evaluations/NAME,
-named after the arguments; the same command again shows the saved result.
-
-  task.test=FILE           data to evaluate on, as in training
-  trainer.test_examples=N  a random sample of N examples (null: all); as in
-                           training for the run's own test part, else all"""
-EPILOG = """\
-examples:
-  attnx evaluate multirun/mine task.test=more.tsv decoding=beam
-  attnx compare multirun/mine multirun/mine/evaluations/more-beam"""
 
 KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 
@@ -58,33 +58,21 @@ class EvaluateArgs(NamedTuple):
     def settings(self, fingerprint: str) -> dict[str, Any]:
         """Everything that affects the scores; an evaluation with equal settings is not repeated."""
         weights = [file_digest(file) for file in checkpoint_files(self.run.path, self.checkpoint)]
-        code = current_code(self.run.config)
-        return {
-            "weights": weights,
-            "decoding": self.decoding,
-            "test_examples": self.examples,
-            "data": fingerprint,
-            **({"plugins": code} if code else {}),
-        }
+        settings = {"weights": weights, "decoding": self.decoding, "test_examples": self.examples, "data": fingerprint}
+        return {**settings, "plugins": current_code(self.run.config)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [task.test=FILE] [OVERRIDE ...] [FLAGS]"
     parser.add_argument("words", nargs="*", metavar="RUN", help="a run folder")
-    parser.add_argument(
-        "--batch", metavar="N", type=whole_number, default=128, help="sources decoded at once (128); changes no score"
-    )
+    batch = "sources decoded at once (128); changes no score"
+    parser.add_argument("--batch", metavar="N", type=whole_number, default=128, help=batch)
     add_checkpoint(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate the run, write the result and print it.
-
-    Raises:
-        UserError: a mistake in the command, or in the data.
-    """
+    """Evaluate the run, write the result and print it."""
     try:
         return _evaluate(read_request(arguments))
     except KeyboardInterrupt:
@@ -139,18 +127,14 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
     >>> evaluation_name({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
     'more-beam-beam_size=5'
     """
-    test = overrides.get("task.test")
-    files = [] if test is None else test if isinstance(test, list) else [test]
-    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
+    files = overrides.get("task.test") or "test"
+    files = files if isinstance(files, list) else [files]
+    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files]
     parts += [str(overrides["decoding"])] if "decoding" in overrides else []
-    parts += [
-        f"{key.removeprefix('decoding.')}={value}"
-        for key, value in sorted(overrides.items())
-        if key.startswith("decoding.")
-    ]
+    knobs = sorted((key, value) for key, value in overrides.items() if key.startswith("decoding."))
+    parts += [f"{key.removeprefix('decoding.')}={value}" for key, value in knobs]
     if "trainer.test_examples" in overrides:
-        count = overrides["trainer.test_examples"]
-        parts.append(f"examples={'null' if count is None else count}")
+        parts.append(f"examples={value_text(overrides['trainer.test_examples'])}")
     parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
     parts += [f"code={code}"] if code else []
     return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"
@@ -158,25 +142,21 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
 
 def _check_test(run: Run, test: Any) -> None:
     task, knobs = registry.parse_spec("task", run.config["task"])
-    names = [knob.name for knob in registry.describe("task", task).knobs]
-    if "test" not in names:
-        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{suggest('test', names)}")
+    registry.check("task", task, {**knobs, "test": test})
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
-    registry.check("task", task, {**knobs, "test": test})
     check_task_files({"name": task, "test": test})
 
 
 def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:
     """The folder of an evaluation with equal settings if it exists; else the first free one of NAME, NAME-2 ..."""
-    parent = request.run.path / EVALUATIONS
-    for count in itertools.count(1):
-        folder = parent / (request.name if count == 1 else f"{request.name}-{count}")
-        if not folder.exists():
-            return folder
-        if (folder / EVALUATION).is_file() and Evaluation(folder).info.get("settings") == settings:
-            return folder
-    raise AssertionError("endless")
+    folder = first_folder = request.run.path / EVALUATIONS / request.name
+    for count in itertools.count(2):
+        is_evaluation = (folder / EVALUATION).is_file()
+        if not folder.exists() or (is_evaluation and Evaluation(folder).info.get("settings") == settings):
+            break
+        folder = first_folder.with_name(f"{request.name}-{count}")
+    return folder
 
 
 def _write(
@@ -186,16 +166,9 @@ def _write(
     from attnx.inference.write_results import save_evaluation
 
     with atomic_folder(folder) as partial:
-        info = {
-            "format": FORMAT,
-            "run": request.run.name,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "command": request.command,
-            "checkpoint": request.checkpoint,
-            "test": request.test,
-            "settings": settings,
-        }
-        write_json(partial / EVALUATION, info)
+        info = {"format": FORMAT, "run": request.run.name, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        arguments = {"command": request.command, "checkpoint": request.checkpoint, "test": request.test}
+        write_json(partial / EVALUATION, {**info, **arguments, "settings": settings})
         save_evaluation(partial, run.task, run.tags, result)
         _draw(partial, request, result)
         write_tables(partial, error_tables(partial))
@@ -221,5 +194,5 @@ def _show(folder: Path, message: str) -> int:
     for table in terminal_tables(folder, error_tables(folder)):
         console.print(table)
         console.print()
-    console.print(message, highlight=False, soft_wrap=True, markup=False)
+    print(message)
     return 0

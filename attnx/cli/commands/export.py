@@ -1,14 +1,23 @@
-"""The command ``attnx export``: a trained model as files that run without attnx."""
+"""Export the model as two programs, one that encodes a source and one that takes
+a decoding step, for any batch size and length, with the vocabularies and a
+runner that needs only numpy and onnxruntime (or torch). Before the folder is
+written, the runner's outputs, greedy and by a beam of 5, are compared with
+the run's own. The runner prints what attnx predict prints; it knows FILE,
+--width, --nbest, --scores and --tag.
+
+Examples:
+  attnx export multirun/mine
+  echo attention | python multirun/mine/export/onnx/run.py --width 5
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnx.cli.args import add_checkpoint, choice, whole_number
+from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.inference.validate import read_complete_run
@@ -18,46 +27,22 @@ from attnx.runs.run import Run
 
 if TYPE_CHECKING:
     from attnx.data.examples import Pair
-    from attnx.export.agreement import Agreement
-
-DESCRIPTION = """\
-Export the model as two programs, one that encodes a source and one that takes
-a decoding step, for any batch size and length, with the vocabularies and a
-runner that needs only numpy and onnxruntime (or torch). Before the folder is
-written, the runner's outputs, greedy and by a beam of 5, are compared with
-the run's own. The runner prints what attnx predict prints; it knows FILE,
---width, --nbest, --scores and --tag."""
-EPILOG = """\
-examples:
-  attnx export multirun/mine
-  echo attention | python multirun/mine/export/onnx/run.py --width 5"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--format onnx|torch] [--out FOLDER] [FLAGS]"
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument(
-        "--format",
-        metavar="KIND",
-        type=choice("onnx", "torch"),
-        default="onnx",
-        help="onnx (needs attnx[export]), or torch for torch.jit.load",
-    )
+    formats = "onnx (needs attnx[export]), or torch for torch.jit.load"
+    parser.add_argument("--format", metavar="KIND", choices=("onnx", "torch"), default="onnx", help=formats)
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/KIND)")
-    parser.add_argument(
-        "--examples", metavar="N", type=whole_number, default=1000, help="examples of predictions.tsv to compare (1000)"
-    )
+    compared = "examples of predictions.tsv to compare (1000)"
+    parser.add_argument("--examples", metavar="N", type=whole_number, default=1000, help=compared)
     add_checkpoint(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export the model and print how the runner's outputs compare.
-
-    Raises:
-        UserError: a folder that exists, or a model that cannot be exported.
-    """
+    """Export the model and print how the runner's outputs compare."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
     folder = arguments.out or run.path / EXPORT / arguments.format
     if folder.exists():
@@ -69,7 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
         from attnx.export.folder import export
 
         checked = export(run.path, arguments.format, folder, _compared(run, arguments.examples), arguments.checkpoint)
-    _show(folder, checked)
+    for agreement in checked:
+        search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
+        outputs = f"{agreement.equal_outputs} of {agreement.outputs} outputs are the run's"
+        print(f"{search}: {outputs}, log-probabilities within {agreement.max_difference:.0e}")
+    print(f"{folder}: try python {folder / 'run.py'}")
     if (search := run.config["decoding"]["name"]) not in EXPORTED_SEARCHES:
         print(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")
     return 0
@@ -85,9 +74,8 @@ def _compared(run: Run, count: int) -> list[Pair]:
     if scales.is_file():
         return _random(Features.load(scales), min(count, 100))
     if not has_symbol_predictions(run.path):
-        raise UserError(
-            f"{run.path}: has predicted no symbols that the files could be compared on; train it to its end"
-        )
+        reason = "has predicted no symbols that the files could be compared on"
+        raise UserError(f"{run.path}: {reason}; train it to its end")
     predictions = read_predictions(run.path)[:count]
     return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
 
@@ -101,17 +89,3 @@ def _random(source: Any, count: int) -> list[Pair]:
     sizes = drawn.integers(1, 20, count)
     matrices = [source.decode(drawn.standard_normal((size, source.width))) for size in sizes.tolist()]
     return [Pair(tuple(map(str, range(len(matrix)))), ((),), features=matrix) for matrix in matrices]
-
-
-def _show(folder: Path, agreements: Sequence[Agreement]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for agreement in agreements:
-        search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
-        console.print(
-            f"{search}: {agreement.equal_outputs} of {agreement.outputs} outputs are the run's, "
-            f"log-probabilities within {agreement.max_difference:.0e}",
-            highlight=False,
-        )
-    console.print(f"{folder}: try python {folder / 'run.py'}", highlight=False, soft_wrap=True, markup=False)

@@ -1,12 +1,26 @@
-"""The command ``attnx list``: what can be chosen, a line each; a kind with its knobs; or one choice in full."""
+"""What can be chosen, grouped by kind: a line for each choice with its name, and
+its formula or purpose. For a KIND each choice with its formula and its knobs;
+for a NAME all that is known: what it computes, its source, every knob with
+its default and its values. Recipes and experiments are choices, too. In a
+terminal a line that does not fit ends in an ellipsis; in a pipe or a file
+lines are whole.
+
+Examples:
+  attnx list
+  attnx list scorer
+  attnx list mlp
+  attnx list bahdanau
+  attnx list scope=local
+  attnx list | grep tanh
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,28 +28,12 @@ from rich.console import Console
 from rich.text import Text
 
 from attnx import registry
-from attnx.cli.help import CHOICES, WIDEST_PAGE
+from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
 from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
 from attnx.registry.source_scan import KINDS, Part
-
-DESCRIPTION = """\
-What can be chosen, grouped by kind: a line for each choice with its name, and
-its formula or purpose. For a KIND each choice with its formula and its knobs;
-for a NAME all that is known: what it computes, its source, every knob with
-its default and its values. Recipes and experiments are choices, too. In a
-terminal a line that does not fit ends in an ellipsis; in a pipe or a file
-lines are whole."""
-EPILOG = """\
-examples:
-  attnx list
-  attnx list scorer
-  attnx list mlp
-  attnx list bahdanau
-  attnx list scope=local
-  attnx list | grep tanh"""
 
 # Kinds that no word of the command line picks, and what does: listed when they are named.
 UNPICKED = {
@@ -46,37 +44,32 @@ TITLES = {**CHOICES, "tokenizer": "how text becomes symbols: task.tokenizer=NAME
 PICKED = (*GROUPS, "tokenizer")
 
 
-class Preset(NamedTuple):
-    """A file of choices and knobs, such as a recipe."""
+class Choice(NamedTuple):
+    """What can be chosen: a part, or a file of choices and knobs such as a recipe, with what its page shows."""
 
     kind: str
     name: str
-    file: Path
+    doc: str
+    ending: str
+    body: str = ""
+    formula: str = ""
+    origin: str = ""
+    knobs: Mapping[str, str] = {}
 
     @property
-    def comment(self) -> str:
-        """What its first lines say of it."""
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        start = next(index for index, line in enumerate([*lines, ""]) if not line.startswith("#"))
-        return " ".join(line.lstrip("# ") for line in lines[:start] if not line.startswith("# @package"))
-
-
-Choice = Part | Preset
+    def summary(self) -> str:
+        """The first paragraph on one line."""
+        return self.origin + " ".join(self.doc.split("\n\n")[0].split())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s [KIND ...] [NAME ...]"
     parser.add_argument("words", nargs="*", metavar="NAME", help="a choice or a kind")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the choices.
-
-    Raises:
-        UserError: an unknown kind or name.
-    """
+    """Print the choices."""
     words = arguments.words
     console = Console(highlight=False, soft_wrap=True)
     width = min(console.width, WIDEST_PAGE)
@@ -97,17 +90,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _choices(kind: str) -> list[Choice]:
     """The parts of a kind, plug-ins last, and its files."""
-    parts: list[Choice] = [] if kind not in KINDS else [registry.describe(kind, name) for name in registry.names(kind)]
-    files = {name: conf_folder() / kind / f"{name}.yaml" for name in (group_options(kind) if kind in GROUPS else ())}
-    return [*parts, *(Preset(kind, name, file) for name, file in files.items() if file.is_file())]
+    names = registry.names(kind) if kind in KINDS else []
+    files = [conf_folder() / kind / f"{name}.yaml" for name in (group_options(kind) if kind in GROUPS else ())]
+    parts = [_part_choice(registry.describe(kind, name)) for name in names]
+    return [*parts, *(_file_choice(kind, file) for file in files if file.is_file())]
+
+
+def _part_choice(part: Part) -> Choice:
+    written = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
+    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN_KINDS else ""
+    return Choice(
+        part.kind,
+        part.name,
+        doc=_plain(part.doc.split(">>>")[0]).strip(),
+        ending=f"{drawn}{part.origin}: {part.place}",
+        formula=_plain(part.doc_line("Formula")),
+        origin="" if part.origin == "core" else f"({part.origin}) ",
+        knobs={f"{written(knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs},
+    )
+
+
+def _file_choice(kind: str, file: Path) -> Choice:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    head = list(takewhile(lambda line: line.startswith("#"), lines))
+    comment = " ".join(line.lstrip("# ") for line in head if not line.startswith("# @package"))
+    return Choice(kind, file.stem, doc=comment, body="\n".join(lines[len(head) :]).strip(), ending=str(file))
 
 
 def _match(word: str, kinds: Sequence[str]) -> list[Choice]:
-    """The choices of a name, or of ``KIND=NAME``; of several kinds those that one picks, where there are some.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The choices of a name, or of ``KIND=NAME``; of several kinds those that one picks, where there are some."""
     kind, equals, name = word.lstrip("+").rpartition("=")
     if equals and kind not in TITLES:
         raise UserError(f"no kind {kind!r}{suggest(kind, TITLES)}")
@@ -127,7 +138,8 @@ def _lines() -> Iterator[Text]:
     for kind, choices in groups.items():
         yield Text.assemble((kind, "bold"), f": {TITLES[kind]}")
         for choice in choices:
-            yield Text(f"  {choice.name:<{longest}}  {_origin(choice)}{_formula(choice) or _summary(choice)}")
+            purpose = choice.origin + choice.formula if choice.formula else choice.summary
+            yield Text(f"  {choice.name:<{longest}}  {purpose}")
     yield Text()
     yield Text("One in full: attnx list NAME. A kind with its knobs: attnx list KIND.")
 
@@ -143,84 +155,34 @@ def _cut(line: Text, width: int) -> Text:
 def _kind(kind: str, width: int) -> Text:
     choices = _choices(kind)
     longest = max((len(choice.name) for choice in choices), default=0)
-    title = _filled(TITLES[kind], width, f"{kind}: ", "    ")
+    indent = " " * (longest + 4)
+    title = filled(TITLES[kind], width, f"{kind}: ", "    ")
     shown = Text.assemble((kind, "bold"), title.removeprefix(kind))
     for choice in choices:
-        knobs = " ".join(_knobs(choice).keys()) if isinstance(choice, Part) else ""
-        first, *details = filter(None, (_origin(choice) + _summary(choice), _formula(choice), knobs))
-        indent = " " * (longest + 4)
-        entry = [_filled(first, width, f"  {choice.name:<{longest}}  ", indent)]
-        shown.append("\n\n" + "\n".join([*entry, *(_filled(text, width, indent, indent + "  ") for text in details)]))
+        entry = [filled(choice.summary, width, f"  {choice.name:<{longest}}  ", indent)]
+        details = filter(None, (choice.formula, " ".join(choice.knobs)))
+        shown.append("\n\n" + "\n".join([*entry, *(filled(text, width, indent, indent + "  ") for text in details)]))
     return shown
 
 
 def _page(choice: Choice, width: int) -> Text:
     """All that is known of a choice."""
     picked = f"{choice.kind}={choice.name}" if choice.kind in GROUPS else f"{choice.kind} {choice.name}"
-    page = Text(picked, style="bold")
-    if isinstance(choice, Preset):
-        body = re.sub(r"\A(#.*\n)*", "", choice.file.read_text(encoding="utf-8")).strip()
-        parts = [_filled(choice.comment, width), body, str(choice.file)]
-    else:
-        parts = [*_paragraphs(choice.doc, width), _knob_table(choice, width), _ending(choice)]
-    page.append("\n" + "\n\n".join(filter(None, parts)), style="not bold")
-    return page
-
-
-def _ending(part: Part) -> str:
-    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN_KINDS else ""
-    return f"{drawn}{part.origin}: {part.place}"
+    longest = max(map(len, choice.knobs), default=0)
+    indent = " " * (longest + 6)
+    knobs = [filled(phrase, width, f"  {knob:<{longest}}  ", indent) for knob, phrase in choice.knobs.items()]
+    parts = [*_paragraphs(choice.doc, width), choice.body, "\n".join(knobs), choice.ending]
+    return Text(picked, style="bold").append("\n" + "\n\n".join(filter(None, parts)), style="not bold")
 
 
 def _paragraphs(doc: str, width: int) -> Iterator[str]:
-    """A docstring without its examples; its formula and its source stand on lines of their own."""
-    for paragraph in _plain(doc.split(">>>")[0]).strip().split("\n\n"):
-        pieces = re.split(r"\n(?=\S+: )(?=Formula|Source)", paragraph)
-        yield "\n".join(
-            _filled(piece, width, "", "    " * bool(re.match("Formula:|Source:", piece))) for piece in pieces
-        )
-
-
-def _knob_table(part: Part, width: int) -> str:
-    knobs = _knobs(part)
-    longest = max(map(len, knobs), default=0)
-    return "\n".join(
-        _filled(phrase, width, f"  {knob:<{longest}}  ", " " * (longest + 6)) for knob, phrase in knobs.items()
-    )
-
-
-def _knobs(part: Part) -> dict[str, str]:
-    """Every knob as it is written on the command line, with its default, and what it can be."""
-    written = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
-    return {f"{written(knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs}
-
-
-def _summary(choice: Choice) -> str:
-    """The first sentence, or what stands for it."""
-    text = choice.comment if isinstance(choice, Preset) else _plain(choice.doc.split("\n\n")[0])
-    return " ".join(text.split())
-
-
-def _formula(choice: Choice) -> str:
-    return "" if isinstance(choice, Preset) else _plain(choice.doc_line("Formula"))
-
-
-def _origin(choice: Choice) -> str:
-    return "" if isinstance(choice, Preset) or choice.origin == "core" else f"({choice.origin}) "
+    """A docstring, wrapped; its formula and its source stand on lines of their own."""
+    for paragraph in doc.split("\n\n"):
+        pieces = re.split(r"\n(?=Formula: |Source: )", paragraph)
+        indents = ["    " * piece.startswith(("Formula:", "Source:")) for piece in pieces]
+        yield "\n".join(filled(piece, width, "", indent) for piece, indent in zip(pieces, indents, strict=True))
 
 
 def _plain(text: str) -> str:
     """Without the marks of a docstring."""
     return re.sub(r":\w+:`([^`]+)`", r"\1", text).replace("``", "")
-
-
-def _filled(text: str, width: int, first: str = "", indent: str = "") -> str:
-    """Wrapped between words: a link longer than a line stays whole."""
-    return textwrap.fill(
-        " ".join(text.split()),
-        width,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -1,37 +1,29 @@
-"""The command ``attnx page``: a browser page of one run's attention, or of two runs side by side."""
+"""A page for a browser, RUN/page.html: the saved alignments, to look into by
+symbol, head and hypothesis; of two runs side by side. It needs no other file.
+
+Examples:
+  attnx page multirun/mine
+  attnx page multirun/scorers/0 multirun/scorers/1 --out scorers.html
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from attnx.cli.args import text
 from attnx.errors import UserError
 from attnx.runs.run import read_run
 
-DESCRIPTION = """\
-A page for a browser, RUN/page.html: the saved alignments, to look into by
-symbol, head and hypothesis; of two runs side by side. It needs no other file."""
-EPILOG = """\
-examples:
-  attnx page multirun/mine
-  attnx page multirun/scorers/0 multirun/scorers/1 --out scorers.html"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [RUN2] [--out FILE]"
     parser.add_argument("runs", nargs="+", metavar="RUN")
-    parser.add_argument("--out", metavar="FILE", type=text, help="where to write (RUN/page.html)")
+    parser.add_argument("--out", metavar="FILE", help="where to write (RUN/page.html)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page and print its path.
-
-    Raises:
-        UserError: a run without alignments, or a path that cannot be written.
-    """
+    """Write the page and print its path."""
     for folder in arguments.runs:
         read_run(folder)
     if (out := arguments.out) is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):

@@ -1,35 +1,29 @@
-"""The command ``attnx plot``: heat maps of a run's attention, as PNG or SVG."""
+"""Heat maps from a run folder: up to twelve of the saved alignments, from short
+to long, each beside its array in RUN/alignments, and six of them on one page,
+RUN/alignments.png or .svg.
+
+Examples:
+  attnx plot multirun/mine --format svg
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import cast
 
-from attnx.cli.args import choice
 from attnx.errors import UserError
 from attnx.runs.run import read_run
 
-DESCRIPTION = """\
-Heat maps from a run folder: up to twelve of the saved alignments, from short
-to long, each beside its array in RUN/alignments, and six of them on one page,
-RUN/alignments.png or .svg."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--format png|svg]"
-    parser.description = DESCRIPTION
-    parser.epilog = "example: attnx plot multirun/mine --format svg"
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--format", type=choice("png", "svg"), default="png", help="png (the default) or svg")
+    parser.add_argument("--format", choices=("png", "svg"), default="png", help="png (the default) or svg")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draw the heat maps and print their paths.
-
-    Raises:
-        UserError: not a run folder, or a run without alignments.
-    """
+    """Draw the heat maps and print their paths."""
     read_run(arguments.run)
     from attnx.reports.figures.entity_slots import draw_slots
     from attnx.reports.figures.heatmaps import Format, draw_alignments

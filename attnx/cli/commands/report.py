@@ -1,41 +1,30 @@
-"""The command ``attnx report``: rank the settings of many runs and test the differences."""
+"""Compare many runs: which setting is best, by how much, and whether the
+difference is significant; the effect of each choice; learning curves, time
+and memory, and the same examples as the best runs read them. Runs that differ
+by their seed alone are one setting. Writes report.html, which needs no other
+file, report.md, report.csv and report.tex over older ones. A sweep writes its
+own report when it ends.
+
+Examples:
+  attnx report multirun                 every sweep and run in it
+  attnx report multirun/scorers
+  attnx report multirun/scorers multirun/scopes multirun/runs --out reports
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from attnx.cli.args import text
-
-DESCRIPTION = """\
-Compare many runs: which setting is best, by how much, and whether the
-difference is significant; the effect of each choice; learning curves, time
-and memory, and the same examples as the best runs read them. Runs that differ
-by their seed alone are one setting. Writes report.html, which needs no other
-file, report.md, report.csv and report.tex over older ones. A sweep writes its
-own report when it ends."""
-EPILOG = """\
-examples:
-  attnx report multirun                 every sweep and run in it
-  attnx report multirun/scorers
-  attnx report multirun/scorers multirun/scopes multirun/runs --out reports"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER]"
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a sweep, a run, or a folder that holds some")
-    parser.add_argument(
-        "--out", metavar="FOLDER", type=text, help="where to write (the deepest folder that holds all that are named)"
-    )
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report and print the paths of its files.
-
-    Raises:
-        UserError: a folder without runs, or files that cannot be written.
-    """
+    """Write the report and print the paths of its files."""
     from attnx.reports.sweep.write import write_report
 
     for path in write_report(arguments.folders, arguments.out):

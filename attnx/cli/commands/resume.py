@@ -1,44 +1,32 @@
-"""The command ``attnx resume``: resumes a run or a sweep."""
+"""Resume an interrupted or killed run from its last checkpoint; or a sweep, of
+which finished jobs are skipped.
+
+Examples:
+  attnx resume multirun/mine
+  attnx resume multirun/scorers -j 2
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from attnx.cli.args import text, whole_number
+from attnx.cli.args import whole_number
 from attnx.errors import UserError
 from attnx.runs.sweep import is_sweep
 
-DESCRIPTION = """\
-Resume an interrupted or killed run from its last checkpoint; or a sweep, of
-which finished jobs are skipped."""
-EPILOG = """\
-examples:
-  attnx resume multirun/mine
-  attnx resume multirun/scorers -j 2"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
+    """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("folder", metavar="FOLDER", type=Path)
     parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (1)")
-    parser.add_argument(
-        "-cd",
-        "--config-dir",
-        metavar="FOLDER",
-        type=text,
-        help="your configuration files, if the sweep was started with them",
-    )
+    help_text = "your configuration files, if the sweep was started with them"
+    parser.add_argument("-cd", "--config-dir", metavar="FOLDER", help=help_text)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Resume the run or the sweep.
-
-    Raises:
-        UserError: the folder is neither a run nor a sweep, or a flag is not for it.
-    """
+    """Resume the run or the sweep."""
     folder = arguments.folder
     if is_sweep(folder):
         from attnx.cli.hydra import resume_sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from attnx.config.view import dotted_keys, value_text
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import is_number
 from attnx.runs.run import Run
 
 WORD = re.compile(r"([A-Za-z_][\w.-]*)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
@@ -23,7 +24,13 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-BYTES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+# Units of the quantities that have some, and examples for messages.
+UNITS: dict[str, tuple[Mapping[str, int], str]] = {
+    "created": (SECONDS, "a span such as 2d or 12h, or a time such as 2026-01-31"),
+    "duration": (SECONDS, "a span such as 90s, 5m or 2h"),
+    "size": (BYTES, "a size such as 20MB"),
+}
 # Short forms of a comparison with the time of creation.
 TIME_KEYS = {"since": ">=", "until": "<"}
 # Keys that are neither results nor configuration.
@@ -77,17 +84,13 @@ class Filter(NamedTuple):
         """
         if self.sign in COMPARISONS:
             value = value.timestamp() if isinstance(value, datetime) else value
-            return _is_number(value) and COMPARISONS[self.sign](value, self.limit)
+            return _is_quantity(value) and COMPARISONS[self.sign](value, self.limit)
         values = value if isinstance(value, tuple) else (value,)
         return any(matches(value, text) for value in values for text in self.values) != (self.sign == "!=")
 
 
 def parse_filter(word: str, now: float | None = None) -> Filter:
-    """Parse a filter.
-
-    Args:
-        word: a key, a sign, and values separated by commas.
-        now: the time that ``2d`` counts back from, by default the current one.
+    """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from ``now``.
 
     Raises:
         UserError: there is no value, or one that is not a number where numbers are compared.
@@ -102,17 +105,9 @@ def parse_filter(word: str, now: float | None = None) -> Filter:
             raise UserError(f"{word}: write {key}=2d, or {key}=2026-01-31")
         key, sign = "created", TIME_KEYS[key]
     if sign not in COMPARISONS:
-        return Filter(key, sign, split_values(text))
+        # Commas within brackets separate no values.
+        return Filter(key, sign, tuple(part.strip() for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text)))
     return Filter(key, sign, (text,), _parse_quantity(key, text, word, time.time() if now is None else now))
-
-
-def split_values(text: str) -> tuple[str, ...]:
-    """Split at commas, except within brackets.
-
-    >>> split_values("token,[token,last_context]")
-    ('token', '[token,last_context]')
-    """
-    return tuple(part.strip() for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text))
 
 
 def matches(value: Any, text: str) -> bool:
@@ -122,15 +117,11 @@ def matches(value: Any, text: str) -> bool:
     shown = value_text(value)
     if shown == text or fnmatchcase(shown, text.replace("[", "[[]")):
         return True
-    return _is_number(value) and (number := _parse_number(text)) is not None and number == value
+    return _is_quantity(value) and is_number(text) and float(text) == value
 
 
 def check_keys(keys: Sequence[str], known_keys: Collection[str]) -> None:
-    """Check that some run has each key.
-
-    Raises:
-        UserError: none of the runs has one of them; with similar keys.
-    """
+    """Refuse a key that no run has, with similar keys."""
     for key in keys:
         if key not in known_keys:
             hint = suggest(key, known_keys)
@@ -148,42 +139,23 @@ def sort_key(key: str, value: Any) -> tuple[bool, bool, Any]:
     value = value[-1] if key == "name" and isinstance(value, tuple) else value
     if value is None or value != value:
         return True, True, ""
-    return (False, False, value) if _is_number(value) else (False, True, value_text(value))
+    return (False, False, value) if _is_quantity(value) else (False, True, value_text(value))
 
 
 def _parse_quantity(key: str, text: str, word: str, now: float) -> float:
+    """A number in seconds or bytes, or a plain one; of ``created`` a time, before ``now`` by a span or by its date."""
+    units, phrase = UNITS.get(key, ({"": 1}, "a number"))
+    match = re.fullmatch(r"(.*?) ?([a-z]*)", text.lower())
+    if match and is_number(match[1]) and match[2] in units:
+        number = float(match[1]) * units[match[2]]
+        return now - number if key == "created" else number
     if key == "created":
-        if (seconds := _parse_span(text)) is not None:
-            return now - seconds
         try:
             return datetime.fromisoformat(text).timestamp()
         except (ValueError, OverflowError):
-            raise UserError(f"{word}: expected a span such as 2d or 12h, or a time such as 2026-01-31") from None
-    parse = {"duration": _parse_span, "size": _parse_bytes}.get(key, _parse_number)
-    if (number := parse(text)) is None:
-        phrase = {"duration": "a span such as 90s, 5m or 2h", "size": "a size such as 20MB"}.get(key, "a number")
-        raise UserError(f"{word}: expected {phrase}")
-    return number
+            pass
+    raise UserError(f"{word}: expected {phrase}")
 
 
-def _parse_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _parse_span(text: str) -> float | None:
-    number = _parse_number(text[:-1])
-    return None if number is None or text[-1] not in SECONDS else number * SECONDS[text[-1]]
-
-
-def _parse_bytes(text: str) -> float | None:
-    match = re.fullmatch(r"([\d.]+) ?([a-zA-Z]*)", text)
-    unit = {name.lower(): size for name, size in BYTES.items()}.get(match[2].lower()) if match else None
-    number = _parse_number(match[1]) if match else None
-    return None if number is None or unit is None else number * unit
-
-
-def _is_number(value: Any) -> bool:
+def _is_quantity(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

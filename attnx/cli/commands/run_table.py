@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.filesize import decimal
 from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
@@ -22,7 +21,7 @@ from attnx.config.view import value_text
 from attnx.files.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
-from attnx.sweeps.live_table import STATUS_STYLES
+from attnx.sweeps.live_table import STATUS_STYLES, format_duration
 
 ABSENT = "-"
 GAP = 2
@@ -48,70 +47,48 @@ class Column(NamedTuple):
         return max(map(cell_len, [self.name, *self.cells]))
 
 
-def show(columns: Sequence[Column]) -> None:
+def print_columns(columns: Sequence[Column]) -> None:
     """Print columns: those there is room for in a terminal, else all in plain text."""
     console = Console()
+    hidden: list[Column] = []
     columns = [
         column._replace(name=printable(column.name), cells=list(map(printable, column.cells))) for column in columns
     ]
-    if not console.is_terminal:
-        for line in plain_lines(columns):
-            print(line)
-        return
-    shown, hidden = fit_columns(columns, console.width)
-    console.print(Segments(_styled(shown)), end="")
+    if console.is_terminal:
+        columns, hidden = fit_columns(columns, console.width)
+    console.print(Segments(_segments(columns)), end="", crop=False)
     if hidden:
         names = ", ".join(column.name for column in hidden)
         console.print(Text(f"no room for {names}: widen the terminal, or add --csv or --json", "dim"))
 
 
-def plain_lines(columns: Sequence[Column]) -> Iterator[str]:
-    """Columns as lines of plain text."""
-    for cells in _padded(columns):
-        yield (" " * GAP).join(cells).rstrip()
-
-
-def _padded(columns: Sequence[Column]) -> Iterator[list[str]]:
+def _segments(columns: Sequence[Column]) -> Iterator[Segment]:
+    """The cells, padded and styled; a rich table takes seconds for a thousand runs."""
     widths = [column.width for column in columns]
-    for row in zip(*([column.name, *column.cells] for column in columns), strict=True):
-        padded = []
-        for column, width, cell in zip(columns, widths, row, strict=True):
+    for row in range(-1, len(columns[0].cells)):
+        for column, width in zip(columns, widths, strict=True):
+            cell = column.name if row < 0 else column.cells[row]
+            bold = "bold" if row < 0 or row in column.best else ""
+            style = STATUS_STYLES.get(cell, bold) if column.name == "status" else bold
             space = " " * (width - cell_len(cell))
-            padded.append(space + cell if column.right else cell + space)
-        yield padded
-
-
-def _styled(columns: Sequence[Column]) -> Iterator[Segment]:
-    """The same in colors; a rich table takes seconds for a thousand runs."""
-    for row, cells in enumerate(_padded(columns), start=-1):
-        for column, cell in zip(columns, cells, strict=True):
-            bold = "bold" if row in column.best else ""
-            style = STATUS_STYLES.get(cell.strip(), "") if column.name == "status" else bold
-            yield Segment(cell, Style.parse("bold" if row < 0 else style))
-            yield Segment(" " * GAP if column is not columns[-1] else "\n")
+            is_last = column is columns[-1]
+            yield Segment(space + cell if column.right else cell if is_last else cell + space, Style.parse(style))
+            yield Segment("\n" if is_last else " " * GAP)
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """The columns that fit into a width, and the hidden ones; paths are shortened, and the first two always stay."""
-    first, *extra_columns = columns
-    free = width - min(first.width, MIN_PATH_WIDTH)
-    names = {first.name}
-    for column in sorted(extra_columns, key=lambda column: column.rank):
-        if column.width + GAP > free and column.rank > RANKS["status"]:
-            continue
-        free -= column.width + GAP
-        names.add(column.name)
-    free += min(first.width, MIN_PATH_WIDTH)
-    shown = [
-        _shortened(first, max(free, MIN_PATH_WIDTH)),
-        *(column for column in extra_columns if column.name in names),
-    ]
-    return shown, [column for column in extra_columns if column.name not in names]
-
-
-def _shortened(column: Column, width: int) -> Column:
-    """The column with the ends of cells that are too long."""
-    return column._replace(cells=[cell if len(cell) <= width else "…" + cell[1 - width :] for cell in column.cells])
+    path, *columns = columns
+    path_width = min(path.width, MIN_PATH_WIDTH)
+    room, names = width - path_width, []
+    for column in sorted(columns, key=lambda column: column.rank):
+        if column.width + GAP <= room or column.rank <= RANKS["status"]:
+            room -= column.width + GAP
+            names.append(column.name)
+    width = max(room + path_width, MIN_PATH_WIDTH)
+    path = path._replace(cells=[cell if len(cell) <= width else "…" + cell[1 - width :] for cell in path.cells])
+    shown = [path, *(column for column in columns if column.name in names)]
+    return shown, [column for column in columns if column.name not in names]
 
 
 def columns_of(runs: Sequence[Run]) -> list[Column]:
@@ -129,9 +106,19 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
         *(Column(key, setting_cells(settings, key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
         column("seed", str, lambda run: settings_of(run).get("seed"), right=True),
         column("created", value_text, lambda run: run.created),
-        column("duration", duration_text, lambda run: run.train_seconds, right=True),
-        column("size", size_text, lambda run: run.use.size, right=True),
+        column("duration", format_duration, lambda run: run.train_seconds, right=True),
+        column("size", decimal, lambda run: run.use.size, right=True),
     ]
+
+
+def difference_columns(runs: Sequence[Run]) -> list[Column]:
+    """The keys in which the configurations differ, in the order of config.yaml, and a column of values for each run."""
+    settings = [settings_of(run) for run in runs]
+    cells = {key: setting_cells(settings, key) for run_settings in settings for key in run_settings}
+    rows = {key: texts for key, texts in cells.items() if len(set(texts)) > 1}
+    values = zip(*rows.values(), strict=True) if rows else [()] * len(runs)
+    columns = [Column(str(run.path), list(texts), 1) for run, texts in zip(runs, values, strict=True)]
+    return [Column("key", list(rows), 0), *columns]
 
 
 def setting_cells(settings: Sequence[Mapping[str, Any]], key: str) -> list[str]:
@@ -173,38 +160,14 @@ def _measure(name: str, values: Mapping[int, Any], rows: int, maximize: bool, ra
     return Column(name, cells, rank, True, best_rows)
 
 
-def duration_text(seconds: float) -> str:
-    """A duration in two units.
-
-    >>> duration_text(7), duration_text(67), duration_text(3 * 3600 + 600), duration_text(2 * 86400 + 3600)
-    ('7s', '1m07s', '3h10m', '2d01h')
-    """
-    total = round(seconds)
-    for unit, small_unit, size, small in (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1)):
-        if total >= size:
-            return f"{total // size}{unit}{total % size // small:02d}{small_unit}"
-    return f"{total}s"
+def print_json(runs: Sequence[Run]) -> None:
+    """Print runs as JSON: their facts, results and configurations; null for numbers that JSON does not know."""
+    rows = json.dumps([{**facts_of(run), "results": run.results, "config": run.config} for run in runs], default=str)
+    finite = json.loads(rows, parse_constant=lambda name: None)
+    print(printable_json(json.dumps(finite, indent=2, ensure_ascii=False)))
 
 
-def size_text(size: float) -> str:
-    """A number of bytes.
-
-    >>> size_text(999), size_text(1_250_000), size_text(17_000_000_000)
-    ('999 B', '1.2 MB', '17.0 GB')
-    """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size:.0f} B"
-
-
-def as_json(runs: Sequence[Run]) -> str:
-    """Runs as JSON: their facts, results and configurations."""
-    rows = [{**facts_of(run), "results": run.results, "config": run.config} for run in runs]
-    return printable_json(json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=str))
-
-
-def write_csv(runs: Sequence[Run]) -> None:
+def print_csv(runs: Sequence[Run]) -> None:
     """Print runs as CSV, with a column for each fact, each result and each dotted key of their configurations."""
     rows = [{**facts_of(run), **run.results, **settings_of(run)} for run in runs]
     lines = io.StringIO()
@@ -227,18 +190,3 @@ def facts_of(run: Run) -> dict[str, Any]:
         "maximize": run.maximize,
         "best": run.progress.best,
     }
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for numbers that JSON does not know."""
-    match value:
-        case dict():
-            return {str(key): _finite(item) for key, item in value.items()}
-        case list():
-            return [_finite(item) for item in value]
-        case float() if not math.isfinite(value):
-            return None
-        case datetime():
-            return value.isoformat()
-        case _:
-            return value

@@ -1,4 +1,15 @@
-"""The command ``attnx stats``: statistics of a run's alignments."""
+"""Statistics of alignments: entropy, coverage, diagonality, and with gold
+alignments the alignment error rate. Of a run they are counted over its saved
+alignments and written to RUN/alignment_statistics.json. Any number of other
+examples can be counted: attnx predict RUN --alignments FILE.jsonl writes
+them.
+
+Gold alignments have a line for each line of RUN/predictions.tsv, with links
+SOURCE-REFERENCE counted from 0: 3-2 is a sure link, 3p2 or 3?2 a possible one.
+
+Examples:
+  attnx stats multirun/mine --gold test.pharaoh
+"""
 
 from __future__ import annotations
 
@@ -7,32 +18,16 @@ from pathlib import Path
 
 from attnx.errors import UserError
 
-DESCRIPTION = """\
-Statistics of alignments: entropy, coverage, diagonality, and with gold
-alignments the alignment error rate. Of a run they are counted over its saved
-alignments and written to RUN/alignment_statistics.json. Any number of other
-examples can be counted: attnx predict RUN --alignments FILE.jsonl writes
-them."""
-GOLD = """\
-gold alignments: a line for each line of RUN/predictions.tsv with links SOURCE-REFERENCE, counted from 0; 3-2 is a sure
-link, 3p2 or 3?2 a possible one"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN|FILE.jsonl [--gold FILE]"
-    parser.description = DESCRIPTION
-    parser.epilog = "example: attnx stats multirun/mine --gold test.pharaoh"
     parser.add_argument("run", metavar="RUN", help="a run folder, or a file FILE.jsonl of alignments")
-    parser.add_argument("--gold", metavar="FILE", help=GOLD)
+    parser.add_argument("--gold", metavar="FILE", help="gold alignments")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the statistics, and of a run folder write them.
-
-    Raises:
-        UserError: a run without alignments, or a gold file of another test set.
-    """
+    """Print the statistics, and of a run folder write them."""
     from rich.console import Console
 
     from attnx.reports.stats.alignment_statistics import (

@@ -1,29 +1,31 @@
-"""The command ``attnx try``: a prompt that shows the output for a source, the N best, and the attention."""
+"""Type a source and see the output and the attention. Several runs answer
+together. At the prompt, :help lists what can be changed; Ctrl-D ends.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnx.cli.args import add_checkpoint, choice, decoding_override, split_overrides, text, whole_number
-from attnx.cli.ascii_heatmap import heatmap
-from attnx.cli.commands.predict.args import KEYS, UNKNOWN, add_unknown, runs_and_file
+from rich.cells import cell_len, set_cell_size
+
+from attnx.cli.args import Parser, add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.cli.commands.predict import KEYS, UNKNOWN, add_unknown, runs_and_file
 from attnx.cli.commands.predict.read import InputOptions, LineReader
 from attnx.cli.commands.predict.write import hypotheses, labels, mean_weights, output_text
 from attnx.decoding.select import choose_decoding
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError
 from attnx.files.printable import printable
 
 if TYPE_CHECKING:
     from attnx.inference.trained_run import TrainedRun
 
-DESCRIPTION = """\
-Type a source and see the output and the attention. Several runs answer
-together. At the prompt, :help lists what can be changed; Ctrl-D ends."""
 HELP = """\
 :nbest N                        show the N best with their scores
 :decoding NAME [KNOB=VALUE ...] decode in another way, such as :decoding beam beam_size=5
@@ -33,25 +35,23 @@ HELP = """\
 :help                           this list
 :quit                           end, as Ctrl-D does
 ::text                          the source :text, which begins with a colon"""
+SHADES = " ░▒▓█"
+SPACE = "␣"
+MAX_LABEL_CELLS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and its help page."""
-    parser.description = DESCRIPTION
+    """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [RUN ...] [decoding=NAME] [decoding.KNOB=VALUE ...] [FLAGS]"
     parser.add_argument("words", nargs="*", metavar="RUN", help="run folders")
     parser.add_argument("--nbest", metavar="N", type=whole_number, help="the N best for each, with their scores")
-    parser.add_argument("--tag", type=text, help="the language, if the run knows several")
+    parser.add_argument("--tag", help="the language, if the run knows several")
     add_unknown(parser)
     add_checkpoint(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer what is typed.
-
-    Raises:
-        UserError: a wrong argument; a mistake at the prompt is printed, and the prompt continues.
-    """
+    """Answer what is typed."""
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = runs_and_file(names, arguments.checkpoint, "attnx try RUN")
     if file is not None:
@@ -63,38 +63,51 @@ def run(arguments: argparse.Namespace) -> int:
         from attnx.inference.load import open_ensemble
 
         opened = open_ensemble([run.path for run in runs], arguments.checkpoint, search)
-        options = InputOptions(tag=arguments.tag or "", unknown=arguments.unknown)
-        _loop(Prompt(opened, search, options, arguments.nbest))
+        _loop(Prompt(opened, PromptSettings(search, arguments.nbest, arguments.tag or "", arguments.unknown)))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was being written") from None
     return 0
 
 
+class PromptSettings(NamedTuple):
+    """The settings of the prompt: the search without its N best, how many to show (None for all), and the flags."""
+
+    search: dict[str, Any]
+    nbest: int | None
+    tag: str
+    unknown: Any
+    grid: str = "on"
+
+
+def _command_parser() -> Parser:
+    """The parser of the prompt's commands, which are flags that begin with a colon."""
+    parser = Parser("the prompt", prefix_chars=":")
+    parser.usage = ":help for all commands"
+    parser.argument_default = argparse.SUPPRESS
+    parser.add_argument(":nbest", type=whole_number)
+    parser.add_argument(":decoding", nargs="*")
+    parser.add_argument(":tag")
+    parser.add_argument(":unknown", choices=UNKNOWN)
+    parser.add_argument(":grid", choices=("on", "off"))
+    for flag in (":help", ":quit"):
+        parser.add_argument(flag, action="store_true", default=argparse.SUPPRESS)
+    return parser
+
+
 class Prompt:
-    """The settings of the prompt.
+    """Answers sources and runs commands."""
 
-    Args:
-        run: the loaded run.
-        search: the decoding algorithm and its knobs, without the N best.
-        options: the tag, and what to do with unknown symbols.
-        nbest: outputs to show; None for as many as the search finds.
-    """
+    def __init__(self, run: TrainedRun, settings: PromptSettings) -> None:
+        self.run, self.parser = run, _command_parser()
+        self.set(settings)
 
-    def __init__(self, run: TrainedRun, search: dict[str, Any], options: InputOptions, nbest: int | None) -> None:
-        self.run, self.has_heatmap = run, True
-        self.set(search, options, nbest)
-
-    def set(self, search: dict[str, Any], options: InputOptions, nbest: int | None) -> None:
-        """Change the settings, or nothing if they are wrong.
-
-        Raises:
-            UserError: they are.
-        """
-        decoder = self.run.with_decoding(choose_decoding(search, nbest=nbest))
-        if options.unknown == "keep":
+    def set(self, settings: PromptSettings) -> None:
+        """Change the settings; wrong ones are refused, and nothing changes."""
+        decoder = self.run.with_decoding(choose_decoding(settings.search, nbest=settings.nbest))
+        if settings.unknown == "keep":
             self.run.check_unk_replacement()
-        self.reader, self.decoder = LineReader(decoder, options), decoder
-        self.search, self.options, self.nbest = search, options, nbest
+        self.reader = LineReader(decoder, InputOptions(tag=settings.tag, unknown=settings.unknown))
+        self.decoder, self.settings = decoder, settings
 
     def answer(self, text: str) -> None:
         """Print the output for a source, the others of the N best, and the attention.
@@ -102,14 +115,14 @@ class Prompt:
         Raises:
             UserError: the source cannot be read.
         """
-        pair, copies = self.reader.pair(text, self.options.tag), self.options.unknown == "keep"
-        prediction = self.decoder.decode([pair], need_weights=self.has_heatmap, copies=copies)[0]
+        pair, has_grid = self.reader.pair(text, self.settings.tag), self.settings.grid == "on"
+        prediction = self.decoder.decode([pair], need_weights=has_grid, copies=self.settings.unknown == "keep")[0]
         ranked, task = hypotheses(prediction), self.run.task
         if len(ranked) == 1:
             print(printable(output_text(prediction, task)))
         for rank, hypothesis in enumerate(ranked if len(ranked) > 1 else (), 1):
             print(f"{rank}  {hypothesis.score:.4f}  {printable(output_text(hypothesis, task))}")
-        if self.has_heatmap and prediction.weights is not None:
+        if has_grid and prediction.weights is not None:
             rows, columns = labels(prediction)
             width = shutil.get_terminal_size().columns
             for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
@@ -123,55 +136,35 @@ class Prompt:
             UserError: an unknown command, or a wrong value; nothing was changed.
         """
         try:
-            name, *words = shlex.split(line)
+            words = shlex.split(line)
         except ValueError as error:
             raise UserError(f"{line}: {str(error).lower()}") from error
-        search, options, nbest = self.search, self.options, self.nbest
-        match name:
-            case ":help":
-                print(HELP, flush=True)
-            case ":grid":
-                self.has_heatmap = _value(name, words, choice("on", "off")) == "on"
-            case ":nbest":
-                self.set(search, options, _value(name, words, whole_number))
-            case ":tag":
-                self.set(search, options._replace(tag=_value(name, words, str)), nbest)
-            case ":unknown":
-                self.set(search, options._replace(unknown=_value(name, words, choice(*UNKNOWN))), nbest)
-            case ":decoding":
-                self._set_decoding(words)
-            case _:
-                commands = (":help", ":grid", ":nbest", ":tag", ":unknown", ":decoding", ":quit")
-                raise UserError(f"unknown command {name}{suggest(name, commands)}")
+        values = vars(self.parser.parse(words))
+        changes = {name: value for name, value in values.items() if name in PromptSettings._fields}
+        if "decoding" in values:
+            changes["search"] = self._parse_decoding(values["decoding"])
+        self.set(self.settings._replace(**changes))
+        if "decoding" in values:
+            search = self.decoder.config["decoding"]
+            knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
+            print(f"decoding={search['name']} {knobs}".strip(), flush=True)
 
-    def _set_decoding(self, words: Sequence[str]) -> None:
+    def _parse_decoding(self, words: Sequence[str]) -> dict[str, Any]:
         if not words:
             raise UserError(":decoding needs a name, such as :decoding beam beam_size=5")
         # Knobs may be written as on the command line, decoding.beam_size=5, or without "decoding.".
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
         override = decoding_override(split_overrides(overrides, KEYS)[1])
-        self.set(choose_decoding(self.search, *override), self.options, self.nbest)
-        search = self.decoder.config["decoding"]
-        knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
-        print(f"decoding={search['name']} {knobs}".strip(), flush=True)
-
-
-def _value(name: str, words: Sequence[str], convert: Callable[[str], Any]) -> Any:
-    """The one value after a command of the prompt."""
-    if len(words) != 1:
-        raise UserError(f"{name} needs one word after it")
-    try:
-        return convert(words[0])
-    except argparse.ArgumentTypeError as error:
-        raise UserError(f"{name} {error}") from error
+        return choose_decoding(self.settings.search, *override)
 
 
 def _loop(prompt: Prompt) -> None:
     """Answer until the input ends; Ctrl-C leaves a line, not the prompt."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        _enable_line_editing()
+        with contextlib.suppress(ImportError):  # Python may be built without it
+            import readline  # noqa: F401 lets lines be edited and recalled
         print(f"{prompt.run.folder}: type a source; :help for more, Ctrl-D ends")
     while True:
         try:
@@ -191,7 +184,9 @@ def _loop(prompt: Prompt) -> None:
 
 
 def _respond(prompt: Prompt, line: str) -> None:
-    if line.startswith(":") and not line.startswith("::"):
+    if line == ":help":
+        print(HELP, flush=True)
+    elif line.startswith(":") and not line.startswith("::"):
         prompt.command(line)
     elif line:
         prompt.answer(line[line.startswith("::") :])
@@ -207,9 +202,53 @@ def _piped_line() -> str:
         raise UserError("the line is not UTF-8 text") from error
 
 
-def _enable_line_editing() -> None:
-    """Let lines be edited and recalled, if Python was built with readline."""
-    try:
-        import readline  # noqa: F401
-    except ImportError:
-        return
+def heatmap(
+    weights: Any, rows: Sequence[str], columns: Sequence[str], width: int, decoder_columns: int = 0
+) -> Iterator[str]:
+    r"""Lines of a heat map of weights (t, m) in five shades.
+
+    Columns that do not fit the width, in cells, are wrapped into blocks. Labels are as wide as a terminal shows them: a
+    Chinese character takes two cells, a combining accent none. A bar separates the last columns, of decoder states.
+
+    >>> print("\n".join(heatmap([[1.0, 0.0], [0.3, 0.7]], ["B", "字"], ["b", "ab"], width=20)))
+       b ab
+    B  █
+    字 ░ ▓▓
+    """
+    row_labels, column_labels = [_label(label) for label in rows], [_label(label) for label in columns]
+    label_width = max(map(cell_len, row_labels), default=0)
+    bar = len(column_labels) - decoder_columns if decoder_columns else None
+
+    def line(label: str, cells: Iterable[str]) -> str:
+        parts = ["│" + cell if column == bar else " " + cell for column, cell in zip(block, cells, strict=True)]
+        return "".join([set_cell_size(label, label_width), *parts]).rstrip()
+
+    for block in _blocks([cell_len(label) for label in column_labels], width - label_width):
+        yield line("", (column_labels[column] for column in block))
+        for row, label in zip(weights, row_labels, strict=False):
+            yield line(label, (_shade(row[column]) * cell_len(column_labels[column]) for column in block))
+
+
+def _blocks(widths: Sequence[int], room: int) -> Iterator[range]:
+    """Ranges of columns that fit the room, with a space before each; at least one column each."""
+    start, used = 0, 0
+    for column, width in enumerate(widths):
+        if column > start and used + width + 1 > room:
+            yield range(start, column)
+            start, used = column, 0
+        used += width + 1
+    if widths:
+        yield range(start, len(widths))
+
+
+def _shade(weight: float) -> str:
+    return SHADES[min(max(round(float(weight) * (len(SHADES) - 1)), 0), len(SHADES) - 1)]
+
+
+def _label(symbol: str) -> str:
+    """A symbol with visible spaces, and combining accents on a circle."""
+    shown = symbol.replace(" ", SPACE)
+    shown = "".join(sign if sign.isprintable() else f"U+{ord(sign):04X}" for sign in shown)
+    if shown and unicodedata.combining(shown[0]):
+        shown = "\u25cc" + shown
+    return shown if cell_len(shown) <= MAX_LABEL_CELLS else set_cell_size(shown, MAX_LABEL_CELLS - 1) + "…"

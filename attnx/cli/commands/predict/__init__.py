@@ -1,40 +1,109 @@
-"""The command ``attnx predict``: the output for each line of a file of any length, in order."""
+"""The output for each line of FILE, or of standard input, a line each and in the
+same order. Several runs answer together, by the mean of their probabilities.
+The input is streamed, 16 batches at a time; with --batch 1 each line is
+answered at once.
+
+Examples:
+  attnx predict multirun/mine words.txt --nbest 5
+  cut -f1 words.tsv | attnx predict multirun/mine decoding=beam
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnx.cli.commands.predict.args import PredictArgs, add_arguments, check_args
-from attnx.cli.commands.predict.read import Line, LineReader, numbered_lines
-from attnx.cli.commands.predict.write import JSON_LINES, format_alignments, format_output
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from attnx.cli.args import add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine, has_feature_files, numbered_lines
+from attnx.cli.commands.predict.write import JSON_LINES, PHARAOH, Layout, format_alignments, format_output
 from attnx.cli.resumable_output import ResumableOutput
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.printable import printable, text_for
+from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
+from attnx.runs.plugin_copies import current_code
+from attnx.runs.run import Run
 
 if TYPE_CHECKING:
-    from attnx.inference.predictor import Prediction
     from attnx.inference.trained_run import TrainedRun
 
-__all__ = ["add_arguments", "run"]
+KEYS = ("decoding", "decoding.")
+UNKNOWN, ON_ERROR = ("replace", "refuse", "keep"), ("stop", "skip", "keep")
+ON_ERROR_HELP = "a line that cannot be read: stop, skip (leave it out), keep (an empty line in its place)"
+WINDOW_BATCHES = 16
+"""Batches that are read, sorted by length and written together."""
+
+
+class PredictArgs(NamedTuple):
+    """Checked arguments."""
+
+    runs: list[Run]
+    lines: InputOptions
+    search: dict[str, Any]
+    checkpoint: str
+    layout: Layout
+    out: Path | None
+    alignments: Path | None
+    batch: int
+    on_error: str
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What decides the output: an interrupted output continues only if all of this is equal."""
+        return {
+            "weights": [file_digest(file) for run in self.runs for file in checkpoint_files(run.path, self.checkpoint)],
+            "decoding": self.search,
+            **self.lines._replace(file=None)._asdict(),
+            **self.layout._asdict(),
+            "on_error": self.on_error,
+            "alignments": self.alignments and str(self.alignments),
+            "plugins": [current_code(run.config) for run in self.runs],
+        }
+
+    @property
+    def window(self) -> int:
+        """Lines read at once: one if somebody waits for each answer."""
+        return 1 if self.batch == 1 or (self.lines.file is None and sys.stdin.isatty()) else WINDOW_BATCHES * self.batch
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.usage = "%(prog)s RUN [RUN ...] [FILE] [OVERRIDE ...] [FLAGS]"
+    add = parser.add_argument
+    add("words", nargs="*", metavar="RUN", help="run folders, then a file; - or none is standard input")
+    add("--column", metavar="N", type=whole_number, help="the source is column N of a tab-separated line, from 1")
+    add("--tag", help="the language of every line, if the run knows several")
+    add("--tag-column", metavar="N", type=whole_number, help="... or the column that holds it")
+    add("--out", metavar="FILE", type=Path, help="where to write; the same command continues it after an interruption")
+    add("--nbest", metavar="N", type=whole_number, help="the N best of each: columns line, rank, score, text")
+    add("--scores", action="store_true", help="the score, a tab, the text")
+    add("--alignments", metavar="FILE", type=Path, help="links 0-0 1-2 (.txt, .pharaoh), or weights (.jsonl)")
+    add("--batch", metavar="N", type=whole_number, default=128, help="lines decoded at once (128); changes no result")
+    add_unknown(parser)
+    add("--on-error", metavar="WHAT", choices=ON_ERROR, default=ON_ERROR[0], help=ON_ERROR_HELP)
+    add_checkpoint(parser)
+
+
+def add_unknown(parser: argparse.ArgumentParser) -> None:
+    """Add ``--unknown``."""
+    help_text = "unknown source symbols: replace (by the unknown symbol), refuse, keep"
+    parser.add_argument("--unknown", metavar="WHAT", choices=UNKNOWN, default=UNKNOWN[0], help=help_text)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the output for each line.
-
-    Raises:
-        UserError: a wrong argument, or a line that cannot be read if ``--on-error`` is stop.
-    """
+    """Write the output for each line."""
     request = check_args(arguments)
-    alignments = [request.alignments] if request.alignments else []
-    output = ResumableOutput(request.out, alignments, request.fingerprint)
-    lines = output.remaining(numbered_lines(request.lines, request.has_feature_files))
+    output = ResumableOutput(request.out, request.alignments, request.fingerprint)
+    lines = output.remaining(numbered_lines(request.lines, has_feature_files(request.runs[0].config)))
     try:
         unreadable = _stream(_open_reader(request), lines, request, output)
     except KeyboardInterrupt:
@@ -68,91 +137,102 @@ def _stream(
     reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs, output: ResumableOutput
 ) -> int:
     """Answer the lines, window by window; return how many could not be read."""
-    output.open()
-    write = _line_writer(request, output, reader.run)
-    unreadable, is_finished = 0, False
-    try:
-        with _progress(request) as advance:
-            while window := list(islice(lines, request.window)):
-                parsed = [reader.read(*line) for line in window]
-                stop = next((index for index, line in enumerate(parsed) if line.error), None)
-                if stop is None or request.on_error != "stop":
-                    stop = len(parsed)
-                _answer(reader.run, parsed[:stop], request, write)
-                output.mark([raw for _, raw in window[:stop]])
-                advance(stop, sum(len(raw) for _, raw in window[:stop]))
-                if stop < len(parsed):
-                    raise UserError(parsed[stop].error)
-                unreadable += _report_errors(parsed)
-        is_finished = True
-    finally:
-        output.close(is_finished)
+    unreadable = 0
+    with output, _progress(request) as progress:
+        while window := list(islice(lines, request.window)):
+            parsed = [reader.read(*line) for line in window]
+            errors = [line for line in parsed if line.error]
+            must_stop = bool(errors) and request.on_error == "stop"
+            done = parsed.index(errors[0]) if must_stop else len(parsed)
+            _answer(reader.run, parsed[:done], request, output)
+            raw_lines = [raw for _, raw in window[:done]]
+            output.mark(raw_lines)
+            progress.update(progress.task_ids[0], advance=sum(map(len, raw_lines)), lines=output.lines)
+            if must_stop:
+                raise UserError(errors[0].error)
+            for line in errors:
+                print(f"attnx: {printable(line.error)}", file=sys.stderr)
+            unreadable += len(errors)
     return unreadable
 
 
-def _answer(
-    run: TrainedRun, lines: Sequence[Line], request: PredictArgs, write: Callable[[Line, Prediction | None], None]
-) -> None:
+def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, output: ResumableOutput) -> None:
     """Decode lines and write the outputs in the lines' order."""
     pairs = [line.pair for line in lines if line.pair is not None]
     copies = request.lines.unknown == "keep"
     predictions = iter(run.decode(pairs, request.alignments is not None, request.batch, copies))
+    sites = getattr(resolve_model(run.config), "sites", ())
     for line in lines:
-        if line.pair is not None:
-            write(line, next(predictions))
-        elif not line.error or request.on_error == "keep":
-            write(line, None)
+        if line.error and request.on_error == "skip":
+            continue
+        prediction = None if line.pair is None else next(predictions)
+        text = format_output(line, prediction, request.layout, run.task)
+        if request.out:
+            output.write(request.out, text)
+        else:
+            sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
+        if request.alignments:
+            output.write(request.alignments, format_alignments(line, prediction, request.alignments.suffix, sites))
     if not request.out:
         sys.stdout.flush()
 
 
-def _line_writer(
-    request: PredictArgs, output: ResumableOutput, run: TrainedRun
-) -> Callable[[Line, Prediction | None], None]:
-    """The function that writes one line's output and alignments."""
-    files = list(output.files)
-    out = files.pop(0) if request.out else None
-    alignments = files.pop(0) if request.alignments else None
-    task, sites = run.task, getattr(resolve_model(run.config), "sites", ())
-
-    def write(line: Line, prediction: Prediction | None) -> None:
-        text = format_output(line, prediction, request.layout, task)
-        if out is None:
-            sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
-        else:
-            out.write(text)
-        if alignments is not None:
-            assert request.alignments is not None
-            alignments.write(format_alignments(line, prediction, request.alignments.suffix, sites))
-
-    return write
-
-
-def _report_errors(lines: Sequence[Line]) -> int:
-    """Print the lines that could not be read; return how many there are."""
-    errors = [line.error for line in lines if line.error]
-    for error in errors:
-        print(f"attnx: {printable(error)}", file=sys.stderr)
-    return len(errors)
-
-
-@contextmanager
-def _progress(request: PredictArgs) -> Iterator[Callable[[int, int], None]]:
+def _progress(request: PredictArgs) -> Progress:
     """A progress bar on the terminal, if the output goes elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     console = Console(stderr=True)
     is_shown = console.is_terminal and (request.out is not None or not sys.stdout.isatty())
     file = request.lines.file
     size = file.stat().st_size if file is not None and file.suffix != ".gz" else None
     columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not is_shown) as progress:
-        bar, done = progress.add_task("", total=size, lines=0), 0
+    progress = Progress(*columns, console=console, disable=not is_shown)
+    progress.add_task("", total=size, lines=0)
+    return progress
 
-        def advance(lines: int, characters: int) -> None:
-            nonlocal done
-            done += lines
-            progress.update(bar, advance=characters, lines=done)
 
-        yield advance
+def check_args(arguments: argparse.Namespace) -> PredictArgs:
+    """Check arguments.
+
+    Raises:
+        UserError: anything that is wrong with them, except what only the loaded model can tell.
+    """
+    names, overrides = split_overrides(arguments.words, KEYS)
+    runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
+    search = choose_decoding(runs[0].config["decoding"], *decoding_override(overrides), arguments.nbest)
+    layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
+    if arguments.tag and arguments.tag_column:
+        raise UserError("--tag and --tag-column cannot go together; leave one out")
+    lines = InputOptions(file, arguments.column, arguments.tag or "", arguments.tag_column, arguments.unknown)
+    out, alignments = arguments.out, arguments.alignments
+    if alignments:
+        if alignments.suffix not in (*PHARAOH, JSON_LINES):
+            formats = f"{' and '.join(PHARAOH)} are Pharaoh links, {JSON_LINES} is JSON with the weights"
+            raise UserError(f"--alignments {alignments}: unknown format; {formats}")
+        if any(run.config["attention"]["name"] == "none" for run in runs):
+            raise UserError(f"--alignments {alignments}: this run has no attention (attention=none); leave it out")
+        if alignments == out:
+            raise UserError(f"--out and --alignments both name {out}; name two files")
+    return PredictArgs(
+        runs, lines, search, arguments.checkpoint, layout, out, alignments, arguments.batch, arguments.on_error
+    )
+
+
+def runs_and_file(names: Sequence[str], checkpoint: str, usage: str) -> tuple[list[Run], Path | None]:
+    """Split names into runs and the file to read, which comes last; None and ``-`` are standard input.
+
+    Raises:
+        UserError: no run, one that cannot be read, runs that do not fit together, or more than one file.
+    """
+    if not names:
+        raise UserError(f"say which run is meant: {usage}")
+    folders = [names[0], *(name for name in names[1:] if Path(name).is_dir())]
+    files = [name for name in names[1:] if not Path(name).is_dir()]
+    if len(files) > 1:
+        raise UserError(f"{files[0]} and {files[1]} are both no folders; name one file to read")
+    if files and names[-1] != files[0]:
+        raise UserError(f"{files[0]}: is not a run folder; write the file to read after the runs")
+    file = Path(files[0]) if files and files[0] != "-" else None
+    runs = [read_complete_run(folder, checkpoint) for folder in folders]
+    refuse_unlike(runs)
+    if file is not None and not file.exists():
+        raise UserError(f"{file}: no such file")
+    return runs, file

@@ -20,15 +20,7 @@ if TYPE_CHECKING:  # torch is loaded after all arguments were checked
 
 
 class InputOptions(NamedTuple):
-    """How lines are read.
-
-    Attributes:
-        file: the file to read; None for standard input.
-        column: the column of a tab-separated line that is the source, from 1; None for the line itself.
-        tag: the language of every line.
-        tag_column: the column that holds the language instead.
-        unknown: what to do with unknown source symbols.
-    """
+    """How lines are read: the file (None for standard input), and ``column`` and ``tag_column`` of a table, from 1."""
 
     file: Path | None = None
     column: int | None = None
@@ -47,14 +39,8 @@ class InputOptions(NamedTuple):
         return self.file is not None and self.file.suffix in READERS
 
 
-class Line(NamedTuple):
-    """A line of the input.
-
-    Attributes:
-        line_number: from 1.
-        pair: the example to decode; None for an empty line or one that cannot be read.
-        error: why it cannot be read, with its place; else empty.
-    """
+class ParsedLine(NamedTuple):
+    """A line, numbered from 1: an example, nothing if it is empty, or the error, with its place."""
 
     line_number: int
     pair: Pair | None = None
@@ -83,12 +69,7 @@ def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[t
 
 
 class LineReader:
-    """Converts lines to examples of a run.
-
-    Args:
-        run: the loaded run.
-        options: how lines are read.
-    """
+    """Converts lines to examples of a run."""
 
     def __init__(self, run: TrainedRun, options: InputOptions) -> None:
         self.run, self.options = run, options
@@ -101,19 +82,19 @@ class LineReader:
         elif not run.tags:
             raise UserError(f"--tag-column {options.tag_column}: this run knows no tags; leave it out")
 
-    def read(self, line_number: int, raw: bytes) -> Line:
+    def read(self, line_number: int, raw: bytes) -> ParsedLine:
         """Read a line; an error in it is returned, not raised."""
         location = f"{self.options.name}:{line_number}"
         try:
             text = decode_line(raw, location, is_first=line_number == 1)
         except UserError as error:
-            return Line(line_number, error=str(error))
+            return ParsedLine(line_number, error=str(error))
         if not text.strip():
-            return Line(line_number)
+            return ParsedLine(line_number)
         try:
-            return Line(line_number, self.pair(*self._columns(text)))
+            return ParsedLine(line_number, self.pair(*self._columns(text)))
         except UserError as error:
-            return Line(line_number, error=f"{location}: {error}")
+            return ParsedLine(line_number, error=f"{location}: {error}")
 
     def pair(self, source: str, tag: str) -> Pair:
         """The example of a text, or of the name of a feature file.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attnx.cli.commands.predict.read import Line
-from attnx.errors import UserError
+from attnx.cli.commands.predict.read import ParsedLine
 from attnx.runs.alignments import head_names
 
 if TYPE_CHECKING:
@@ -25,12 +23,7 @@ SEPARATORS = str.maketrans("\t\r\n", "   ")
 
 
 class Layout(NamedTuple):
-    """The columns of a line.
-
-    Attributes:
-        is_ranked: whether the N best are written: columns line, rank, score and text.
-        has_scores: whether the score is written before the text.
-    """
+    """The columns: line, rank, score and text of the N best; else the text, after its score if there is one."""
 
     is_ranked: bool = False
     has_scores: bool = False
@@ -64,7 +57,7 @@ def output_text(prediction: Prediction, task: Any) -> str:
     return json.dumps([[float(f"{value:.7g}") for value in row] for row in prediction.output.tolist()])
 
 
-def format_output(line: Line, prediction: Prediction | None, layout: Layout, task: Any) -> str:
+def format_output(line: ParsedLine, prediction: Prediction | None, layout: Layout, task: Any) -> str:
     """The output lines of one input line; without a prediction the same columns, empty."""
     if prediction is None:
         return f"{line.line_number}\t1\t\t\n" if layout.is_ranked else "\t\n" if layout.has_scores else "\n"
@@ -77,20 +70,7 @@ def format_output(line: Line, prediction: Prediction | None, layout: Layout, tas
     )
 
 
-def check_alignments(file: Path) -> None:
-    """Check the suffix of a file of alignments.
-
-    Raises:
-        UserError: it belongs to no format.
-    """
-    if file.suffix not in (*PHARAOH, JSON_LINES):
-        raise UserError(
-            f"--alignments {file}: unknown format; {' and '.join(PHARAOH)} are Pharaoh links, "
-            f"{JSON_LINES} is JSON with the weights"
-        )
-
-
-def format_alignments(line: Line, prediction: Prediction | None, suffix: str, sites: Sequence[str] = ()) -> str:
+def format_alignments(line: ParsedLine, prediction: Prediction | None, suffix: str, sites: Sequence[str] = ()) -> str:
     """The alignment lines of one input line: a line for each hypothesis, best first.
 
     ``sites`` are the model's attention layers that the heads belong to, if there are several.
@@ -108,15 +88,13 @@ def pharaoh(prediction: Prediction) -> str:
 
     A symbol with more weight on a decoder state has no link, nor has the end.
     """
-    return " ".join(f"{position}-{step}" for step, position in _links(prediction))
-
-
-def _links(prediction: Prediction) -> Iterator[tuple[int, int]]:
     weights = mean_weights(prediction)[: len(prediction.output)]
+    links = []
     for step, row in enumerate(weights):
         position = int(row.argmax())
         if position < weights.shape[1] - prediction.num_decoder_states and row[position] > 0:
-            yield step, position
+            links.append(f"{position}-{step}")
+    return " ".join(links)
 
 
 def _json(line: int, rank: int, prediction: Prediction, sites: Sequence[str]) -> str:
