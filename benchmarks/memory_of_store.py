@@ -64,7 +64,7 @@ def load(sender: Connection, files: list[str], store: str | None, options: argpa
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     sender.send("start")
     started, busy = time.perf_counter(), time.process_time()
-    knobs = {"tokenizer": options.tokenizer, "pieces": options.pieces, "holdout": options.holdout}
+    knobs = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
     data = Translation(train=files, store=store, **knobs).load()
     rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy
@@ -150,7 +150,7 @@ def read_options() -> argparse.Namespace:
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
     add("--sample", type=int, default=build.MAX_SAMPLE, help="sentences that the tokenizers learn from")
     add("--tokenizer", default="bpe", help="as task.tokenizer")
-    add("--pieces", type=int, default=8000, help="as task.vocab_size")
+    add("--vocab-size", type=int, default=8000, help="as task.vocab_size")
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")
     add("--batches", type=int, help="number of batches to read (default: an epoch)")
