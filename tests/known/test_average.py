@@ -61,7 +61,7 @@ def validated(keep: CheckpointManager, losses: list[float]) -> None:
         keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
 
 
-def lying(folder: Path) -> dict[str, int]:
+def saved_steps(folder: Path) -> dict[str, int]:
     return {file.stem: int(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
 
 
@@ -71,23 +71,23 @@ RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 def test_the_best_checkpoints_are_kept_by_rank(tmp_path: Path) -> None:
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
     validated(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
-    assert lying(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
+    assert saved_steps(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
 
 
 def test_one_checkpoint_is_kept_by_default(tmp_path: Path) -> None:
     validated(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
-    assert lying(tmp_path) == {"best": 1, "last": 4}
+    assert saved_steps(tmp_path) == {"best": 1, "last": 4}
 
 
 def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path: Path) -> None:
     validated(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
-    assert lying(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
+    assert saved_steps(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
 def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [3.0, 5.0], "rank": 0, "validated_step": 5, "saved_step": 5})
     validated(keep, [4.0])
-    assert lying(tmp_path) == {"best-2": 0, "last": 0}
+    assert saved_steps(tmp_path) == {"best-2": 0, "last": 0}
     assert keep.lowest_values == [3.0, 4.0]
     assert keep.state_dict() == {"lowest_values": [3.0, 4.0], "rank": 1, "validated_step": 0, "saved_step": 0}

@@ -234,10 +234,10 @@ def small(composed: Callable[..., Any]) -> Built:
 def everything(limit: int) -> Iterator[tuple[int, ...]]:
     """Every sequence that may be written: to its EOS, or to the limit."""
     for steps in range(1, limit + 1):
-        for begun in itertools.product(FEW[1:], repeat=steps - 1):
-            yield (*begun, EOS)
+        for prefix in itertools.product(FEW[1:], repeat=steps - 1):
+            yield (*prefix, EOS)
             if steps == limit:
-                yield from ((*begun, last) for last in FEW[1:])
+                yield from ((*prefix, last) for last in FEW[1:])
 
 
 def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **penalty: Any) -> list[Any]:

@@ -41,8 +41,8 @@ class Browser:
         options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={profile}"]}
         logged = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         capabilities = {"browserName": "chrome", "goog:chromeOptions": options, **logged}
-        begun = self.send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
-        self.address = f"{address}/{begun['sessionId']}"
+        session = self.send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
+        self.address = f"{address}/{session['sessionId']}"
 
     def send(self, method: str, path: str, content: Any = None) -> Any:
         body = json.dumps(content).encode() if content is not None else None

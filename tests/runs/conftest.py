@@ -62,7 +62,7 @@ for line in json.load(sys.stdin):
 """
 
 # Lets no run of a process draw: for runs this small it takes longer than all the rest.
-UNDRAWN = """\
+NO_PICTURES = """\
 import importlib.abc, importlib.util, sys
 
 class Undrawn(importlib.abc.MetaPathFinder):
@@ -143,7 +143,7 @@ def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
     drawn = importlib.import_module("attnx.reports.run.build_all")
     monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
@@ -152,21 +152,21 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+def no_pictures_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder for PYTHONPATH with which no process draws."""
     folder = tmp_path_factory.mktemp("undrawn")
-    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
+    (folder / "sitecustomize.py").write_text(NO_PICTURES, encoding="utf-8")
     return str(folder)
 
 
 @pytest.fixture
-def forked_ranks(undrawing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_ranks(no_pictures_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that train together are forks of this one, in spite of pytest-xdist's threads; new ones import for
     seconds, and draw nothing."""
     monkeypatch.setattr(
         importlib.import_module("attnx.training.distributed.launcher"), "can_fork", lambda backend: True
     )
-    monkeypatch.setenv("PYTHONPATH", undrawing)
+    monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
 
 
 @pytest.fixture
@@ -187,14 +187,24 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 composed = cache(compose)  # of the many small runs most are of a few compositions
 
 
+def _sized(*overrides: str, defaults: Sequence[str] = SMALL) -> list[str]:
+    given_keys = {override.partition("=")[0] for override in overrides}
+    return [*(default for default in defaults if default.partition("=")[0] not in given_keys), *overrides]
+
+
+@pytest.fixture(scope="session")
+def sized() -> Callable[..., list[str]]:
+    """Put the small sizes, or other ``defaults``, before overrides that do not replace them."""
+    return _sized
+
+
 @pytest.fixture
-def run(words: Path, undrawn: None) -> Callable[..., TrainedRun]:
+def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.training.fit import fit
 
     def make(*overrides: str, folder: str) -> TrainedRun:
-        given_keys = {override.partition("=")[0] for override in overrides}
-        arguments = [*[size for size in SMALL if size.partition("=")[0] not in given_keys], *overrides]
+        arguments = _sized(*overrides)
         return fit({**composed(tuple(arguments)), "folder": folder}, arguments, console=Console(file=io.StringIO()))
 
     return make

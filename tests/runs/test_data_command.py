@@ -130,7 +130,7 @@ def data_command(command: Callable[..., Any], work_folder: Path, monkeypatch: py
     return lambda *words: command("data", *words)
 
 
-def lying(folder: str = "data") -> dict[str, bytes]:
+def saved_files(folder: str = "data") -> dict[str, bytes]:
     """Every file below a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
@@ -154,7 +154,7 @@ def test_get_fetches_what_is_missing(data_command: Callable[..., Any], site: Sit
     assert (answer.code, answer.err) == (0, "")
     assert "2 files are right, 2 of them new" in answer.out
     assert "CC0" in answer.out
-    assert lying() == BOTH
+    assert saved_files() == BOTH
     assert site.requests == [("/one.bin", None), ("/two.txt", None)]
     assert "2 files are right, 0 of them new" in data_command("get", "small").out
     assert len(site.requests) == 2
@@ -175,7 +175,7 @@ def test_the_data_folder_is_resolved(
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     answer = data_command("get", "small", *words)
-    assert lying(folder) == BOTH
+    assert saved_files(folder) == BOTH
     assert f"in {folder}/small" in answer.out
     assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
     assert ("started in this folder find it" in answer.out) == (folder == "data")
@@ -192,7 +192,7 @@ def test_a_local_set_is_completed_despite_the_variable(
     assert "Here: there, then data\n" in data_command("list").out
     assert data_command("get", "small").code == 0
     assert site.requests == [("/two.txt", None)]
-    assert lying() == BOTH
+    assert saved_files() == BOTH
     assert not Path("there").exists()
     assert data_command("check", "small").code == 0
     assert data_command("check", "small", "--to", "there").code == 2
@@ -277,7 +277,7 @@ def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., 
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
     refused(data_command("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away")
-    assert lying() == {"small/deep/two.txt": b"mine"}
+    assert saved_files() == {"small/deep/two.txt": b"mine"}
     assert site.requests == []
 
 
@@ -287,7 +287,7 @@ def test_a_download_resumes(data_command: Callable[..., Any], site: Site) -> Non
     Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
     assert data_command("get", "small").code == 0
     assert site.requests == [("/one.bin", "bytes=101-"), ("/two.txt", None)]
-    assert lying() == BOTH
+    assert saved_files() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
@@ -306,7 +306,7 @@ def test_a_wrong_partial_file_is_discarded(
     Path("data/small/one.bin.partial").write_bytes(remaining)
     assert data_command("get", "small").code == 0
     assert site.requests == [*(("/one.bin", ranged) for ranged in requested), ("/two.txt", None)]
-    assert lying() == BOTH
+    assert saved_files() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
@@ -321,7 +321,7 @@ def test_cut_connections_are_resumed(chunked: bool, data_command: Callable[..., 
         ("/one.bin", "bytes=140002-"),
         ("/two.txt", None),
     ]
-    assert lying() == BOTH
+    assert saved_files() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
@@ -330,10 +330,10 @@ def test_a_server_without_ranges_starts_over(data_command: Callable[..., Any], s
     answer = data_command("get", "small")
     refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
     assert f"download {site.url}/one.bin to data/small/one.bin" in answer.out
-    assert lying() == {"small/one.bin.partial": CONTENT[:70_001]}
+    assert saved_files() == {"small/one.bin.partial": CONTENT[:70_001]}
     site.cut = None
     assert data_command("get", "small").code == 0
-    assert lying() == BOTH
+    assert saved_files() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")
@@ -354,7 +354,7 @@ def test_a_wrong_download_leaves_no_file(
         f"expected SHA-256 {hashlib.sha256(CONTENT).hexdigest()}",
         f"got {got}",
     )
-    assert lying() == {}
+    assert saved_files() == {}
 
 
 @pytest.mark.usefixtures("recipe")
@@ -371,7 +371,7 @@ def test_a_download_of_another_size_is_reported_at_once(
 def test_a_download_without_a_size_works(data_command: Callable[..., Any], site: Site) -> None:
     site.chunked = True
     assert data_command("get", "small").code == 0
-    assert lying() == BOTH
+    assert saved_files() == BOTH
 
 
 def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +383,7 @@ def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypat
             DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", CONTENT)), work_folder, progress.append
         )
     assert len(CONTENT) < max(progress) <= len(CONTENT) + downloading.BYTES_PER_READ
-    assert lying(str(work_folder)) == {}
+    assert saved_files(str(work_folder)) == {}
 
 
 @pytest.mark.usefixtures("recipe")
@@ -392,7 +392,7 @@ def test_a_file_shorter_than_the_partial_file_starts_over(data_command: Callable
     Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
     site.files["/one.bin"] = CONTENT[:53]
     refused(data_command("get", "small"), "expected 200003 bytes", "the server has 53")
-    assert "small/one.bin" not in lying()
+    assert "small/one.bin" not in saved_files()
 
 
 @pytest.mark.usefixtures("recipe")
@@ -430,7 +430,7 @@ def test_two_processes_may_write_one_partial_file(
 
     monkeypatch.setattr(DatasetFile, "download_error", disturbed)
     refused(data_command("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
-    assert "small/one.bin" not in lying()
+    assert "small/one.bin" not in saved_files()
 
 
 @pytest.mark.usefixtures("recipe")
@@ -443,7 +443,7 @@ def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], 
     answer = data_command("get", "small")
     refused(answer, f"cannot reach {host}", "other means")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert lying() == {"small/one.bin": CONTENT}
+    assert saved_files() == {"small/one.bin": CONTENT}
     assert not Path("data/small/deep").exists()
 
 
@@ -467,7 +467,7 @@ def test_secure_redirects_are_followed(data_command: Callable[..., Any], site: S
     answer = data_command("get", "small")
     refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert lying() == {"small/one.bin": CONTENT}
+    assert saved_files() == {"small/one.bin": CONTENT}
 
 
 @pytest.fixture
@@ -485,8 +485,8 @@ def archived(site: Site, work_folder: Path) -> bytes:
 
 def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
     assert data_command("get", "small").code == 0
-    assert list(lying()) == ["small/text.txt.gz"]
-    assert gzip.decompress(lying()["small/text.txt.gz"]) == TEXT
+    assert list(saved_files()) == ["small/text.txt.gz"]
+    assert gzip.decompress(saved_files()["small/text.txt.gz"]) == TEXT
     Path("data/small/text.txt.gz").write_bytes(gzip.compress(TEXT, 1))
     assert "right" in data_command("check", "small").out  # however it is packed
     assert data_command("get", "small").code == 0
@@ -515,7 +515,7 @@ def test_an_unexpected_archive_is_reported(
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
     write_recipe([{**recipe["files"][0], **changed}])
     refused(data_command("get", "small"), message)
-    assert list(lying()) == ["small/text.txt.gz.partial"]
+    assert list(saved_files()) == ["small/text.txt.gz.partial"]
 
 
 @pytest.mark.usefixtures("recipe")
@@ -531,7 +531,7 @@ def test_a_full_disk_is_reported(data_command: Callable[..., Any]) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").symlink_to("/dev/full")
     refused(data_command("get", "small"), "data", "No space left on device")
-    assert lying() == {}
+    assert saved_files() == {}
 
 
 @pytest.mark.usefixtures("recipe")
@@ -551,8 +551,8 @@ def test_an_interrupted_download_is_kept(
     answer = data_command("get", "small")
     assert answer.code == 130
     assert "continue with: attnx data get small" in answer.err
-    assert list(lying()) == ["small/one.bin.partial"]
-    remaining = lying()["small/one.bin.partial"]
+    assert list(saved_files()) == ["small/one.bin.partial"]
+    remaining = saved_files()["small/one.bin.partial"]
     assert 0 < len(remaining) < len(CONTENT)
     assert CONTENT.startswith(remaining)
 

@@ -26,26 +26,15 @@ from attnx.training.distributed.devices import rank_infos, resolve_device_count
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
-    pytest.mark.usefixtures("forked_ranks"),
+    pytest.mark.usefixtures("forked_ranks", "words"),
 ]
 TWO = ("trainer=ddp", "trainer.devices=2")
 SECONDS = 240.0  # only for what would never end
 ENDLESS = ("trainer.max_steps=1000000", "trainer.num_validations=100000")
 
 
-@pytest.fixture
-def sized(words: Path, small: list[str]) -> Callable[..., list[str]]:
-    """The small sizes, in the place of some others."""
-
-    def with_sizes(*overrides: str) -> list[str]:
-        given_keys = {override.partition("=")[0] for override in overrides}
-        return [*(size for size in small if size.partition("=")[0] not in given_keys), *overrides]
-
-    return with_sizes
-
-
 @contextmanager
-def begun(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
+def running_command(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
     """The command in a process of its own, which is gone at the end."""
     with subprocess.Popen(
         [sys.executable, "-m", "attnx", *words],
@@ -147,7 +136,7 @@ def test_accumulated_batches_learn_the_same_as_one(
 
 
 def test_a_killed_process_ends_the_others_with_a_message(sized: Callable[..., list[str]]) -> None:
-    with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
+    with running_command(sized(*TWO, *ENDLESS, "folder=one")) as process:
         ranks = ranks_of(process)
         assert len(ranks) == 2
         os.kill(ranks[1], signal.SIGKILL)
@@ -161,7 +150,7 @@ def test_a_killed_process_ends_the_others_with_a_message(sized: Callable[..., li
 
 
 def test_no_process_outlives_a_killed_command(sized: Callable[..., list[str]]) -> None:
-    with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
+    with running_command(sized(*TWO, *ENDLESS, "folder=one")) as process:
         ranks = ranks_of(process)
         process.kill()
         assert have_ended(ranks)
@@ -174,7 +163,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     """It stops in the middle of the data; with another number of processes it is refused."""
     knobs = ["model.dropout=0.3", "trainer.max_steps=150", "trainer.num_validations=3", *TWO]
     run(*knobs, folder="whole")
-    with begun(sized(*knobs, "folder=cut")) as process:
+    with running_command(sized(*knobs, "folder=cut")) as process:
         ranks = ranks_of(process)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
@@ -234,7 +223,7 @@ class Breaking(nn.Module):
 def test_an_error_is_reported_with_its_rank(sized: Callable[..., list[str]], tmp_path: Path) -> None:
     Path("plugins").mkdir()
     Path("plugins/breaking.py").write_text(BREAKING, encoding="utf-8")
-    with begun(sized("scorer=breaking", *TWO, "folder=one")) as process:
+    with running_command(sized("scorer=breaking", *TWO, "folder=one")) as process:
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert err.count("\n") == 1
@@ -254,7 +243,7 @@ def test_a_sweep_runs_jobs_of_two_processes(launcher: str, sized: Callable[..., 
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
     overrides = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
-    with begun(["-m", *sized(*overrides)], ATTNX_PLUGINS="") as process:
+    with running_command(["-m", *sized(*overrides)], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
@@ -272,7 +261,7 @@ def test_a_search_runs_jobs_of_two_processes(
     pytest.importorskip("optuna")
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
-    with begun(["-m", *sized(*search, *TWO, "name=found")], ATTNX_PLUGINS="") as process:
+    with running_command(["-m", *sized(*search, *TWO, "name=found")], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
     jobs = read_sweep("multirun/found").jobs
@@ -294,7 +283,7 @@ def test_two_machines_train_together(
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
     overrides = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
-    with begun(overrides, **first) as first_machine, begun(overrides, **second) as two:
+    with running_command(overrides, **first) as first_machine, running_command(overrides, **second) as two:
         answers = [process.communicate(timeout=SECONDS) for process in (first_machine, two)]
         assert [first_machine.returncode, two.returncode] == [0, 0], answers
     assert same_weights(["one", "two"])

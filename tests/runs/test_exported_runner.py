@@ -128,7 +128,7 @@ def run_exported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[s
     return give
 
 
-@pytest.mark.usefixtures("material", "undrawn")
+@pytest.mark.usefixtures("material", "no_pictures")
 @pytest.mark.parametrize("task", REQUESTS)
 def test_the_runner_prints_what_predict_prints(
     task: str, command: Callable[..., Any], run_exported: Any, monkeypatch: pytest.MonkeyPatch
@@ -166,7 +166,7 @@ def rounded(printed: str) -> list[list[str]]:
     return [[f"{float(word):.3f}" if re.fullmatch(r"-\d+\.\d{6}", word) else word for word in line] for line in lines]
 
 
-@pytest.mark.usefixtures("material", "undrawn")
+@pytest.mark.usefixtures("material", "no_pictures")
 def test_an_invalid_line_ends_the_runner_like_predict(command: Callable[..., Any], run_exported: Any) -> None:
     train(*REQUESTS["ids"][0])
     assert command("export", "one", "--format", "torch", "--out", "out").code == 0
@@ -177,7 +177,7 @@ def test_an_invalid_line_ends_the_runner_like_predict(command: Callable[..., Any
     assert len(expected.out.splitlines()) == 1
 
 
-@pytest.mark.usefixtures("material", "undrawn")
+@pytest.mark.usefixtures("material", "no_pictures")
 def test_a_sampling_search_is_exported_as_greedy(command: Callable[..., Any], run_exported: Any) -> None:
     train(*WORDS, "decoding=sampling")
     answer = command("export", "one", "--format", "torch", "--out", "out")

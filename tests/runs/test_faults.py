@@ -26,17 +26,16 @@ KNOBS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoint
 
 
 @pytest.fixture
-def spoil() -> Iterator[pytest.MonkeyPatch]:
+def faults() -> Iterator[pytest.MonkeyPatch]:
     """What is patched with it can be mended while all else stays."""
     with pytest.MonkeyPatch.context() as patch:
         yield patch
 
 
 @pytest.fixture
-def overrides(small: list[str]) -> list[str]:
+def overrides(sized: Callable[..., list[str]]) -> list[str]:
     """The command of a run that has a checkpoint early."""
-    given_keys = {knob.partition("=")[0] for knob in KNOBS}
-    return [*[size for size in small if size.partition("=")[0] not in given_keys], *KNOBS]
+    return sized(*KNOBS)
 
 
 @pytest.fixture
@@ -44,9 +43,9 @@ def failed(
     overrides: list[str],
     command: Callable[..., Any],
     words: Path,
-    undrawn: None,
+    no_pictures: None,
     same_weights: Callable[..., bool],
-    spoil: pytest.MonkeyPatch,
+    faults: pytest.MonkeyPatch,
 ) -> Callable[..., str]:
     """The message of a failing run, which then resumes and ends with equal results."""
 
@@ -61,7 +60,7 @@ def failed(
         assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] >= 2
         assert "Traceback" in Path("cut/error.txt").read_text(encoding="utf-8")
         assert answer.err.startswith(f"attnx: {info['error']}")
-        spoil.undo()
+        faults.undo()
         complete = command(*overrides, *args, "folder=whole")
         assert complete.code == 0
         again = command("resume", "cut")
@@ -101,7 +100,7 @@ def test_a_folder_that_becomes_unwritable_is_reported(failed: Callable[..., str]
     assert "make it writable, then resume with: attnx resume cut" in line
 
 
-def test_exhausted_memory_is_reported(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+def test_exhausted_memory_is_reported(failed: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
     judged, calls = TrainingModule.validation_step, iter(range(2))
 
@@ -110,7 +109,7 @@ def test_exhausted_memory_is_reported(failed: Callable[..., str], spoil: pytest.
         if next(calls):
             torch.empty(1 << 48)
 
-    spoil.setattr(TrainingModule, "validation_step", greedy)
+    faults.setattr(TrainingModule, "validation_step", greedy)
     line = failed()
     assert "out of memory at step 7, in validation, with a batch of 12 rows of up to 5 source and 6 target" in line
     assert "a smaller trainer.batch_size (it was 8)" in line
@@ -128,7 +127,7 @@ def test_a_lack_of_memory_names_the_knob(error: Exception) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_dying_data_worker_is_reported(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+def test_a_dying_data_worker_is_reported(failed: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
     """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
     read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
 
@@ -137,7 +136,7 @@ def test_a_dying_data_worker_is_reported(failed: Callable[..., str], spoil: pyte
             os.kill(os.getpid(), signal.SIGKILL)
         return read(self, index)
 
-    spoil.setattr(PairDataset, "__getitem__", deadly)
+    faults.setattr(PairDataset, "__getitem__", deadly)
     line = failed("trainer.num_workers=1")
     # How soon it is noticed decides by which words.
     assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
@@ -185,7 +184,7 @@ def test_sigterm_saves_and_prints_how_to_resume(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
-    undrawn: None,
+    no_pictures: None,
     at_step: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
@@ -232,7 +231,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(
     overrides: list[str],
     words: Path,
     at_step: Callable[..., None],
-    spoil: pytest.MonkeyPatch,
+    faults: pytest.MonkeyPatch,
 ) -> None:
     """It comes while the end is being recorded."""
     update_info = failure_report.update_info
@@ -242,7 +241,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(
             signal.raise_signal(signal.SIGINT)
         update_info(folder, **facts)
 
-    spoil.setattr(failure_report, "update_info", slow)
+    faults.setattr(failure_report, "update_info", slow)
     at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     answer = command(*overrides, "folder=cut")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume cut\n")
@@ -268,7 +267,7 @@ def test_a_slurm_job_is_requeued_and_resumes(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
-    undrawn: None,
+    no_pictures: None,
     at_step: Callable[..., None],
     slurm: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,

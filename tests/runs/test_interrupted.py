@@ -99,7 +99,7 @@ def test_a_run_stopped_while_testing_can_be_resumed(
 
 
 def test_the_command_prints_how_to_resume(
-    command: Callable[..., Any], interrupt_at: Callable[..., None], words: Path, small: list[str], undrawn: None
+    command: Callable[..., Any], interrupt_at: Callable[..., None], words: Path, small: list[str], no_pictures: None
 ) -> None:
     interrupt_at(2)
     answer = command(*small, "folder=one")

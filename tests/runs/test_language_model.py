@@ -43,7 +43,7 @@ def results(folder: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def trained(text: None, undrawn: None) -> Any:
+def trained(text: None, no_pictures: None) -> Any:
     """A run, ``one``."""
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 

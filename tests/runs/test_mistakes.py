@@ -189,13 +189,14 @@ def test_a_mistaken_configuration_is_refused_in_one_line(
 
 
 @pytest.fixture
-def refused(command: Callable[..., Any], words: Path, small: list[str], work_folder: Path) -> Callable[..., str]:
-    """Ask for a small run that must be refused; return the line."""
+def refused(
+    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], work_folder: Path
+) -> Callable[..., str]:
+    """Start a small run that must be refused; return the line."""
 
     def refused_message(*overrides: str) -> str:
         files_before = sorted(work_folder.rglob("*"))
-        given_keys = {override.partition("=")[0] for override in overrides}
-        answer = command(*[size for size in small if size.partition("=")[0] not in given_keys], *overrides)
+        answer = command(*sized(*overrides))
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.count("\n") == 1
         assert sorted(work_folder.rglob("*")) == files_before

@@ -207,11 +207,15 @@ def test_an_interrupted_run_ends_with_equal_results(
     ],
 )
 def test_mistakes_give_one_line_and_leave_nothing(
-    many: Path, command: Callable[..., Any], small: list[str], arguments: list[str], message: str, work_folder: Path
+    many: Path,
+    command: Callable[..., Any],
+    small: list[str],
+    sized: Callable[..., list[str]],
+    arguments: list[str],
+    message: str,
+    work_folder: Path,
 ) -> None:
-    given_keys = {override.partition("=")[0] for override in arguments}
-    overrides = [override for override in [*small[1:], *FOLDERS] if override.partition("=")[0] not in given_keys]
-    answer = command(*dict.fromkeys([*overrides, *arguments, "folder=one"]))
+    answer = command(*dict.fromkeys([*sized(*arguments, defaults=[*small[1:], *FOLDERS]), "folder=one"]))
     assert answer.code == 2
     assert message in answer.err
     assert len(answer.err.strip().splitlines()) == 1

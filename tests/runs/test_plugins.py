@@ -189,7 +189,7 @@ def test_another_process_finds_a_plug_in_by_the_variable(
 
 
 def test_a_plug_in_is_swept_by_name(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], undrawn: None
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], no_pictures: None
 ) -> None:
     plug("mine", SCORER.format(name="mine"))
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
@@ -239,7 +239,7 @@ def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:
 
 
 @FORKS
-def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undrawn: None) -> None:
+def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], no_pictures: None) -> None:
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
     overrides = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]

@@ -44,7 +44,7 @@ PROBLEMS = {
 
 
 @pytest.fixture
-def make(undrawn: None) -> Callable[..., Any]:
+def make(no_pictures: None) -> Callable[..., Any]:
     """Make a small run."""
 
     def made(*overrides: str, folder: str, without: str = "") -> Any:

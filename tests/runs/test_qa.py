@@ -48,7 +48,7 @@ def write(folder: Path) -> None:
         (folder / f"qa{task}_made_{part}.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def undraw(patch: pytest.MonkeyPatch) -> None:
+def disable_pictures(patch: pytest.MonkeyPatch) -> None:
     drawn = importlib.import_module("attnx.reports.run.build_all")
     for drawing in ("draw_alignments", "draw_slots"):
         patch.setattr(drawn, drawing, lambda folder: [])
@@ -66,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(home / "stories")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        undraw(patch)
+        disable_pictures(patch)
         train("one", *ENTITY, "task.tasks=[1,4]")
     return home
 
@@ -149,7 +149,7 @@ def test_a_stopped_run_resumes_with_equal_results(
 ) -> None:
 
     shutil.copytree(made / "stories", "stories")
-    undraw(monkeypatch)
+    disable_pictures(monkeypatch)
     knobs = [*ENTITY, "model.dropout=0.3"]
     train("whole", *knobs)
     interrupt_at(4)
@@ -161,7 +161,7 @@ def test_a_stopped_run_resumes_with_equal_results(
 
 def test_other_models_train_on_the_same_task(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
-    undraw(monkeypatch)
+    disable_pictures(monkeypatch)
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
     run = train("plain", "task=qa", *[size for size in SMALL if not size.startswith("model.")], *sizes)
     assert len(run.predict([STORY])) == 1
@@ -169,7 +169,7 @@ def test_other_models_train_on_the_same_task(made: Path, work_folder: Path, monk
 
 def test_word_keys_are_restored(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
-    undraw(monkeypatch)
+    disable_pictures(monkeypatch)
     knobs = [size for size in ENTITY if "slots" not in size]
     run = train("tied", *knobs, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
     assert run.source.symbols[5:7] == ("mary", "john")

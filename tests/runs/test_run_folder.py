@@ -180,7 +180,7 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
 
 
 def test_a_run_without_a_folder_is_written_to_multirun(
-    command: Callable[..., Any], words: Path, small: list[str], undrawn: None
+    command: Callable[..., Any], words: Path, small: list[str], no_pictures: None
 ) -> None:
     assert command(*small, "trainer.max_steps=1").code == 0
     assert command(*small, "trainer.max_steps=1").code == 0
@@ -192,7 +192,7 @@ def test_a_run_without_a_folder_is_written_to_multirun(
     assert all((folder / "results.json").is_file() for folder in folders)
 
 
-def test_python_fits_and_reopens_repeatedly(words: Path, undrawn: None, small: list[str]) -> None:
+def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: None, small: list[str]) -> None:
     quiet = Console(file=io.StringIO())
     for folder in ("first", "second"):
         run = attnx.fit(attnx.compose([*small, "+scorer=dot", f"folder={folder}"]), console=quiet)

@@ -72,13 +72,11 @@ def texts(work_folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
+def translate(run: Callable[..., Any], sized: Callable[..., list[str]], texts: list[str]) -> Callable[..., Any]:
     """A small run: ``translate("task.tokenizer=word", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
-        given_keys = {override.partition("=")[0] for override in overrides}
-        sizes = [default for default in [*FILES, *SIZES] if default.partition("=")[0] not in given_keys]
-        return run("task=translation", *sizes, *overrides, folder=folder)
+        return run("task=translation", *sized(*overrides, defaults=[*FILES, *SIZES]), folder=folder)
 
     return make
 

@@ -87,7 +87,7 @@ def recordings(folder: Path | str) -> list[Path]:
 
 
 @pytest.fixture
-def ended(words: Path, undrawn: None) -> Ended:
+def ended(words: Path, no_pictures: None) -> Ended:
     """Make a small run, or resume one; return its output and its folder."""
     from attnx.training.fit import fit, resume
 
@@ -482,7 +482,7 @@ class Slow:
 
 
 @pytest.fixture
-def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+def paired(words: Path, no_pictures_folder: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command for a run of two processes without a key."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
@@ -490,7 +490,7 @@ def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedPro
     faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything
 
     def give(*overrides: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": undrawing}
+        environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": no_pictures_folder}
         command = [sys.executable, "-m", "attnx", *overrides]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

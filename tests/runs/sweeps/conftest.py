@@ -65,9 +65,9 @@ SECONDS = 0.01
 
 
 @pytest.fixture(scope="session")
-def server(undrawing: str) -> Iterator[ForkServerProcesses]:
+def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
     """One server for all sweeps: what it imports takes seconds."""
-    server = ForkServerProcesses({**os.environ, "PYTHONPATH": undrawing})
+    server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
     yield server
     server.close()
 
@@ -126,7 +126,7 @@ def moody(work_folder: Path) -> Path:
 
 
 @pytest.fixture
-def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subprocess.Popen[str]]:
+def start_command(words: Path, small: list[str], no_pictures_folder: str) -> Callable[..., subprocess.Popen[str]]:
     """Start the command in a process of its own."""
 
     def start(*args: str) -> subprocess.Popen[str]:
@@ -135,14 +135,14 @@ def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subpro
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": undrawing},
+            env={**os.environ, "PYTHONPATH": no_pictures_folder},
         )
 
     return start
 
 
 @pytest.fixture
-def reached() -> Callable[..., list[int]]:
+def wait_for_jobs() -> Callable[..., list[int]]:
     """The processes of jobs that wait, once there are so many."""
 
     def wait(count: int = 1) -> list[int]:
@@ -154,8 +154,8 @@ def reached() -> Callable[..., list[int]]:
 
 
 @pytest.fixture
-def calm() -> Callable[[], None]:
-    """Let the jobs fail on command from now on."""
+def clear_moods() -> Callable[[], None]:
+    """Let the jobs run without faults from now on."""
 
     def forget() -> None:
         for mood in ("wait", "fall", "die"):

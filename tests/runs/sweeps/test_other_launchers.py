@@ -43,7 +43,7 @@ def test_ctrl_c_during_another_launcher_prints_how_to_resume(
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_another_launcher_runs_the_jobs_and_isolates_failures(
-    launcher: str, moody: Path, words: Path, small: list[str], undrawing: str, calm: Callable[[], None]
+    launcher: str, moody: Path, words: Path, small: list[str], no_pictures_folder: str, clear_moods: Callable[[], None]
 ) -> None:
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
     Path("fall").touch()
@@ -57,7 +57,7 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
         "name=two",
         *small,
     ]
-    environment = {**os.environ, "PYTHONPATH": undrawing}
+    environment = {**os.environ, "PYTHONPATH": no_pictures_folder}
 
     def run_command() -> subprocess.CompletedProcess[str]:
         return subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
@@ -70,7 +70,7 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
     assert f"scorer=moody: {message}; see multirun/two/0/log.txt" in done.stderr
     assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     saved = Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns
-    calm()
+    clear_moods()
     done = run_command()
     assert done.returncode == 0, done.stderr
     assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]

@@ -62,22 +62,22 @@ def test_a_search_of_another_configuration_is_refused(sweep: Callable[..., Any])
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_interrupted_trial_resumes_as_the_same_trial(
-    alone: Callable[..., subprocess.Popen[str]],
+    start_command: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
-    calm: Callable[[], None],
-    reached: Callable[..., list[int]],
+    clear_moods: Callable[[], None],
+    wait_for_jobs: Callable[..., list[int]],
 ) -> None:
     overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
     Path("wait").touch()
-    with alone("-m", *overrides) as process:
-        reached()
+    with start_command("-m", *overrides) as process:
+        wait_for_jobs()
         process.send_signal(signal.SIGINT)
         process.communicate()
     assert process.returncode == 130
     (cut,) = trials()
     assert not cut.state.is_finished()
-    calm()
+    clear_moods()
     assert sweep(*overrides).code == 0
     assert [trial.state.name for trial in trials()] == ["COMPLETE", "COMPLETE"]
     assert trials()[0].params == cut.params

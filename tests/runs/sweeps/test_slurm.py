@@ -51,18 +51,18 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     slurm: Path,
-    alone: Callable[..., subprocess.Popen[str]],
+    start_command: Callable[..., subprocess.Popen[str]],
     run: Callable[..., Any],
     moody: Path,
-    reached: Callable[..., list[int]],
-    calm: Callable[[], None],
+    wait_for_jobs: Callable[..., list[int]],
+    clear_moods: Callable[[], None],
     same_weights: Callable[..., bool],
 ) -> None:
     """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
     Path("wait").touch()
-    with alone("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
-        reached(2)
-        calm()
+    with start_command("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
+        wait_for_jobs(2)
+        clear_moods()
         for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
             subprocess.run(["scancel", "--signal", signal_name, job], check=True)
         out, err = process.communicate()
@@ -81,19 +81,19 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
 
 @pytest.mark.skipif(not sinfo(), reason="no SLURM here: sinfo does not answer")
 def test_a_job_requeued_by_slurm_is_awaited(
-    alone: Callable[..., subprocess.Popen[str]],
+    start_command: Callable[..., subprocess.Popen[str]],
     moody: Path,
-    reached: Callable[..., list[int]],
-    calm: Callable[[], None],
+    wait_for_jobs: Callable[..., list[int]],
+    clear_moods: Callable[[], None],
 ) -> None:
     """Its machine is taken at once; SLURM lets it wait for two minutes."""
     Path("wait").touch()
     overrides = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "scorer=moody", "seed=1,2", "name=cut"]
-    with alone("-m", *overrides) as process:
+    with start_command("-m", *overrides) as process:
         assert process.stdout is not None
         number = process.stdout.readline().split()[4].rstrip(":")
-        reached(2)
-        calm()
+        wait_for_jobs(2)
+        clear_moods()
         subprocess.run(["scontrol", "requeue", number], check=True)
         subprocess.run(["scancel", "--signal", "USR2", number.replace("_0", "_1")], check=True)
         _, err = process.communicate()

@@ -33,8 +33,8 @@ from attnx.sweeps.record import open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
 
 SECONDS = 0.01
-Calm = Callable[[], None]
-Reached = Callable[..., list[int]]
+ClearMoods = Callable[[], None]
+WaitForJobs = Callable[..., list[int]]
 
 
 def status(folder: Path) -> str:
@@ -173,14 +173,14 @@ def test_a_failing_job_is_reported_and_the_others_train(sweep: Callable[..., Any
 
 
 def test_only_failed_jobs_are_repeated(
-    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path, calm: Calm
+    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path, clear_moods: ClearMoods
 ) -> None:
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
     page = Path("multirun/two/0/README.md")
     wrong = page.read_text(encoding="utf-8").partition("## Error\n\n")[2].splitlines()[0]
     assert "RuntimeError: I have fallen over" in wrong
-    calm()
+    clear_moods()
     answer = command("resume", "multirun/two")
     assert (answer.code, answer.err) == (0, "")
     assert stands("multirun/two") == ["finished", "finished"]
@@ -215,11 +215,11 @@ def test_a_job_ended_by_a_signal_names_the_signal(sweep: Callable[..., Any], moo
 
 
 def test_a_killed_job_resumes_from_its_last_checkpoint(
-    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool], calm: Calm
+    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool], clear_moods: ClearMoods
 ) -> None:
     Path("die").touch()
     sweep("scorer=moody", "seed=2", "name=cut")
-    calm()
+    clear_moods()
     assert sweep("scorer=moody", "seed=2", "name=cut").code == 0
     sweep("scorer=moody", "seed=2", "name=whole")
     assert attempts("multirun/cut") == [2]
@@ -298,11 +298,11 @@ def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
 
 
-def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, reached: Reached) -> None:
+def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs) -> None:
     Path("wait").touch()
 
     def interrupt() -> None:
-        processes = reached(2)  # one by one, the second would never come
+        processes = wait_for_jobs(2)  # one by one, the second would never come
         Path("wait").unlink()
         for process in processes:
             os.kill(process, signal.SIGINT)
@@ -332,17 +332,17 @@ def test_threads_are_divided_among_jobs(
 def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     number: signal.Signals,
     message: str,
-    alone: Callable[..., subprocess.Popen[str]],
+    start_command: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
-    calm: Calm,
-    reached: Reached,
+    clear_moods: ClearMoods,
+    wait_for_jobs: WaitForJobs,
 ) -> None:
     Path("wait").touch()
-    with alone("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
-        jobs = reached(2)
+    with start_command("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
+        jobs = wait_for_jobs(2)
         process.send_signal(number)
         out, err = process.communicate()
     assert process.returncode == 128 + number
@@ -355,7 +355,7 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
     assert read_sweep("multirun/cut").status == "interrupted"
     assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
-    calm()
+    clear_moods()
     assert command("resume", "multirun/cut", "-j", "2").code == 0
     assert stands("multirun/cut") == ["finished"] * 3
     assert reported("multirun/cut") == "3 runs: 3 finished."
@@ -365,13 +365,13 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
 
 
 def test_a_third_ctrl_c_records_the_job_as_interrupted(
-    alone: Callable[..., subprocess.Popen[str]], moody: Path, reached: Reached
+    start_command: Callable[..., subprocess.Popen[str]], moody: Path, wait_for_jobs: WaitForJobs
 ) -> None:
     """It has begun, and hears neither the first Ctrl-C nor the second."""
     moody.write_text(moody.read_text(encoding="utf-8").replace("heard.append(before(*what))", "None"), encoding="utf-8")
     Path("wait").touch()
-    with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
-        jobs = reached()
+    with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
+        jobs = wait_for_jobs()
         for _ in range(3):
             process.send_signal(signal.SIGINT)
             time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
@@ -412,12 +412,12 @@ def test_a_finished_sweep_stays_finished(
 
 
 def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
-    sweep: Callable[..., Any], moody: Path, reached: Reached
+    sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs
 ) -> None:
     Path("wait").touch()
 
     def delete() -> None:
-        (job,) = reached()
+        (job,) = wait_for_jobs()
         shutil.rmtree("multirun/gone")
         os.kill(job, signal.SIGINT)
 
@@ -431,17 +431,17 @@ def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
 
 
 def test_a_killed_sweep_leaves_no_process_and_resumes(
-    alone: Callable[..., subprocess.Popen[str]],
+    start_command: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
-    calm: Calm,
-    reached: Reached,
+    clear_moods: ClearMoods,
+    wait_for_jobs: WaitForJobs,
     command: Callable[..., Any],
 ) -> None:
     """It could write no report; the report command lists what exists and what is missing."""
     Path("wait").touch()
-    with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
-        jobs = reached()
+    with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
+        jobs = wait_for_jobs()
         process.kill()
         process.communicate()
     until_free("multirun/cut")
@@ -452,19 +452,19 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
     assert not Path("multirun/cut/report.html").exists()
     assert command("report", "multirun/cut").code == 0
     assert reported("multirun/cut") == "2 runs: 1 interrupted, 1 waiting."
-    calm()
+    clear_moods()
     assert sweep("scorer=moody", "seed=1,2", "name=cut").code == 0
     assert stands("multirun/cut") == ["finished", "finished"]
     assert attempts("multirun/cut") == [2, 1]
 
 
 def test_a_killed_server_does_not_affect_later_jobs(
-    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, reached: Reached
+    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, wait_for_jobs: WaitForJobs
 ) -> None:
     Path("wait").touch()
 
     def kill() -> None:
-        jobs = reached()
+        jobs = wait_for_jobs()
         Path("wait").unlink()
         server.server.send_signal(signal.SIGKILL)
         while not all(map(has_ended, jobs)):
