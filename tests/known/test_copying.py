@@ -79,10 +79,10 @@ def test_a_closed_gate_keeps_finite_log_probs(gate: float, dtype: torch.dtype) -
     """Every symbol has a finite log-probability, and every parameter a finite gradient."""
     output = copying(bias=gate).to(dtype)
     *floats, symbols = output_inputs([5, 7, 5])
-    reported = output(torch.ones(1, 1, dtype=dtype), OutputInputs(*(part.to(dtype) for part in floats), symbols))
-    reported.sum().backward()
-    assert reported.isfinite().all()
-    assert reported[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
+    log_probs = output(torch.ones(1, 1, dtype=dtype), OutputInputs(*(part.to(dtype) for part in floats), symbols))
+    log_probs.sum().backward()
+    assert log_probs.isfinite().all()
+    assert log_probs[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
     assert all(value.grad.isfinite().all() for value in output.parameters() if value.grad is not None)
 
 

@@ -91,7 +91,7 @@ def test_an_unknown_part_is_reported(word: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "known_values", "expected"),
+    ("word", "names", "expected"),
     [
         ("windw", ["window", "center"], "; did you mean window?"),
         ("xyz", ["b", "a"], "; choose from a, b"),
@@ -99,8 +99,8 @@ def test_an_unknown_part_is_reported(word: str, message: str) -> None:
         ("state", ["states", "stats", "other"], "; did you mean states or stats?"),
     ],
 )
-def test_an_unknown_name_suggests_near_misses(word: str, known_values: list[str], expected: str) -> None:
-    assert suggest(word, known_values) == expected
+def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expected: str) -> None:
+    assert suggest(word, names) == expected
 
 
 @pytest.mark.parametrize(

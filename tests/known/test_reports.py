@@ -339,12 +339,12 @@ def test_a_configuration_is_described_in_one_line(value: object, message: str) -
     assert node_text(value) == message
 
 
-@pytest.mark.parametrize(("own_weights", "read"), [(0, "catK"), (1, "cat"), (4, "")])
-def test_an_alignment_marks_its_source_columns(own_weights: int, read: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("num_decoder_states", "read"), [(0, "catK"), (1, "cat"), (4, "")])
+def test_an_alignment_marks_its_source_columns(num_decoder_states: int, read: str, tmp_path: Path) -> None:
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
-    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(own_weights))
+    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(num_decoder_states))
     alignment = read_alignment(tmp_path / "a.npz")
-    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (own_weights, read)
+    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (num_decoder_states, read)
     assert "".join(alignment.source) == "catK"
 
 

@@ -490,7 +490,12 @@ def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
         inputs = torch.tensor([[BOS, symbol] for symbol in FEW])
         logits = model(TWO[:1].expand(5, -1), TWO[:1].expand(5, -1) != 0, inputs).logits[..., EOS:].softmax(-1)
         first, then = changed(logits[0, 0], **knobs), [changed(row, **knobs) for row in logits[:, 1]]
-        pairs = {(entry, two): first[m] * then[m][n] for m, entry in enumerate(FEW) for n, two in enumerate(FEW) if m}
+        pairs = {
+            (first_symbol, second_symbol): first[m] * then[m][n]
+            for m, first_symbol in enumerate(FEW)
+            for n, second_symbol in enumerate(FEW)
+            if m
+        }
         return {(EOS,): first[0], **pairs}
 
     expected = shares(**knobs)

@@ -285,14 +285,15 @@ REFUSED: dict[str, tuple[Config, str]] = {
     "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),
     **{
-        f"past {entry}": ({"scorer": entry}, f"scorer={entry} needs the attention weights of") for entry in LOOKING_BACK
+        f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs the attention weights of")
+        for scorer in LOOKING_BACK
     },
     **{
-        f"query {entry}": (
-            {"query": (entry,)},
-            re.escape(f"query={entry} does not work with model=transformer: {reason}"),
+        f"query {query}": (
+            {"query": (query,)},
+            re.escape(f"query={query} does not work with model=transformer: {reason}"),
         )
-        for entry, reason in UNSUPPORTED_QUERIES.items()
+        for query, reason in UNSUPPORTED_QUERIES.items()
     },
 }
 

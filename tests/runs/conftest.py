@@ -111,10 +111,10 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """Every test runs in a folder of its own, and the parts it adds are gone after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    known_values = set(registry._registered)
+    registered_before = set(registry._registered)
     yield tmp_path
     for part, item in list(registry._registered.items()):
-        if part not in known_values and (
+        if part not in registered_before and (
             not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__
         ):
             del registry._registered[part]

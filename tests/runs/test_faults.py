@@ -221,8 +221,8 @@ def test_a_deleted_folder_cannot_be_resumed(
 
     at_step(3, delete)
     answer = command(*overrides, "folder=gone")
-    reported = "gone: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
-    assert (answer.code, answer.err) == (code, f"attnx: {message}{reported}\n")
+    deletion = "gone: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
+    assert (answer.code, answer.err) == (code, f"attnx: {message}{deletion}\n")
     assert not Path("gone").exists()
 
 

@@ -168,16 +168,16 @@ def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
 
             return call
 
-    picture, reported = tmp_path / "a.png", []
+    picture, messages = tmp_path / "a.png", []
     picture.touch()
     loggers = Loggers({})
     loggers._loggers = {"bad": Fails()}
-    beginning = RunStart(tmp_path, "one", None, [], {}, {}, reported.append)
+    beginning = RunStart(tmp_path, "one", None, [], {}, {}, messages.append)
     loggers.start(beginning)
     loggers.log(1, {"valid_per": 7.0})
     loggers.show(1, {"picture": picture})
     assert loggers.finish("finished", {}) == {}
-    assert reported == ["bad: no room; the run goes on without this logger"]
+    assert messages == ["bad: no room; the run goes on without this logger"]
     until = ["start", "log", "show", "finish"].index(method) + 1
     # It is finished at last, whatever it did, so that it lets go of what it holds.
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))

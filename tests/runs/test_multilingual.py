@@ -56,10 +56,10 @@ def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) ->
         rates["per"][tag or "micro"] = 100 * sum(edits) / sum(len(row["references"].split()) for row in rows)
         rates["wer"][tag or "micro"] = 100 * sum(edit > 0 for edit in edits) / len(rows)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    for rate, rate_value in rates.items():
-        rate_value["macro"] = sum(rate_value[tag] for tag in LANGUAGES) / 3
+    for rate, by_tag in rates.items():
+        by_tag["macro"] = sum(by_tag[tag] for tag in LANGUAGES) / 3
         reported = {name: value for name, value in results.items() if name.startswith(f"test_{rate}")}
-        assert reported == pytest.approx({f"test_{rate}_{name}": value for name, value in rate_value.items()})
+        assert reported == pytest.approx({f"test_{rate}_{name}": value for name, value in by_tag.items()})
         assert "test_" + rate not in results
 
 

@@ -111,7 +111,7 @@ def test_training_starts_from_pretrained_vectors(prepared: Callable[..., Prepare
 
 
 @pytest.mark.parametrize(
-    ("precision", "observed"),
+    ("precision", "expected_kind"),
     [
         ("32", (torch.float32, torch.float32)),
         ("64", (torch.float64, torch.float64)),
@@ -119,7 +119,7 @@ def test_training_starts_from_pretrained_vectors(prepared: Callable[..., Prepare
     ],
 )
 def test_step_time_is_measured_in_the_precision_of_the_run(
-    precision: str, observed: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
+    precision: str, expected_kind: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept are the weights as they were, and how the model itself is."""
     kinds = set()
@@ -133,7 +133,7 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
     job = prepared(f"trainer.precision={precision}")
     state_before = copy.deepcopy(job.module.model.state_dict())
     assert step_time.seconds_per_step(0.05, job.module, job.loaders, job.config["trainer"]) > 0
-    assert kinds == {observed}
+    assert kinds == {expected_kind}
     changed = job.module.model.state_dict()
     assert all(torch.equal(weight, changed[name]) for name, weight in state_before.items())
 
