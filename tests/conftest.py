@@ -43,10 +43,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for argument, listed in ((f"each_{kind}", variants), (f"plain_{kind}", plain)):
             if argument in metafunc.fixturenames:
                 names = listed(kind)
-                metafunc.parametrize(argument, names, ids=[shown(choice) for choice in names])
+                metafunc.parametrize(argument, names, ids=[choice_name(choice) for choice in names])
     if "combination" in metafunc.fixturenames:
         rows = combinations_of(metafunc.module)
-        metafunc.parametrize("combination", rows, ids=["-".join(map(shown, row.values())) for row in rows])
+        metafunc.parametrize("combination", rows, ids=["-".join(map(choice_name, row.values())) for row in rows])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -74,7 +74,7 @@ def variants(kind: str) -> list[Choice]:
     return specs
 
 
-def shown(choice: Any) -> str:
+def choice_name(choice: Any) -> str:
     """A choice in a test's name: a part with its knobs, several values, or one."""
     match choice:
         case (str(name), dict(knobs)):
@@ -105,7 +105,7 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
         numbers = dict(row)
         return {name: factors[name][numbers[name]] for name in factors if name in numbers}
 
-    def completed(row: list[Place]) -> list[Place] | None:
+    def complete_row(row: list[Place]) -> list[Place] | None:
         """The row with a choice of every factor that it lacks, first those that bring most together."""
         completed_row = dict(row)
         lacking = next((name for name in factors if name not in completed_row), None)
@@ -113,7 +113,7 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
             return row
         fitting = [place for place in places[lacking] if possible(as_choices([*row, place]))]
         fitting.sort(key=lambda new: (-sum(frozenset((new, old)) in waiting for old in row), used[new]))
-        return next(filter(None, (completed([*row, place]) for place in fitting)), None)
+        return next(filter(None, (complete_row([*row, place]) for place in fitting)), None)
 
     places = {name: [(name, number) for number in range(len(values))] for name, values in factors.items()}
     pairs = [
@@ -124,7 +124,7 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
     rows = []
     while waiting:
         pair = next(iter(waiting))
-        row = completed(list(waiting.pop(pair)))
+        row = complete_row(list(waiting.pop(pair)))
         if row is not None:  # else other factors keep these two apart
             for met in itertools.combinations(row, 2):
                 waiting.pop(frozenset(met), None)
@@ -168,13 +168,13 @@ def _accel() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def composed() -> Callable[..., dict[str, Any]]:
+def compose_config() -> Callable[..., dict[str, Any]]:
     """Make a configuration: ``composed(scorer="dot", query=["token"], model={"feed": "now"})``; the rest is small."""
     return small_config
 
 
 @pytest.fixture(scope="session")
-def built() -> Callable[..., Any]:
+def build_model() -> Callable[..., Any]:
     """Build the model of a configuration with 23 source and 17 target symbols, or features of either, and 3 tags.
 
     Symbols from 4 to 16 are the same on both sides, where they can be copied.

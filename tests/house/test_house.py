@@ -28,7 +28,7 @@ every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.re
 every_part = pytest.mark.parametrize("info", PARTS, ids=lambda info: f"{info.kind}-{info.name}")
 
 
-def imported(file: Path) -> set[str]:
+def imports_of(file: Path) -> set[str]:
     """Every module that a file imports at any depth: at its top, in a function, or for type checkers."""
     parts_of_module = ["attnx", *file.relative_to(HOUSE).with_suffix("").parts]
     names: set[str] = set()
@@ -117,25 +117,25 @@ def test_no_class_is_named_after_a_paper_or_a_cell(file: Path) -> None:
 @pytest.mark.parametrize("package", ["ops", "attention", "nn", "models", "decoding", "kernels"])
 def test_the_lower_layers_import_no_tools(package: str) -> None:
     for file in files_of(package):
-        tools = under(imported(file), "lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb")
+        tools = under(imports_of(file), "lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb")
         assert not tools, f"{file}: {tools}"
 
 
 def test_attention_imports_nothing_above_it() -> None:
     for file in files_of("attention"):
-        above = under(imported(file), "attnx.nn", "attnx.models", "attnx.training", "attnx.data")
+        above = under(imports_of(file), "attnx.nn", "attnx.models", "attnx.training", "attnx.data")
         assert not above, f"{file}: {above}"
 
 
 def test_reports_import_no_model() -> None:
     """Never a live model."""
     for file in files_of("reports"):
-        live = under(imported(file), "torch", "attnx.models", "attnx.nn", "attnx.attention", "attnx.training")
+        live = under(imports_of(file), "torch", "attnx.models", "attnx.nn", "attnx.attention", "attnx.training")
         assert not live, f"{file}: {live}"
 
 
 def test_one_module_imports_hydras_store() -> None:
-    knowing = {file.name for file in FILES if any("config_store" in name for name in imported(file))}
+    knowing = {file.name for file in FILES if any("config_store" in name for name in imports_of(file))}
     assert knowing == {"hydra_store.py"}
 
 

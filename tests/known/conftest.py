@@ -42,15 +42,15 @@ def _storage(tensor: Tensor) -> int:
 
 
 @pytest.fixture
-def made() -> Callable[[Callable[[], Any]], list[int]]:
+def allocated_sizes() -> Callable[[Callable[[], Any]], list[int]]:
     """Call a function and list how many elements each tensor has that it makes, gradients included."""
 
-    def listed(function: Callable[[], Any]) -> list[int]:
+    def list_sizes(function: Callable[[], Any]) -> list[int]:
         with _Made() as mode:
             function()
         return mode.sizes
 
-    return listed
+    return list_sizes
 
 
 def _is_of_triton(name: str) -> bool:

@@ -47,7 +47,7 @@ def outcome(score: Callable[..., Tensor], grad_scores: Tensor, *operands: Tensor
     return [scores.detach(), *torch.autograd.grad(scores, leaves, grad_scores.to(scores.dtype))]
 
 
-def drawn(rows: int, queries: int, positions: int, width: int, scale: float = 1.0) -> tuple[Tensor, ...]:
+def draw_operands(rows: int, queries: int, positions: int, width: int, scale: float = 1.0) -> tuple[Tensor, ...]:
     """Of the scores' gradients, queries, keys and v."""
     generator = torch.Generator().manual_seed(0)
     shapes = (rows, queries, positions), (rows, queries, width), (rows, positions, width), (width,)
@@ -113,7 +113,7 @@ def test_gradients(count: int, far: float) -> None:
 @pytest.mark.parametrize("sizes", [(2, 1, 5, 7), (3, 17, 19, 23), (2, 37, 131, 97), (31, 5, 67, 16)])
 def test_the_error_is_within_bounds(sizes: tuple[int, int, int, int], scale: float) -> None:
     """Against float64, some units of float32's last place of the largest number there is, at every scale of inputs."""
-    grad_scores, *operands = drawn(*sizes, scale)
+    grad_scores, *operands = draw_operands(*sizes, scale)
     actual = outcome(by_kernel, grad_scores, *operands)
     expected = outcome(by_definition, grad_scores, *(operand.double() for operand in operands))
     for actual_value, exact in zip(actual, expected, strict=True):
@@ -123,7 +123,7 @@ def test_the_error_is_within_bounds(sizes: tuple[int, int, int, int], scale: flo
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_values_match_the_definition(count: int, bad: float) -> None:
-    grad_scores, queries, keys, v = drawn(2, count, 11, 19)
+    grad_scores, queries, keys, v = draw_operands(2, count, 11, 19)
     queries[1, 0, 5] = keys[0, 3, 7] = bad
     actual, expected = (outcome(score, grad_scores, queries, keys, v) for score in (by_kernel, by_definition))
     for actual_value, expected_value in zip(actual, expected, strict=True):
@@ -132,7 +132,7 @@ def test_non_finite_values_match_the_definition(count: int, bad: float) -> None:
 
 def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
-    grad_scores, *operands = drawn(3, 67, 131, 83)
+    grad_scores, *operands = draw_operands(3, 67, 131, 83)
     first = outcome(by_kernel, grad_scores, *operands)
     try:
         for threads in (1, 2, 3, 2, 1):
@@ -145,7 +145,7 @@ def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch: pytest
 
 def test_strided_rows_are_read_correctly() -> None:
     """Views, transposed and repeated operands are read as what they show."""
-    _, queries, keys, v = drawn(4, 6, 11, 8)
+    _, queries, keys, v = draw_operands(4, 6, 11, 8)
     views = [
         (queries[::2, 1:, ::2], keys[1::2, :, 3:7], v[::2]),
         (queries.mT[:, :, :6], keys.mT[:, :, :6], v[:6]),
@@ -161,7 +161,7 @@ def test_strided_rows_are_read_correctly() -> None:
 
 def test_second_derivatives_match_the_definition() -> None:
     """Of a sum of squares of the gradients, as the definition has them."""
-    grad_scores, *operands = drawn(2, 5, 7, 11)
+    grad_scores, *operands = draw_operands(2, 5, 7, 11)
     result = []
     for score in (by_kernel, by_definition):
         leaves = [operand.detach().requires_grad_() for operand in operands]
@@ -300,12 +300,12 @@ def source(tmp_path: Path) -> Path:
     return file
 
 
-def loaded(source: Path) -> Any:
+def load_library(source: Path) -> Any:
     """Compile and load as if for the first time in a process."""
     return c_build.compile_library.__wrapped__(source).library
 
 
-def broken(name: str, folder: Path) -> None:
+def write_broken_compiler(name: str, folder: Path) -> None:
     """Put a compiler into a folder that fails, but for saying its version."""
     folder.mkdir(exist_ok=True)
     script = folder / name
@@ -314,29 +314,29 @@ def broken(name: str, folder: Path) -> None:
 
 
 def test_the_library_is_compiled_once(cache: Path, source: Path) -> None:
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     (library,) = cache.iterdir()
     written = library.stat().st_mtime_ns
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     assert [library.stat().st_mtime_ns] == [file.stat().st_mtime_ns for file in cache.iterdir()] == [written]
 
 
 def test_a_changed_source_is_recompiled(cache: Path, source: Path) -> None:
-    loaded(source)
+    load_library(source)
     source.write_text("int seven(void) { return 3 + 4; }\n", encoding="utf-8")
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     assert len(list(cache.iterdir())) == 2
 
 
 def test_another_compiler_processor_or_flag_recompiles(
     cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded(source)
+    load_library(source)
     monkeypatch.setattr(c_build, "_processor", lambda: "another")
-    loaded(source)
+    load_library(source)
     assert len(list(cache.iterdir())) == 2
     monkeypatch.setattr(c_build, "VARIANTS", (("-O1", "-fPIC"),))
-    loaded(source)
+    load_library(source)
     assert len(list(cache.iterdir())) == 3
 
 
@@ -348,9 +348,9 @@ def test_a_missing_compiler_is_reported(
     folder = tmp_path / "bin"
     if missing == "compilers":
         for name in c_build.COMPILERS:
-            broken(name, folder)
+            write_broken_compiler(name, folder)
     monkeypatch.setenv("PATH", str(folder))
-    assert loaded(source) is None
+    assert load_library(source) is None
     assert not list(cache.iterdir())
 
 
@@ -358,16 +358,16 @@ def test_a_broken_compiler_is_skipped(
     cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another serves."""
-    broken(c_build.COMPILERS[0], tmp_path / "bin")
+    write_broken_compiler(c_build.COMPILERS[0], tmp_path / "bin")
     if shutil.which("gcc") is None and shutil.which("clang") is None:
         pytest.skip("no compiler but cc")
     monkeypatch.setenv("PATH", str(tmp_path / "bin") + os.pathsep + os.environ["PATH"])
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
 
 
 def test_an_invalid_source_has_no_library(cache: Path, source: Path) -> None:
     source.write_text("not C\n", encoding="utf-8")
-    assert loaded(source) is None
+    assert load_library(source) is None
     assert not list(cache.iterdir())
 
 
@@ -375,7 +375,7 @@ def test_an_invalid_source_has_no_library(cache: Path, source: Path) -> None:
 def test_other_systems_have_no_library(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_build.os, "name", system[0])
     monkeypatch.setattr(c_build.platform, "machine", lambda: system[1])
-    result = loaded(source)
+    result = load_library(source)
     monkeypatch.undo()
     assert result is None
 
@@ -383,7 +383,7 @@ def test_other_systems_have_no_library(system: tuple[str, str], source: Path, mo
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
 def test_a_folder_writable_by_other_users_is_not_used(mode: int, cache: Path, source: Path) -> None:
     cache.chmod(mode)
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     assert not list(cache.iterdir())
 
 
@@ -394,17 +394,17 @@ def test_a_folder_below_a_writable_parent_is_not_used(
     inner = cache / "inner"
     monkeypatch.setenv("ATTNX_CACHE", str(inner))
     cache.chmod(0o777)
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     assert not list(inner.iterdir())
     cache.chmod(0o777 | stat.S_ISVTX)
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
     assert len(list(inner.iterdir())) == 1
 
 
 def test_a_library_of_another_user_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of another user's is not looked into."""
     monkeypatch.setattr(c_build.os, "getuid", lambda: 4_000_000_019)
-    loaded(source)
+    load_library(source)
     owner = cache.stat().st_uid
     assert bool(list(cache.iterdir())) == (owner == 0)  # root could do anything anyway
 
@@ -415,7 +415,7 @@ def test_without_a_cache_folder_the_library_is_compiled_per_process(
 ) -> None:
     """Where none can be made, the library is compiled for this process alone."""
     monkeypatch.setenv("ATTNX_CACHE", str(source / "below" if place == "a file" else "/proc/nowhere"))
-    assert loaded(source).seven() == 7
+    assert load_library(source).seven() == 7
 
 
 @pytest.fixture
@@ -446,7 +446,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
 def test_the_kernel_uses_torchs_threads(cache: Path) -> None:
     """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
-    library = loaded(Path(cpu.__file__).with_name("additive.c"))
+    library = load_library(Path(cpu.__file__).with_name("additive.c"))
     (file,) = cache.iterdir()
     assert b"GOMP_parallel" in file.read_bytes()
     assert b"libgomp" not in file.read_bytes()
@@ -474,7 +474,7 @@ def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest
     start()
     assert compiled_sources() == ["additive", "softmax_cpu"]
     monkeypatch.setattr(c_build, "_compile", None)  # calling it would fail
-    assert loaded(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
+    assert load_library(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
     assert compiled_sources() == ["additive", "softmax_cpu"]
 
 

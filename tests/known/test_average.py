@@ -42,13 +42,13 @@ def test_the_mean_is_computed_in_double_precision() -> None:
     assert average_weights(states)["w"].item() == 2**22 + 1
 
 
-def saved(step: int, path: Path) -> None:
+def save(step: int, path: Path) -> None:
     """As the trainer does: the old file stays what it is where it has another name."""
     with atomic_write(path) as file:
         file.write_text(str(step), encoding="utf-8")
 
 
-def validated(keep: CheckpointManager, losses: list[float]) -> None:
+def validate(keep: CheckpointManager, losses: list[float]) -> None:
     """Validate with these results; what is saved is the number of the validation."""
     for step, value in enumerate(losses):
         trainer: Any = SimpleNamespace(
@@ -56,7 +56,7 @@ def validated(keep: CheckpointManager, losses: list[float]) -> None:
             is_global_zero=True,
             state=SimpleNamespace(fn=None),
             callback_metrics={"valid_per": value},
-            save_checkpoint=partial(saved, step),
+            save_checkpoint=partial(save, step),
         )
         keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
 
@@ -70,24 +70,24 @@ RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 def test_the_best_checkpoints_are_kept_by_rank(tmp_path: Path) -> None:
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
-    validated(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
+    validate(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
     assert saved_steps(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
 
 
 def test_one_checkpoint_is_kept_by_default(tmp_path: Path) -> None:
-    validated(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
+    validate(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
     assert saved_steps(tmp_path) == {"best": 1, "last": 4}
 
 
 def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path: Path) -> None:
-    validated(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
+    validate(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
     assert saved_steps(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
 def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [3.0, 5.0], "rank": 0, "validated_step": 5, "saved_step": 5})
-    validated(keep, [4.0])
+    validate(keep, [4.0])
     assert saved_steps(tmp_path) == {"best-2": 0, "last": 0}
     assert keep.lowest_values == [3.0, 4.0]
     assert keep.state_dict() == {"lowest_values": [3.0, 4.0], "rank": 1, "validated_step": 0, "saved_step": 0}

@@ -24,7 +24,7 @@ TWO = """\
 """
 
 
-def written(folder: Path, text: str = TWO, name: str = "qa1_a_train.txt") -> Path:
+def write_file(folder: Path, text: str = TWO, name: str = "qa1_a_train.txt") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -34,7 +34,7 @@ def test_a_question_reads_the_preceding_statements(tmp_path: Path) -> None:
     """Of its own story; other questions are no statements, and names are in small letters."""
     mary, john = ("mary", "moved", "to", "the", "bathroom"), ("john", "grabbed", "the", "milk")
     home, mice = ("mary", "went", "home"), ("mice", "are", "afraid", "of", "wolves")
-    stories = read_babi(written(tmp_path))
+    stories = read_babi(write_file(tmp_path))
     assert [story[:3] for story in stories] == [
         ((mary, john), ("where", "is", "mary"), "bathroom"),
         ((mary, john, home), ("what", "is", "john", "carrying"), "milk,apple"),
@@ -89,7 +89,7 @@ def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
 )
 def test_a_broken_line_is_reported_with_its_number(tmp_path: Path, line: str, message: str) -> None:
     """Line 3 of the story is a question, and no statement."""
-    path = written(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
+    path = write_file(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
     with pytest.raises(UserError) as refused:
         read_babi(path)
     assert str(refused.value).startswith(f"{path}:4: ")
@@ -105,11 +105,11 @@ def test_an_invalid_byte_is_reported_with_its_position(tmp_path: Path) -> None:
 
 def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no questions"):
-        read_babi(written(tmp_path, "1 Mary moved.\n"))
+        read_babi(write_file(tmp_path, "1 Mary moved.\n"))
 
 
 def test_a_missing_task_is_reported(tmp_path: Path) -> None:
-    written(tmp_path, name="qa5_b_train.txt")
+    write_file(tmp_path, name="qa5_b_train.txt")
     with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; its tasks are: 5"):
         Babi(str(tmp_path), [2]).train("qa2")
     with pytest.raises(UserError, match="fetch eight tasks with: attnx data get babi"):
@@ -120,7 +120,7 @@ def test_the_last_sentences_are_read(tmp_path: Path) -> None:
     """70 of them, 130 in task 3, or the requested number."""
     lines = [f"{number} Number {number}." for number in range(1, 200)]
     for task in (1, 3):
-        written(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")
+        write_file(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")
     babi = Babi(str(tmp_path), [1, 3])
     assert [len(babi.train(tag)[0].sentences) for tag in babi.tags] == [70, 130]
     assert Babi(str(tmp_path), [1], 2).train("qa1")[0].sentences == (("number", "198"), ("number", "199"))
@@ -131,7 +131,7 @@ def many(folder: Path, tasks: tuple[int, ...]) -> None:
     for task in tasks:
         for part in ("train", "test"):
             stories = [f"1 A{n} is {part}.\n2 Who?\ta\t1\n3 Where is A{n}?\tb\t1\n" for n in range(100)]
-            written(folder, "".join(stories), f"qa{task}_a_{part}.txt")
+            write_file(folder, "".join(stories), f"qa{task}_a_{part}.txt")
 
 
 def test_all_questions_of_a_story_share_a_part(tmp_path: Path) -> None:

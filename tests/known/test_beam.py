@@ -187,9 +187,9 @@ def test_an_ensemble_by_hand() -> None:
     assert decoded.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
 
-def test_an_ensemble_averages_heads(built: Callable[..., Any]) -> None:
+def test_an_ensemble_averages_heads(build_model: Callable[..., Any]) -> None:
     """Heads of two models have no order in common; what each model's read together can be averaged."""
-    models = [built(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
+    models = [build_model(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
     source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
     options = {"need_weights": True, "prefix": written}
     own_weights = [Greedy()(model, source, source > 0, **options).weights for model in models]
@@ -198,14 +198,18 @@ def test_an_ensemble_averages_heads(built: Callable[..., Any]) -> None:
     torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
 
 
-def test_an_ensemble_of_different_memories_has_no_weights(built: Callable[..., Any]) -> None:
+def test_an_ensemble_of_different_memories_has_no_weights(build_model: Callable[..., Any]) -> None:
     """It writes; but what was read cannot be averaged."""
-    models = [built().eval(), built(scope="history").eval(), built(attention=("standard", {"heads": 2})).eval()]
+    models = [
+        build_model().eval(),
+        build_model(scope="history").eval(),
+        build_model(attention=("standard", {"heads": 2})).eval(),
+    ]
     source = torch.tensor([[3, 5, 7]])
     for members in (models[:2], models[1:]):
         assert Greedy()(Ensemble(members), source, source > 0, need_weights=True).weights is None
     with pytest.raises(UserError, match=r"its models have Symbols.* and Numbers"):
-        Ensemble([models[0], built(target_features=2)])
+        Ensemble([models[0], build_model(target_features=2)])
 
 
 def test_random_draws_are_uniform_and_independent() -> None:
@@ -228,8 +232,8 @@ def test_random_draws_are_uniform_and_independent() -> None:
     assert len(set(row_seeds(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
 
 
-def test_an_impossible_search_is_refused(built: Callable[..., Any]) -> None:
-    numbers, symbols = built(target_features=2), built()
+def test_an_impossible_search_is_refused(build_model: Callable[..., Any]) -> None:
+    numbers, symbols = build_model(target_features=2), build_model()
     with pytest.raises(UserError, match=r"decoding\.nbest=7 is more than decoding\.beam_size=5; choose a wider beam"):
         Beam(nbest=7)
     with pytest.raises(UserError, match=r"decoding\.top_p=1\.5 is a share"):
@@ -246,9 +250,9 @@ def test_an_impossible_search_is_refused(built: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="prefix is a rule about symbols"):
         search(Greedy(), numbers, prefix=torch.tensor([[5]]))
     for choices in ({"normalizer": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
-        Beam().check(built(**choices))
+        Beam().check(build_model(**choices))
         with pytest.raises(UserError, match=r"decoding\.coverage_penalty adds up attention weights on the source"):
-            Beam(coverage_penalty=0.2).check(built(**choices))
+            Beam(coverage_penalty=0.2).check(build_model(**choices))
     for wrong in ([[PAD, 5]], [[EOS, 5]], [[1, 5]]):
         with pytest.raises(UserError, match="a prefix holds symbols"):
             search(Greedy(), symbols, prefix=torch.tensor(wrong))

@@ -47,7 +47,9 @@ SACREBLEU = {
 every_metric = pytest.mark.parametrize("name", NAMES)
 
 
-def counted(name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **knobs: Any) -> Any:
+def count_segments(
+    name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **knobs: Any
+) -> Any:
     metric = build("metric", (name, knobs))
     metric.update(outputs, references)
     return metric
@@ -55,14 +57,14 @@ def counted(name: str, outputs: list[str] = OUTPUTS, references: list[list[str]]
 
 def test_bleu_by_hand() -> None:
     """6 words against 7: n-grams 5/6, 4/5, 3/4, 2/3 match, and it is too short by exp(1 - 7/6)."""
-    metric = counted("bleu", ["a b c d e x"], [["a b c d e f g"]])
+    metric = count_segments("bleu", ["a b c d e x"], [["a b c d e f g"]])
     precisions = (5 / 6) * (4 / 5) * (3 / 4) * (2 / 3)
     assert metric.compute().item() == pytest.approx(100 * math.exp(1 - 7 / 6) * precisions**0.25, rel=1e-6)
 
 
 def test_bleu_is_a_corpus_score() -> None:
     """Counts are summed before they are divided: 2 of 3 and 4 of 4 words, 1 of 2 and 3 of 3 pairs, and so on."""
-    metric = counted("bleu", ["a b x", "a b c d"], [["a b c"], ["a b c d"]])
+    metric = count_segments("bleu", ["a b x", "a b c d"], [["a b c"], ["a b c d"]])
     precisions = (6 / 7) * (4 / 5) * (2 / 3) * (1 / 1)
     assert metric.compute().item() == pytest.approx(100 * precisions**0.25, rel=1e-6)
 
@@ -74,14 +76,16 @@ def test_chrf_by_hand() -> None:
     """
     precision, recall = 1.0, (2 / 3 + 1 / 2) / 2
     expected = 100 * 5 * precision * recall / (4 * precision + recall)
-    assert counted("chrf", ["a b"], [["abc"]]).compute().item() == pytest.approx(expected, rel=1e-6)
+    assert count_segments("chrf", ["a b"], [["abc"]]).compute().item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_ter_by_hand() -> None:
     """One word wrong of three, two words put in; of two references the closer, over their mean length."""
-    assert counted("ter", ["a b x"], [["a b c"]]).compute().item() == pytest.approx(100 / 3, rel=1e-6)
-    assert counted("ter", ["a b c d e"], [["a b c"]]).compute().item() == pytest.approx(200 / 3, rel=1e-6)
-    assert counted("ter", ["a b x"], [["a b c d e", "a b"]]).compute().item() == pytest.approx(100 / 3.5, rel=1e-6)
+    assert count_segments("ter", ["a b x"], [["a b c"]]).compute().item() == pytest.approx(100 / 3, rel=1e-6)
+    assert count_segments("ter", ["a b c d e"], [["a b c"]]).compute().item() == pytest.approx(200 / 3, rel=1e-6)
+    assert count_segments("ter", ["a b x"], [["a b c d e", "a b"]]).compute().item() == pytest.approx(
+        100 / 3.5, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("lower", [False, True])
@@ -90,7 +94,7 @@ def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
     """In one call or segment by segment, with one reference or several, in score and signature."""
     reference = SACREBLEU[name, lower]
     expected, signature = reference.corpus_score(OUTPUTS, STREAMS).score, reference.get_signature().format()
-    metric = counted(name, lower=lower)
+    metric = count_segments(name, lower=lower)
     assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
     assert metric.signature == signature
     assert "nrefs:var" in signature
@@ -101,7 +105,7 @@ def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
 
     firsts = [listed[:1] for listed in REFERENCES]
     expected = reference.corpus_score(OUTPUTS, [[first for (first,) in firsts]]).score
-    single = counted(name, references=firsts, lower=lower)
+    single = count_segments(name, references=firsts, lower=lower)
     assert single.compute().item() == pytest.approx(expected, rel=1e-6)
     assert single.signature == reference.get_signature().format()
 
@@ -111,14 +115,18 @@ def test_case_counts_by_default(name: str) -> None:
     worst = {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}[name]
     best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}[name]
     upper, lower = ["A B C D E F"], [["a b c d e f"]]
-    assert counted(name, upper, lower).compute().item() == worst
-    assert counted(name, upper, lower, lower=True).compute().item() == pytest.approx(best)
+    assert count_segments(name, upper, lower).compute().item() == worst
+    assert count_segments(name, upper, lower, lower=True).compute().item() == pytest.approx(best)
 
 
 @every_metric
 def test_merged_parts_equal_the_complete_set(name: str) -> None:
     """As two processes are: unlike shares, with unlike numbers of references."""
-    complete, first, second = counted(name), counted(name, OUTPUTS[:1], REFERENCES[:1]), build("metric", name)
+    complete, first, second = (
+        count_segments(name),
+        count_segments(name, OUTPUTS[:1], REFERENCES[:1]),
+        build("metric", name),
+    )
     second.update(OUTPUTS[1:], REFERENCES[1:])
     assert copy.deepcopy(first).compute() != complete.compute()  # of a copy: what was computed is kept
     first.merge_state(second)
@@ -129,7 +137,7 @@ def test_merged_parts_equal_the_complete_set(name: str) -> None:
 @every_metric
 def test_different_reference_counts_are_reported_after_merging(name: str) -> None:
     """Two in one process, one in the other; each alone has a fixed number."""
-    first, two = counted(name, ["a"], [["a"]]), counted(name, ["a"], [["a", "b"]])
+    first, two = count_segments(name, ["a"], [["a"]]), count_segments(name, ["a"], [["a", "b"]])
     for metric, number in ((first, 1), (two, 2)):
         copied = copy.deepcopy(metric)
         copied.compute()
@@ -142,7 +150,7 @@ def test_different_reference_counts_are_reported_after_merging(name: str) -> Non
 @every_metric
 def test_states_are_whole_numbers(name: str) -> None:
     """What one process holds twice counts twice; the fewest and the most references stay."""
-    instance = counted(name)
+    instance = count_segments(name)
     state_before = {state: getattr(instance, state).clone() for state in instance._defaults}
     assert all(state.dtype == torch.int64 for state in state_before.values())
     instance._sync_dist(dist_sync_fn=lambda state, group: [state, state])
@@ -153,7 +161,7 @@ def test_states_are_whole_numbers(name: str) -> None:
 @every_metric
 def test_reset_copy_and_pickle(name: str) -> None:
     """A reset metric has forgotten its sums, and still says what it computed; a copy has both."""
-    instance = counted(name)
+    instance = count_segments(name)
     expected, signature = instance.compute(), instance.signature
     copies = [copy.deepcopy(instance), pickle.loads(pickle.dumps(instance))]
     instance.reset()
@@ -169,7 +177,7 @@ def test_reset_copy_and_pickle(name: str) -> None:
 @every_metric
 def test_an_empty_update_counts_nothing(name: str) -> None:
     """A batch without segments is no error, and a score of none is NaN; nor is its number of references known."""
-    instance = counted(name, [], [])
+    instance = count_segments(name, [], [])
     assert torch.isnan(instance.compute())
     assert "nrefs" not in instance.signature
     assert instance.signature.startswith("case:mixed|")
@@ -196,10 +204,10 @@ def test_each_language_has_its_own_score(name: str) -> None:
     scores = {entry: value.item() for entry, value in metric.compute().items()}
     for tag in ("de", "en"):
         selected = [row for row, item in enumerate(tags) if item == tag]
-        alone = counted(name, [OUTPUTS[row] for row in selected], [REFERENCES[row] for row in selected])
+        alone = count_segments(name, [OUTPUTS[row] for row in selected], [REFERENCES[row] for row in selected])
         assert scores[tag] == alone.compute().item()
     assert scores["macro"] == pytest.approx((scores["de"] + scores["en"]) / 2)
-    assert scores["micro"] == counted(name).compute().item()
+    assert scores["micro"] == count_segments(name).compute().item()
 
 
 @every_metric

@@ -39,7 +39,7 @@ def by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def spelled(word: str, *references: str) -> Pair:
+def word_pair(word: str, *references: str) -> Pair:
     """Make a pair from plain text."""
     return Pair(tuple(word), tuple(tuple(reference.split()) for reference in references))
 
@@ -48,11 +48,11 @@ def spelled(word: str, *references: str) -> Pair:
 def test_words_are_cleaned() -> None:
     """Comments go, variants merge, the first and third `abuse` are equal without stress, four words drop."""
     assert read_cmudict() == [
-        spelled("'bout", "B AW T"),
-        spelled("a", "AH", "EY"),
-        spelled("aalborg", "AO L B AO R G"),
-        spelled("abuse", "AH B Y UW S", "AH B Y UW Z"),
-        spelled("d'artagnan", "D AH R"),
+        word_pair("'bout", "B AW T"),
+        word_pair("a", "AH", "EY"),
+        word_pair("aalborg", "AO L B AO R G"),
+        word_pair("abuse", "AH B Y UW S", "AH B Y UW Z"),
+        word_pair("d'artagnan", "D AH R"),
     ]
 
 
@@ -60,7 +60,7 @@ def test_words_are_cleaned() -> None:
 def test_keeping_stress_gives_more_references() -> None:
     """With their digits the three are different."""
     pairs = {"".join(pair.source): pair for pair in read_cmudict(stress=True)}
-    assert pairs["abuse"] == spelled("abuse", "AH0 B Y UW1 S", "AH0 B Y UW1 Z", "AH1 B Y UW0 S")
+    assert pairs["abuse"] == word_pair("abuse", "AH0 B Y UW1 S", "AH0 B Y UW1 Z", "AH1 B Y UW0 S")
 
 
 def test_a_changed_file_is_refused(by_hand: Path) -> None:
@@ -84,8 +84,8 @@ def test_the_shipped_dictionary_is_complete() -> None:
     pairs = read_cmudict()
     words = {"".join(pair.source): pair for pair in pairs}
     assert len(words) == len(pairs)
-    assert words["cat"] == spelled("cat", "K AE T")
-    assert words["tomato"] == spelled("tomato", "T AH M EY T OW", "T AH M AA T OW")
+    assert words["cat"] == word_pair("cat", "K AE T")
+    assert words["tomato"] == word_pair("tomato", "T AH M EY T OW", "T AH M AA T OW")
     assert len({phone for pair in pairs for reference in pair.references for phone in reference}) == 39
     assert {letter for pair in pairs for letter in pair.source} == set("abcdefghijklmnopqrstuvwxyz'")
 

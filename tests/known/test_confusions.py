@@ -84,7 +84,7 @@ def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def copied() -> Callable[..., tuple[list[str], list[list[float]]]]:
+def copy_symbols() -> Callable[..., tuple[list[str], list[list[float]]]]:
     """Copy the symbols but a and b of a source into an output that read these positions, one a step."""
 
     def make(source: str, output: str, read: list[int], end: bool = True) -> tuple[list[str], list[list[float]]]:
@@ -115,9 +115,9 @@ def test_unknown_symbols_are_replaced_by_their_source(
     read: list[int],
     expected: str,
     rows: list[int],
-    copied: Callable[..., tuple[list[str], list[list[float]]]],
+    copy_symbols: Callable[..., tuple[list[str], list[list[float]]]],
 ) -> None:
-    assert copied(source, output, read) == (list(expected), rows)
+    assert copy_symbols(source, output, read) == (list(expected), rows)
 
 
 def test_an_inserted_copy_has_the_weights_of_its_step() -> None:

@@ -20,7 +20,7 @@ from attnx.nn.outputs.copying import Copying
 from attnx.tasks.contract import SequenceData
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 LN3 = math.log(3)
 WEIGHTS = [1 / 2, 1 / 3, 1 / 6]
@@ -98,12 +98,12 @@ def test_gradients_are_the_derivative() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_copying_works_in_a_model(built: Built, heads: int) -> None:
+def test_copying_works_in_a_model(build_model: BuildModel, heads: int) -> None:
     """All parameters 0: weights 1/2 each on 5 and 7, gate 1/2, every symbol 1/17, so P(5) = P(7) = 1/34 + 1/4.
 
     With 3, which the target has not (see the fixture), in the place of 7, that half goes to what is generated: 3/4.
     """
-    model = built(output="copy", attention=("standard", {"heads": heads}))
+    model = build_model(output="copy", attention=("standard", {"heads": heads}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -120,8 +120,8 @@ def test_copying_works_in_a_model(built: Built, heads: int) -> None:
     assert state.copy_ids.tolist() == [[5, 7, 0], [5, 0, 0]]
 
 
-def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
-    model = built(output="copy", model={"tie_embeddings": True})
+def test_a_tied_output_layer_is_the_embedding(build_model: BuildModel) -> None:
+    model = build_model(output="copy", model={"tie_embeddings": True})
     assert model.output.vocabulary.weight is model.embedding.weight
     assert model.output.vocabulary.bias is None
 
@@ -131,16 +131,16 @@ def data(source: str, target: str) -> SequenceData:
     return SequenceData.of(Splits(pairs, pairs, pairs))
 
 
-def test_symbols_are_matched_by_name(composed: Callable[..., Any]) -> None:
+def test_symbols_are_matched_by_name(compose_config: Callable[..., Any]) -> None:
     """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
-    model: Any = new_model(composed(output="copy"), data("abd", "bcd"))
+    model: Any = new_model(compose_config(output="copy"), data("abd", "bcd"))
     assert model.output.same.tolist() == [0, 0, 0, 0, 0, 4, 6]
     assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
 
 
-def test_vocabularies_without_common_symbols_are_refused(composed: Callable[..., Any]) -> None:
+def test_vocabularies_without_common_symbols_are_refused(compose_config: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="these have none in common; use output=linear"):
-        new_model(composed(output="copy"), data("ab", "cd"))
+        new_model(compose_config(output="copy"), data("ab", "cd"))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,6 @@ def test_copying_is_refused_where_it_is_undefined(line: str, message: str) -> No
 
 
 @pytest.mark.parametrize(("sizes", "side"), [({"features": 5}, "source"), ({"target_features": 5}, "target")])
-def test_features_cannot_be_copied(built: Built, sizes: dict[str, int], side: str) -> None:
+def test_features_cannot_be_copied(build_model: BuildModel, sizes: dict[str, int], side: str) -> None:
     with pytest.raises(UserError, match=f"copies symbols, but the {side} is made of features; use output=linear"):
-        built(output="copy", **sizes)
+        build_model(output="copy", **sizes)

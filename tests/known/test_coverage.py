@@ -21,7 +21,7 @@ from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import Settings, TrainingModule
 
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 # Two targets of 3 and 2 symbols, their ends included, over sources of 3 and 2.
@@ -68,9 +68,9 @@ def test_equation_12(factor: float) -> None:
     torch.testing.assert_close(penalty, torch.tensor([[factor * 7 / 12]]))
 
 
-def covering(built: Built, penalty: float, **choices: Any) -> Any:
+def covering(build_model: BuildModel, penalty: float, **choices: Any) -> Any:
     """A model that reads every position alike, always: all scores are 0."""
-    model = built(**{"scorer": ("coverage", {"penalty": penalty}), **choices})
+    model = build_model(**{"scorer": ("coverage", {"penalty": penalty}), **choices})
     for name, parameter in model.named_parameters():
         if name.endswith("scorer.additive.v"):
             torch.nn.init.zeros_(parameter)
@@ -78,12 +78,12 @@ def covering(built: Built, penalty: float, **choices: Any) -> Any:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_equation_10(built: Built, heads: int) -> None:
+def test_equation_10(build_model: BuildModel, heads: int) -> None:
     """The sum of all weights before: t / 3 of each of 3 positions, t / 2 of each of 2; several heads count for one.
 
     So at the first step nothing is read again, and afterwards everything is: penalties 0, 1, 1.
     """
-    model = covering(built, 3.0, attention=("standard", {"heads": heads}))
+    model = covering(build_model, 3.0, attention=("standard", {"heads": heads}))
     state = model.init_state(SOURCE, SOURCE > 0)
     for step in range(3):
         expected = step * torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0.0]])
@@ -94,21 +94,21 @@ def test_equation_10(built: Built, heads: int) -> None:
         torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
 
 
-def test_decoder_states_are_covered_once_they_exist(built: Built) -> None:
+def test_decoder_states_are_covered_once_they_exist(build_model: BuildModel) -> None:
     """At step t there are t states: weights are 1 / t, sums 1/t' from when a state came; the last was never read.
 
     Step 2 reads states 0 and 1 by 1/2; before, state 0 was read by 1: min(1/2, 1) + min(1/2, 0). Step 3 reads thirds;
     sums were 3/2, 1/2 and 0: 1/3 + 1/3 + 0.
     """
-    model = covering(built, 1.0, scope="history")
+    model = covering(build_model, 1.0, scope="history")
     output = model(SOURCE, SOURCE > 0, torch.tensor([[1, 5, 3, 8]] * 2))
     torch.testing.assert_close(output.penalty, torch.tensor([[0, 0, 1 / 2, 2 / 3]] * 2))
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
-def test_equation_13(built: Built, factor: float) -> None:
+def test_equation_13(build_model: BuildModel, factor: float) -> None:
     """It joins what training lowers: 1 at the 2nd and 3rd step of the first row, 1 at the 2nd of the other, no PAD."""
-    model = covering(built, factor)
+    model = covering(build_model, factor)
     loss = token_loss(model, BATCH)
     assert loss.tokens == TOKENS
     torch.testing.assert_close(loss.penalty, torch.tensor(factor * (2 + 1)))
@@ -124,11 +124,11 @@ class Unmeasured:
         return {}
 
 
-def test_validation_adds_no_coverage_loss(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)
-    experiment = TrainingModule(Predictor(covering(built, 3.0), Unmeasured(), data, Greedy()), settings)
+    experiment = TrainingModule(Predictor(covering(build_model, 3.0), Unmeasured(), data, Greedy()), settings)
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
     for name, stand_in in (

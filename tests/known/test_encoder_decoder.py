@@ -14,7 +14,7 @@ from attnx.data.special_tokens import BOS
 from attnx.decoding.greedy import Greedy
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7, 11, 2]])
@@ -24,12 +24,12 @@ BOTH = ["encoder", "decoder"]
 
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
-def test_one_row_of_weights_covers_both_sources(built: Built, schedule: str) -> None:
+def test_one_row_of_weights_covers_both_sources(build_model: BuildModel, schedule: str) -> None:
     """Source 0 and ln 3; every token queries with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4). Step 1: (0, ln 3, 3/5), so 1 : 3 : e^(3/5).
     """
-    model = built(
+    model = build_model(
         scorer="dot",
         scope="encoder_decoder",
         query=["token"],
@@ -75,11 +75,13 @@ def weights(model: Any) -> Tensor:
     ],
 )
 def test_include_self_decides_the_readable_states(
-    built: Built, query: list[str], include_self: bool, readable: list[int]
+    build_model: BuildModel, query: list[str], include_self: bool, readable: list[int]
 ) -> None:
     """The first so many at each step, all of them with some weight, beside the whole source, whatever is fed when."""
     for feed in ("next", "none") if "current_state" in query else ("now", "next", "none"):
-        model = built(scope=("encoder_decoder", {"include_self": include_self}), query=query, model={"feed": feed})
+        model = build_model(
+            scope=("encoder_decoder", {"include_self": include_self}), query=query, model={"feed": feed}
+        )
         read = weights(model) > 0
         assert read[:, :5].all()
         assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == [list(range(count)) for count in readable]
@@ -95,21 +97,21 @@ def test_include_self_decides_the_readable_states(
     ],
 )
 def test_a_window_in_each_source(
-    built: Built, query: list[str], include_self: bool, own_window: list[list[int]]
+    build_model: BuildModel, query: list[str], include_self: bool, own_window: list[list[int]]
 ) -> None:
     """``local`` over both: around position t in the source, around the latest among its own states."""
     scope = ("local", {"window": 1, "sources": BOTH, "include_self": include_self})
-    read = weights(built(scope=scope, query=query)) > 0
+    read = weights(build_model(scope=scope, query=query)) > 0
     assert [row.nonzero().flatten().tolist() for row in read[:, :5]] == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
     assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == own_window
 
 
-def test_a_predicted_window_in_each_source(built: Built) -> None:
+def test_a_predicted_window_in_each_source(build_model: BuildModel) -> None:
     """sigmoid(0) = 1/2 puts the center in the middle of each: of 5 at 5/2, of n states at n / 2; window 0, sigma 1/2.
 
     What is shared is one softmax over one position of each source, or of the source alone at the first step.
     """
-    model = built(scorer="dot", scope=("local", {"center": "predictive", "window": 0, "sources": BOTH}))
+    model = build_model(scorer="dot", scope=("local", {"center": "predictive", "window": 0, "sources": BOTH}))
     with torch.no_grad():
         model.attention.scope.center_predictor[2].weight.zero_()
         model.attention.project.weight.zero_()  # every score is 0
@@ -123,31 +125,31 @@ def test_a_predicted_window_in_each_source(built: Built) -> None:
     torch.testing.assert_close(weights(model), expected)
 
 
-def test_states_of_different_width_are_projected(built: Built) -> None:
+def test_states_of_different_width_are_projected(build_model: BuildModel) -> None:
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
-    model = built(scope="encoder_decoder")
+    model = build_model(scope="encoder_decoder")
     assert model.state_projection.values.weight.shape == (22, 13)
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, SOURCE_MASK))
     assert state.memory.lengths == (5, 1)
     torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(state.top_hidden))
 
 
-def test_equal_widths_need_no_map(built: Built) -> None:
-    model = built(scope="encoder_decoder", encoder={"hidden_size": 13, "bidirectional": False})
+def test_equal_widths_need_no_map(build_model: BuildModel) -> None:
+    model = build_model(scope="encoder_decoder", encoder={"hidden_size": 13, "bidirectional": False})
     assert not list(model.state_projection.parameters())
 
 
 @pytest.mark.parametrize("name", ["global", "local", "history", "encoder_decoder"])
-def test_every_scope_reads_every_source(built: Built, name: str) -> None:
+def test_every_scope_reads_every_source(build_model: BuildModel, name: str) -> None:
     """``scope.sources`` says what a memory holds, in whatever order it is written."""
     for sources, positions in ((["encoder"], 5), (["decoder"], 4), (BOTH, 9), (BOTH[::-1], 9)):
-        assert weights(built(scope=(name, {"sources": sources}))).shape == (4, positions)
+        assert weights(build_model(scope=(name, {"sources": sources}))).shape == (4, positions)
 
 
 @pytest.mark.parametrize("feed", ["now", "none"])
-def test_decoding_returns_the_weights_of_its_output(built: Built, feed: str) -> None:
+def test_decoding_returns_the_weights_of_its_output(build_model: BuildModel, feed: str) -> None:
     """A search returns the weights of a pass over its output; a query before the cell runs cannot read that state."""
-    model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
+    model = build_model(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     decoded = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)
     steps = decoded.written.shape[2]
     inputs = torch.cat([torch.tensor([[BOS]]), decoded.written[:, 0, :-1]], 1)

@@ -19,12 +19,12 @@ A, B, Q, Z, C, YES, NO = 5, 6, 7, 8, 9, 4, 5
 
 
 @cache
-def composed(*overrides: str) -> dict[str, Any]:
+def compose_config(*overrides: str) -> dict[str, Any]:
     return compose(overrides)
 
 
-def built(*overrides: str) -> Any:
-    config = composed("recipe=entnet", *overrides)
+def build_model(*overrides: str) -> Any:
+    config = compose_config("recipe=entnet", *overrides)
     sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0}
     return registry.build("model", config["model"], config=config, tags=0, **sizes)
 
@@ -39,7 +39,7 @@ def by_hand() -> Any:
     (8/3, -16/3) by slopes of 1/2, and h1 + 3/4 of it is (3, -4): at length 1, (0.6, -0.8). Likewise (1, 0) + (5, 9) +
     (2, -5) = (8, 4), and h2 + 1/2 of it is (4, 3): (0.8, 0.6).
     """
-    model = built("model.hidden_size=2", "model.num_slots=2", "model.max_words=2")
+    model = build_model("model.hidden_size=2", "model.num_slots=2", "model.max_words=2")
     with torch.no_grad():
         model.stories.masks.copy_(torch.tensor([[[0.5, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))
         model.stories.embedding.weight.zero_()
@@ -113,7 +113,7 @@ def test_a_question_without_a_story_reads_the_initial_slots() -> None:
 
 
 def test_keys_can_be_words() -> None:
-    model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
+    model = build_model("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
     rows = model.stories.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
     question = model.stories(source, source != PAD).question[0]

@@ -9,7 +9,7 @@ from attnx.data.readers.series import Series
 from attnx.data.windows import Span, WindowSpec, training_windows, window_scales
 
 
-def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
+def make_series(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
     """Column k of step s holds s + 1000 k."""
     numbers = np.arange(steps)[:, None] + 1000.0 * np.arange(len(columns))
     return Series(name, numbers, columns, np.arange(float(steps)), tuple(map(str, range(steps))))
@@ -17,7 +17,7 @@ def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -
 
 def test_scaling_uses_only_the_training_part() -> None:
     """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
-    series = counted(23)
+    series = make_series(23)
     windows = WindowSpec(3, 2, ("a",), ("b",))
     source, target = window_scales(windows, [(series, Span(0, 5))])
     assert source.columns == ("a", "b")
@@ -29,7 +29,7 @@ def test_scaling_uses_only_the_training_part() -> None:
 
 def test_a_window_does_not_read_its_targets() -> None:
     """Known columns continue; the targets are absent."""
-    series = counted(23)
+    series = make_series(23)
     (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
     assert pair.features is not None
     assert pair.target is not None
@@ -45,7 +45,7 @@ def test_a_window_does_not_read_its_targets() -> None:
 @pytest.mark.parametrize("stride", [1, 3])
 def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stride: int) -> None:
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
-    read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
+    read = [(make_series(17, name="x"), Span(0, 11)), (make_series(13, name="y"), Span(0, 7))]
     windows = WindowSpec(3, 2, ("a",), known_columns)
     scales = window_scales(windows, read)
     rows = training_windows(windows, read, scales, stride)
@@ -63,7 +63,7 @@ def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stri
 
 def test_missing_values_are_filled_from_the_past_only() -> None:
     """Of what is measured from step 5 on, no window is forecast from before step 6."""
-    series = counted(23)
+    series = make_series(23)
     series.numbers[:5, 1] = np.nan
     windows = WindowSpec(3, 2, ("a", "b"))
     assert windows.valid_starts(series, Span(0, 11)).tolist() == [6, 7, 8, 9]

@@ -15,7 +15,7 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.additive import Additive
 from attnx.errors import UserError
 
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 LN3 = math.log(3)
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
@@ -95,18 +95,18 @@ def test_a_width_not_divisible_by_heads_is_refused(sizes: dict[str, int], what: 
         build(heads=2, query_size=5, **sizes)
 
 
-def test_a_model_refuses_a_width_not_divisible_by_heads(built: Built) -> None:
+def test_a_model_refuses_a_width_not_divisible_by_heads(build_model: BuildModel) -> None:
     """A history's memory is as wide as the decoder's state, 26 here."""
-    built(scope="history", attention=("standard", {"heads": 2}), model={"bridge": "zeros"})
+    build_model(scope="history", attention=("standard", {"heads": 2}), model={"bridge": "zeros"})
     with pytest.raises(UserError, match=r"attention\.heads=3 does not divide the width of the values, 26"):
-        built(scope="history", attention=("standard", {"heads": 3}), decoder={"hidden_size": 26})
+        build_model(scope="history", attention=("standard", {"heads": 3}), decoder={"hidden_size": 26})
 
 
 @pytest.mark.parametrize("scorer", ["additive", "coverage"])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
-def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
+def test_weights_of_every_head(build_model: BuildModel, scope: str, scorer: str) -> None:
     """(b, h, t, m), of whatever is read, and a past of every head."""
-    model = built(scope=scope, scorer=scorer, attention=("standard", {"heads": 2}))
+    model = build_model(scope=scope, scorer=scorer, attention=("standard", {"heads": 2}))
     weights = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
     positions = 3 if scope == "global" else 7
     assert weights.shape == (2, 2, 4, positions)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
@@ -42,9 +42,9 @@ def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.fixture
-def looping(built: Built) -> Any:
+def looping(build_model: BuildModel) -> Any:
     """A plain RNN; the mean of the products as score; the context joins the input."""
-    return built(
+    return build_model(
         scorer=("scaled", {"scale": "dimension"}),
         scope="history",
         query=["previous_state"],
@@ -78,12 +78,12 @@ def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 @pytest.mark.parametrize("include_self", [False, True])
-def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) -> None:
+def test_three_steps_by_hand(build_model: BuildModel, include_self: bool, schedule: str) -> None:
     """States 3/5, 4/5, 3/5 of one unit, queried with the last; symbol k scores k times the context.
 
     Scores at step 1 are 12/25 and, with itself, 16/25; at step 2 9/25, 12/25 and, with itself, 9/25.
     """
-    model = built(
+    model = build_model(
         scorer="dot",
         scope=("history", {"include_self": include_self}),
         model={"embedding_dim": 1, "bridge": "zeros"},
@@ -109,9 +109,9 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
 
 @pytest.mark.parametrize("bridge", ["zeros", "learned"])
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
-def test_a_history_model_works_without_a_source(built: Built, feed: str, bridge: str) -> None:
+def test_a_history_model_works_without_a_source(build_model: BuildModel, feed: str, bridge: str) -> None:
     """Nothing of the source is read and no parameter of it exists; every parameter there is gets a gradient."""
-    model = built(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
+    model = build_model(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
     output = model(SOURCE, SOURCE_MASK, INPUTS)
     assert torch.equal(output.logits, model(SOURCE + 2, ~SOURCE_MASK, INPUTS).logits)
     output.logits.sum().backward()
@@ -119,9 +119,9 @@ def test_a_history_model_works_without_a_source(built: Built, feed: str, bridge:
     assert model.source is None
 
 
-def test_a_history_model_works_with_an_encoder(built: Built) -> None:
+def test_a_history_model_works_with_an_encoder(build_model: BuildModel) -> None:
     """The decoder starts from it and reads its own states alone; the encoder learns by way of the start."""
-    model = built(scope="history", model={"bridge": "last"})
+    model = build_model(scope="history", model={"bridge": "last"})
     output = model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)
     assert output.weights.shape == (2, 5, 5)
     assert not torch.allclose(output.logits, model(SOURCE + 2, SOURCE_MASK, INPUTS).logits)

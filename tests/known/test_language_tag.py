@@ -12,7 +12,7 @@ import torch
 from attnx.models.seq2seq.config import resolve_seq2seq
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 Composed = Callable[..., dict[str, Any]]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -30,10 +30,12 @@ HEARD = {
 
 
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
-def test_different_tags_give_different_queries(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
+def test_different_tags_give_different_queries(
+    build_model: BuildModel, compose_config: Composed, choices: dict[str, Any]
+) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
-    assert resolve_seq2seq(composed(**choices)).needs_tags
-    model = built(**choices).eval()
+    assert resolve_seq2seq(compose_config(**choices)).needs_tags
+    model = build_model(**choices).eval()
     logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
     assert not torch.allclose(logits[0], logits[1])
@@ -43,30 +45,32 @@ def test_different_tags_give_different_queries(built: Built, composed: Composed,
         torch.testing.assert_close(alone, logits[pick])
 
 
-def test_a_model_without_tag_inputs_ignores_the_tag(built: Built, composed: Composed) -> None:
-    assert not resolve_seq2seq(composed()).needs_tags
-    model = built().eval()
+def test_a_model_without_tag_inputs_ignores_the_tag(build_model: BuildModel, compose_config: Composed) -> None:
+    assert not resolve_seq2seq(compose_config()).needs_tags
+    model = build_model().eval()
     assert model.tag_embedding is None
     logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[1])
 
 
-def test_a_missing_tag_is_tag_0(built: Built) -> None:
-    model = built(query=["language_tag"]).eval()
+def test_a_missing_tag_is_tag_0(build_model: BuildModel) -> None:
+    model = build_model(query=["language_tag"]).eval()
     left_out, first = model(SOURCE, SOURCE_MASK, INPUTS), model(SOURCE, SOURCE_MASK, INPUTS, torch.zeros_like(TAG))
     assert torch.equal(left_out.logits, first.logits)
 
 
-def test_a_query_of_the_tag_alone_permits_attending_first(composed: Composed) -> None:
+def test_a_query_of_the_tag_alone_permits_attending_first(compose_config: Composed) -> None:
     """It is known for every step before the decoder runs; the context can enter at once."""
-    plan = resolve_seq2seq(composed(query=["language_tag"])).plan
+    plan = resolve_seq2seq(compose_config(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
     assert plan.reason == "the query is language_tag alone, known at the start"
 
 
-def test_a_query_by_hand(built: Built) -> None:
+def test_a_query_by_hand(build_model: BuildModel) -> None:
     """Embeddings 0 and 1 of two tags over a memory of 0 and ln 3: weights (1/2, 1/2), and (1/4, 3/4), at every step."""
-    model = built(scorer="multiplicative", query=["language_tag"], model={"embedding_dim": 1, "keys_from": "inputs"})
+    model = build_model(
+        scorer="multiplicative", query=["language_tag"], model={"embedding_dim": 1, "keys_from": "inputs"}
+    )
     with torch.no_grad():
         model.source.embedding.weight[5:8, 0] = torch.tensor([0.0, 0.0, LN3])
         model.query.inputs[0].embedding.weight[:2] = torch.tensor([[0.0], [1.0]]).expand(2, 5)
@@ -76,10 +80,10 @@ def test_a_query_by_hand(built: Built) -> None:
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2]] * 4, [[1 / 4, 3 / 4]] * 4]))
 
 
-def test_a_model_with_tags_by_hand(built: Built) -> None:
+def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
     """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
     cell_config = {"cell": "rnn", "hidden_size": 1}
-    model = built(
+    model = build_model(
         model={"embedding_dim": 1, "tag_inputs": ["encoder", "decoder"], "tag_dim": 1, "bridge": "zeros"},
         encoder={**cell_config, "bidirectional": False},
         decoder=cell_config,
@@ -100,8 +104,8 @@ def test_a_model_with_tags_by_hand(built: Built) -> None:
 
 
 @pytest.mark.parametrize("listeners", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
-def test_only_listed_inputs_receive_the_tag(built: Built, listeners: list[str]) -> None:
+def test_only_listed_inputs_receive_the_tag(build_model: BuildModel, listeners: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
-    model = built(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
+    model = build_model(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
     for name, reader in (("encoder", model.source.encoder.recurrent), ("decoder", model.decoder)):
         assert reader.layers[0].input_size == 7 + 11 * (name in listeners)

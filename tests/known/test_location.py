@@ -14,11 +14,11 @@ from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.location import Location
 
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 
-def scored(scorer: Location, query: float, memory: list[float], last: list[float]) -> list[float]:
+def score(scorer: Location, query: float, memory: list[float], last: list[float]) -> list[float]:
     queries, keys = (
         scorer.project_queries(torch.tensor([[[query]]])),
         scorer.project_keys(torch.tensor(memory)[None, :, None]),
@@ -55,15 +55,15 @@ def scorer() -> Location:
     ],
 )
 def test_the_features_follow_the_previous_weights(scorer: Location, last: list[float], expected: list[float]) -> None:
-    assert scored(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
+    assert score(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
 
 
 def test_the_cumulative_weights_are_read(scorer: Location) -> None:
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
-    assert scored(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
+    assert score(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
     with torch.no_grad():
         scorer.additive.query.weight.fill_(1.0)
-    assert scored(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
+    assert score(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
 
 
 def test_the_first_step_equals_additive() -> None:
@@ -87,9 +87,11 @@ def test_the_filter_reads_only_its_width() -> None:
 
 
 @pytest.mark.parametrize("sources", [["encoder"], ["encoder", "decoder"]], ids="+".join)
-def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) -> None:
+def test_the_model_remembers_the_last_weights(build_model: BuildModel, sources: list[str]) -> None:
     """Those before dropout, of the step before and no other."""
-    model = built(scorer="location", scope=("global", {"sources": sources}), attention=("standard", {"dropout": 0.5}))
+    model = build_model(
+        scorer="location", scope=("global", {"sources": sources}), attention=("standard", {"dropout": 0.5})
+    )
     source = torch.tensor([[3, 5, 7]])
     state = model.init_state(source, source > 0)
     assert (state.history.previous == 0).all()
@@ -98,9 +100,9 @@ def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) 
         torch.testing.assert_close(state.history.previous, read.weights[:, 0])
 
 
-def test_each_source_is_padded_at_its_own_end(built: Built) -> None:
+def test_each_source_is_padded_at_its_own_end(build_model: BuildModel) -> None:
     """What was read at the end of the source is not near the decoder's first state, which stands behind it."""
-    model = built(scorer="location", scope="encoder_decoder")
+    model = build_model(scorer="location", scope="encoder_decoder")
     source = torch.tensor([[3, 5, 7]])
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(source, source > 0))
     scores = []

@@ -48,7 +48,9 @@ def outcome(
     return [*result, *torch.autograd.grad(result, leaves, factors)]
 
 
-def drawn(recurrent: Recurrent, rows: int = 5, steps: int = 8, scale: float = 1.0) -> tuple[Tensor, tuple[Tensor, ...]]:
+def draw_inputs(
+    recurrent: Recurrent, rows: int = 5, steps: int = 8, scale: float = 1.0
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Inputs, and states to start from."""
     layer: Any = recurrent.layers[0]
     inputs = scale * torch.randn(rows, steps, layer.input_size)
@@ -73,7 +75,7 @@ def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
-    inputs, start = drawn(recurrent)
+    inputs, start = draw_inputs(recurrent)
     length_list = LENGTHS[lengths]
     arguments = (
         inputs,
@@ -89,7 +91,7 @@ def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
 def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
     recurrent = fast("lstm", 11, 37, 1, True)
-    arguments = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
+    arguments = draw_inputs(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
     exact, result = as_double(recurrent, *arguments), outcome(recurrent, *arguments)
     monkeypatch.setattr(bindings, "library", lambda: None)
     torchs = outcome(recurrent, *arguments)
@@ -107,7 +109,7 @@ def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.Monke
 def test_table_rows_match_explicit_inputs(units: int, other_widths: tuple[int, ...], way: str, lengths: str) -> None:
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
     recurrent = fast("lstm", 7 + sum(other_widths), units, 1, way == "both directions")
-    _, start = drawn(recurrent)
+    _, start = draw_inputs(recurrent)
     ids = torch.randint(0, 4, (5, 8))  # the last row is unused
     table = torch.randn(5, 7, requires_grad=True)
     other_inputs = tuple(torch.randn(5, 8, width, requires_grad=True) for width in other_widths)
@@ -179,32 +181,32 @@ def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> 
 )
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
 def test_a_model_learns_the_same_with_lookup(
-    part: str, choices: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    part: str, choices: dict[str, Any], build_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
     options: dict[str, Any] = {part: {"layers": 2}} if not choices else {}
-    model = built(**choices, **options)
+    model = build_model(**choices, **options)
     accel.enable(model)
     source = torch.tensor([[3, 5, 7, 5, 3, 9, 3], [5, 3, 5, 5, 0, 0, 0], [9, 9, 3, 0, 0, 0, 0]]).repeat(9, 1)
     inputs = torch.tensor([[1, 5, 7, 5], [1, 7, 0, 0], [1, 5, 5, 0]]).repeat(9, 1)
     answers: list[bool] = []
     prefers_lookup = autograd.prefers_lookup
 
-    def spied(lookup: Lookup) -> bool:
+    def record_preference(lookup: Lookup) -> bool:
         answers.append(prefers_lookup(lookup))
         return answers[-1]
 
-    def learned() -> list[Tensor]:
+    def gradients() -> list[Tensor]:
         model.zero_grad()
         output = model(source, source > 0, inputs, tag=torch.arange(27) % 2).logits[inputs > 0]
         output.logsumexp(-1).sum().backward()
         return [output, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
-    monkeypatch.setattr(autograd, "prefers_lookup", spied)
-    looked_up = learned()
+    monkeypatch.setattr(autograd, "prefers_lookup", record_preference)
+    looked_up = gradients()
     assert answers == [True] * (1 if choices else 2)  # beside tags an encoder reads no rows of a table
     monkeypatch.setattr(autograd, "prefers_lookup", lambda *_: False)
-    for first, second in zip(looked_up, learned(), strict=True):
+    for first, second in zip(looked_up, gradients(), strict=True):
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
     for embedding in (model.source.embedding, model.embedding):
         assert not embedding.weight.grad[0].any()
@@ -215,7 +217,7 @@ def test_a_model_learns_the_same_with_lookup(
 def test_padding_changes_nothing() -> None:
     """Not a bit, whatever stands there; and outputs there are 0."""
     recurrent = fast("lstm", 7, 37, 1, True)
-    inputs, lengths = drawn(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
+    inputs, lengths = draw_inputs(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
     changed = inputs.clone()
     for row, length in enumerate(lengths):
         changed[row, length:] = float("nan")
@@ -346,7 +348,7 @@ def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch: pytest
 def test_a_kept_graph_gives_the_same_gradients_twice() -> None:
     """Those of a graph that is kept are the same twice; one number may stand for those of all outputs."""
     recurrent = fast("lstm", 7, 16, 1, True)
-    inputs, lengths = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
+    inputs, lengths = draw_inputs(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
     total = recurrent.run([inputs], lengths).outputs[-1].sum()
     first = torch.autograd.grad(total, [inputs, *recurrent.parameters()], retain_graph=True)
     second = torch.autograd.grad(total, [inputs, *recurrent.parameters()])
@@ -359,7 +361,7 @@ def test_a_kept_graph_gives_the_same_gradients_twice() -> None:
 @NEEDS_C
 def test_gradients_of_only_weights_or_only_inputs() -> None:
     recurrent = fast("lstm", 7, 16)
-    inputs, start = drawn(recurrent)
+    inputs, start = draw_inputs(recurrent)
     every = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), [inputs, *recurrent.parameters()])
     alone = torch.autograd.grad(recurrent.run([inputs.detach()]).outputs[-1].sum(), list(recurrent.parameters()))
     torch.testing.assert_close(list(every[1:]), list(alone))
@@ -377,7 +379,7 @@ def test_gradients_of_only_weights_or_only_inputs() -> None:
 def test_each_bias_has_its_own_gradient() -> None:
     """Equal ones, but a change of one in place is none of the other."""
     recurrent = fast("lstm", 7, 16)
-    recurrent.run([drawn(recurrent)[0]]).outputs[-1].sum().backward()
+    recurrent.run([draw_inputs(recurrent)[0]]).outputs[-1].sum().backward()
     layer: Any = recurrent.layers[0]
     assert torch.equal(layer.bias_ih_l0.grad, layer.bias_hh_l0.grad)
     layer.bias_ih_l0.grad.mul_(0.5)
@@ -388,7 +390,7 @@ def test_each_bias_has_its_own_gradient() -> None:
 def test_second_gradients_are_refused() -> None:
     """Without the C file, or in float64, torch has them."""
     recurrent = fast("lstm", 7, 16)
-    inputs = drawn(recurrent)[0]
+    inputs = draw_inputs(recurrent)[0]
     total = recurrent.run([inputs]).outputs[-1].sum()
     with pytest.raises(RuntimeError, match="accel=off"):
         torch.autograd.grad(total, inputs, create_graph=True)
@@ -436,7 +438,7 @@ def test_unsupported_calls_are_left_to_torch() -> None:
 def test_torch_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bindings, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)
-    inputs = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
+    inputs = draw_inputs(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
 
 

@@ -41,19 +41,19 @@ EXPECTED = {
 every_metric = pytest.mark.parametrize("name", METRICS)
 
 
-def shown(metric: Any, written: Any = WRITTEN, right: Any = RIGHT) -> float:
+def compute_score(metric: Any, written: Any = WRITTEN, right: Any = RIGHT) -> float:
     metric.update(written, right)
     return float(metric.compute())
 
 
 @every_metric
 def test_by_hand(name: str) -> None:
-    assert shown(METRICS[name]()) == pytest.approx(EXPECTED[name])
+    assert compute_score(METRICS[name]()) == pytest.approx(EXPECTED[name])
 
 
 @every_metric
 def test_a_correct_prediction_has_no_error(name: str) -> None:
-    assert shown(METRICS[name](), RIGHT) == pytest.approx(1.0 if name == "empirical_correlation" else 0.0)
+    assert compute_score(METRICS[name](), RIGHT) == pytest.approx(1.0 if name == "empirical_correlation" else 0.0)
 
 
 @every_metric
@@ -63,13 +63,15 @@ def test_two_processes_give_the_same_score(name: str) -> None:
     first.update(WRITTEN[:1], RIGHT[:1])
     two.update([*WRITTEN[1:], RIGHT[0]], [*RIGHT[1:], RIGHT[0]])
     first.merge_state(two)
-    assert float(first.compute()) == pytest.approx(shown(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]]))
+    assert float(first.compute()) == pytest.approx(
+        compute_score(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]])
+    )
 
 
 @every_metric
 def test_copies_resets_and_empty_metrics(name: str) -> None:
     metric = METRICS[name]()
-    expected = shown(metric)
+    expected = compute_score(metric)
     for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
         assert float(copied.compute()) == pytest.approx(expected)
     metric.reset()
@@ -90,7 +92,7 @@ def test_each_tag_has_a_score(name: str) -> None:
     metric.update(WRITTEN, RIGHT, ["bob", "ann"])
     scores = {tag: float(value) for tag, value in metric.compute().items()}
     assert scores["micro"] == pytest.approx(EXPECTED[name])
-    assert scores["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]), nan_ok=True)
+    assert scores["bob"] == pytest.approx(compute_score(METRICS[name](), WRITTEN[:1], RIGHT[:1]), nan_ok=True)
     assert scores["macro"] == pytest.approx((scores["ann"] + scores["bob"]) / 2, nan_ok=True)
 
 
@@ -100,19 +102,19 @@ def test_a_wrong_length_is_penalized() -> None:
     Columns 5 and 0 are the mean: those steps are missing anyway.
     """
     right = [np.array([[9.0, 0.0], [1.0, 1.0], [7.0, 2.0]])]
-    complete = shown(METRICS["scaled_error"](), [right[0] + 0.5], right)
-    assert shown(METRICS["scaled_error"](), [right[0][:1] + 0.5], right) > complete
+    complete = compute_score(METRICS["scaled_error"](), [right[0] + 0.5], right)
+    assert compute_score(METRICS["scaled_error"](), [right[0][:1] + 0.5], right) > complete
     beyond = np.array([[5.0, 0.0]] * 97)
-    added = shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond])], right)
+    added = compute_score(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond])], right)
     assert added == pytest.approx(complete)
-    assert shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > complete
+    assert compute_score(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > complete
 
 
 def test_predicting_the_mean_scores_one() -> None:
     """Whatever its length, over targets whose mean and deviation are those of the training part."""
     right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
     for steps in (0, 1, 2, 11):
-        assert shown(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1
+        assert compute_score(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1
 
 
 def test_correlations_are_computed_per_column() -> None:
@@ -136,10 +138,12 @@ def test_relative_errors_use_one_mean() -> None:
     random = np.random.default_rng(7)
     right = [random.normal([1e4, 3.0], [2.0, 5.0], (3, 2)) for _ in range(9)]
     mean = np.mean(right)
-    assert shown(build("metric", "root_relative_squared_error"), [np.full((3, 2), mean)] * 9, right) == pytest.approx(1)
+    assert compute_score(
+        build("metric", "root_relative_squared_error"), [np.full((3, 2), mean)] * 9, right
+    ) == pytest.approx(1)
     errors = [random.normal(size=(3, 2)) for _ in range(9)]
     written = [value + error for value, error in zip(right, errors, strict=True)]
     expected = math.sqrt(np.square(errors).sum() / np.square(right - mean).sum())
-    assert shown(build("metric", "root_relative_squared_error"), written, right) == pytest.approx(expected)
+    assert compute_score(build("metric", "root_relative_squared_error"), written, right) == pytest.approx(expected)
     alike = [np.full((3, 2), 0.1)]
-    assert math.isnan(shown(build("metric", "root_relative_squared_error"), [alike[0] + 1], alike))
+    assert math.isnan(compute_score(build("metric", "root_relative_squared_error"), [alike[0] + 1], alike))

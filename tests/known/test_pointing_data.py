@@ -18,7 +18,7 @@ from attnx.tasks.pointing import Pointing
 POINTS = np.array([[0.5, 0.5], [1, 1], [0.25, 0.5], [0, 0], [1, 0], [0, 1]])
 
 
-def drawn(seed: int, count: int, size: int) -> Any:
+def draw_points(seed: int, count: int, size: int) -> Any:
     return np.random.default_rng(seed).random((count, size, 2))
 
 
@@ -35,7 +35,7 @@ def test_a_hull_by_hand() -> None:
 @pytest.mark.parametrize("size", [3, 5, 11, 23])
 def test_a_hull_by_its_definition(size: int) -> None:
     """Every point that is no corner lies to the left of every side; the lowest number comes first."""
-    for points in drawn(size, 7, size):
+    for points in draw_points(size, 7, size):
         hull = convex_hull(points)
         assert hull[0] == hull[-1] == min(hull)
         assert len(set(hull)) == len(hull) - 1
@@ -46,7 +46,7 @@ def test_a_hull_by_its_definition(size: int) -> None:
 @pytest.mark.parametrize("size", [3, 5, 11])
 def test_triangles_by_their_definition(size: int) -> None:
     """No point within the circle of a triangle, as many as Euler says, and each in its order."""
-    for points in drawn(size, 7, size):
+    for points in draw_points(size, 7, size):
         result = triangulation(points)
         triangles = [result[start : start + 3] for start in range(0, len(result), 3)]
         assert len(triangles) == 2 * size - 2 - len(convex_hull(points)) + 1
@@ -81,7 +81,7 @@ def brute(distance_matrix: Any) -> float:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
 def test_the_shortest_tour_matches_brute_force(size: int) -> None:
-    distance_matrix = distances(drawn(size, 5, size))
+    distance_matrix = distances(draw_points(size, 5, size))
     for find in (shortest_tours, local_search_tours):
         tours = find(distance_matrix)
         assert (np.sort(tours, 1) == np.arange(size)).all()
@@ -94,7 +94,7 @@ def test_the_shortest_tour_matches_brute_force(size: int) -> None:
 
 
 def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
-    distance_matrix = distances(drawn(3, 31, 11))
+    distance_matrix = distances(draw_points(3, 31, 11))
     ratio = tour_lengths(distance_matrix, local_search_tours(distance_matrix)) / tour_lengths(
         distance_matrix, shortest_tours(distance_matrix)
     )
@@ -110,7 +110,7 @@ def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:
 
 def test_answers_are_independent() -> None:
     """Tours of unlike sizes, found together or alone."""
-    points = [drawn(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
+    points = [draw_points(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
     for exact in (3, 12):
         together = solve("tsp", points, exact)
         assert together == [solve("tsp", [point], exact)[0] for point in points]
@@ -121,7 +121,7 @@ def test_numbers_in_rising_order() -> None:
     assert solve("sorting", [values], 0) == [[1, 3, 0, 2]]
 
 
-def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
+def examples_of(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
     return [
         (draw_problem.points.tolist(), draw_problem.answer)
         for draw_problem in draw_problems(problem, sizes, count, seed, max_exact_points=5)
@@ -130,16 +130,16 @@ def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
 def test_the_seed_decides_each_example(problem: Any) -> None:
-    few, extra = shown(problem, [3, 7], 5), shown(problem, [3, 7], 8)
+    few, extra = examples_of(problem, [3, 7], 5), examples_of(problem, [3, 7], 8)
     assert extra[:5] == few
     assert [len(points) for points, _ in extra] == [3, 7] * 4
-    assert shown(problem, [3, 7], 5, (2, 0)) != few
-    assert shown(problem, [3, 7], 5, (1, 1)) != few
+    assert examples_of(problem, [3, 7], 5, (2, 0)) != few
+    assert examples_of(problem, [3, 7], 5, (1, 1)) != few
     assert all(0 <= number < 1 for points, _ in extra for point in points for number in point)
 
 
 def test_chunks_differ() -> None:
-    result = shown("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
+    result = examples_of("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
     assert len(result) == 2 * EXAMPLES_PER_CHUNK + 3
     assert len({str(points) for points, _ in result}) == len(result)
 

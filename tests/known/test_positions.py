@@ -13,7 +13,7 @@ from torch import Tensor
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import one_hot, sinusoidal
 
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 SOURCE, SOURCE_MASK = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)
 
 
@@ -31,9 +31,9 @@ def test_sinusoidal(width: int) -> None:
 
 
 @pytest.mark.parametrize("source", ["encoder", "decoder"])
-def test_keys_are_positions(built: Built, source: str) -> None:
+def test_keys_are_positions(build_model: BuildModel, source: str) -> None:
     """``concat`` with w = ln 2 (0, 1, 2, ...) scores position p with p ln 2: of three, 1 : 2 : 4, of two, 1 : 2."""
-    model = built(
+    model = build_model(
         scorer="concat",
         scope=("global", {"sources": [source]}),
         query=["language_tag"],
@@ -48,9 +48,9 @@ def test_keys_are_positions(built: Built, source: str) -> None:
 
 @pytest.mark.parametrize("memory", ["one_hot", "sinusoidal"])
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
-def test_position_keys_ignore_the_content(built: Built, memory: str, scope: str) -> None:
+def test_position_keys_ignore_the_content(build_model: BuildModel, memory: str, scope: str) -> None:
     """Asked with the tag alone, positions weigh the same whatever is read and written; contexts are of states."""
-    model = built(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
+    model = build_model(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
     def forward(source: Tensor, inputs: list[int]) -> Any:
         return model(source, SOURCE_MASK, torch.tensor([inputs]), need_weights=True)

@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.nn.encoders.pyramid import Pyramid, pyramid_shares, upsample_weights
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
@@ -77,7 +77,7 @@ def test_shares_and_weights_over_steps() -> None:
     torch.testing.assert_close(upsample_weights(several, among, 4), expected[:, None, None].expand(-1, 3, 1, -1))
 
 
-def las(built: Built) -> Any:
+def las(build_model: BuildModel) -> Any:
     """The parts of ``recipe=las_location``, so that each can be seen; every parameter is 0."""
     selected = compose(["recipe=las_location"])
     assert (selected["encoder"]["name"], selected["encoder"]["layers"], selected["scorer"]["name"]) == (
@@ -86,7 +86,7 @@ def las(built: Built) -> Any:
         "location",
     )
     assert (list(selected["query"]), selected["model"]["feed"]) == (["current_state"], "next")
-    model = built(
+    model = build_model(
         scorer=("location", {"hidden_size": 1, "filters": 1, "kernel_radius": 1}),
         encoder={"name": "pyramid", "cell": "rnn", "hidden_size": 1, "layers": 2, "bidirectional": False},
         decoder={"cell": "rnn", "hidden_size": 1},
@@ -99,13 +99,13 @@ def las(built: Built) -> Any:
     return model
 
 
-def test_the_recipe_las_location_uses_a_pyramid(built: Built) -> None:
+def test_the_recipe_las_location_uses_a_pyramid(build_model: BuildModel) -> None:
     """Sources 0, ln 2 | ln 3, nothing: states (4/5, 3/5), as above; the second weighs three times the first at step 0.
 
     Chan et al.: s_i = RNN(s_{i-1}, y_{i-1}, c_{i-1}); Chorowski et al.: e = v tanh(W s + U h + L f), f = F * a_{i-1}.
     Step 0: s = 0, f = 0, e = v tanh(U h) with U = 5 ln 2: e_0 = v tanh(4 ln 2), e_1 = v tanh(3 ln 2).
     """
-    model = las(built)
+    model = las(build_model)
     first, second = (layer.layers[0] for layer in model.source.encoder.layers)
     scorer = model.attention.scorer
     up, near, far = 5 * LN2, (256 - 1) / (256 + 1), (64 - 1) / (64 + 1)  # tanh(4 ln 2), tanh(3 ln 2)

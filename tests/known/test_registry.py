@@ -67,7 +67,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     return run
 
 
-def refused(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
+def refusal_message(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
     with pytest.raises(UserError) as error:
         call(*arguments, **kwargs)
     return str(error.value)
@@ -85,9 +85,9 @@ def refused(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
 def test_an_unknown_part_is_reported(word: str, message: str) -> None:
     """The near misses, or all there is where nothing is near."""
     for call in (registry.describe, registry.find):
-        assert refused(call, "scorer", word).startswith(message)
-    assert refused(registry.check, "scorer", word, {}).startswith(message)
-    assert refused(registry.build, "scorer", word).startswith(message)
+        assert refusal_message(call, "scorer", word).startswith(message)
+    assert refusal_message(registry.check, "scorer", word, {}).startswith(message)
+    assert refusal_message(registry.build, "scorer", word).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
     ],
 )
 def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
-    assert refused(registry.check, kind, name, values) == message
-    assert refused(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
+    assert refusal_message(registry.check, kind, name, values) == message
+    assert refusal_message(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
 
 def test_check_fills_in_the_defaults() -> None:
@@ -183,13 +183,13 @@ def test_a_choice_is_not_changed() -> None:
 
 
 def test_a_choice_without_a_name_is_refused() -> None:
-    assert refused(registry.build, "scope", {"window": 3}).startswith(
+    assert refusal_message(registry.build, "scope", {"window": 3}).startswith(
         "the scope has no name; choose from encoder_decoder, global, history, local"
     )
 
 
 def test_a_missing_constructor_argument_is_reported() -> None:
-    message = refused(registry.build, "scorer", "additive", query_size=5)
+    message = refusal_message(registry.build, "scorer", "additive", query_size=5)
     assert message == "the scorer 'additive' needs memory_size, which nothing supplies here"
 
 
@@ -199,7 +199,7 @@ def test_unused_arguments_are_not_passed() -> None:
 
 
 def test_an_unknown_kind_cannot_be_registered() -> None:
-    message = refused(registry.register, "scorrer", "mine")
+    message = refusal_message(registry.register, "scorrer", "mine")
     assert message == "cannot register 'mine': there is no kind 'scorrer'; did you mean scorer or scope?"
 
 
@@ -242,13 +242,13 @@ def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
     assert info.doc_line("Formula") == "q . m + shift"
     scorer = registry.build("scorer", ("shifted", {"shift": 3.0}), query_size=2, memory_size=2)
     assert scorer.score(torch.ones(1, 2), torch.ones(1, 2)).tolist() == [[5.0]]
-    assert refused(registry.check, "scorer", "shifted", {"shift": "x"}) == "scorer.shift=x: expected a number"
-    assert refused(registry.describe, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
+    assert refusal_message(registry.check, "scorer", "shifted", {"shift": "x"}) == "scorer.shift=x: expected a number"
+    assert refusal_message(registry.describe, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
 
 
-def test_a_part_of_a_notebook_works_in_a_model(cell: Cell, built: Callable[..., Any]) -> None:
+def test_a_part_of_a_notebook_works_in_a_model(cell: Cell, build_model: Callable[..., Any]) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
-    model = built(scorer=("shifted", {"shift": 7.0}))
+    model = build_model(scorer=("shifted", {"shift": 7.0}))
     assert model.attention.scorer.shift == 7.0
     assert model.attention.project.weight.shape == (22, 13)
 
@@ -263,7 +263,7 @@ def test_a_cell_may_be_run_again(cell: Cell) -> None:
 
 def test_two_classes_of_one_name_are_refused(cell: Cell) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
-    message = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
+    message = refusal_message(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
     assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
 
 
@@ -275,7 +275,7 @@ def test_the_name_of_a_core_part_is_refused(cell: Cell, monkeypatch: pytest.Monk
     registry.find("scorer", "dot")
     if not imported:
         monkeypatch.delitem(registry._registered, ("scorer", "dot"))
-    message = refused(cell, SHIFTED.replace("SHIFT)", "2.0)").replace('"shifted"', '"dot"'))
+    message = refusal_message(cell, SHIFTED.replace("SHIFT)", "2.0)").replace('"shifted"', '"dot"'))
     assert "the scorer 'dot' is already registered" in message
 
 
@@ -308,11 +308,11 @@ def test_types_of_a_notebook_are_checked(
     text = SHIFTED.replace("shift: float = SHIFT", f"shift: {annotation} = {default}")
     cell("from __future__ import annotations\n" + textwrap.dedent(text) if as_words else text)
     assert registry.check("scorer", "shifted", {"shift": accepted}) == {"shift": accepted}
-    assert refused(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
+    assert refusal_message(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
 
 
 def test_an_unsupported_knob_type_is_refused(cell: Cell) -> None:
-    message = refused(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
+    message = refusal_message(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
     assert message.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
 
 
@@ -368,7 +368,7 @@ def test_a_plug_in_import_error_is_reported(write: Write, line: str, message: st
     """The line of the file that fails is named, and it is named again the next time."""
     file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
-        assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {message}")
+        assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {message}")
 
 
 def test_a_broken_import_of_a_plug_in_is_reported(
@@ -380,13 +380,13 @@ def test_a_broken_import_of_a_plug_in_is_reported(
     broken_file.write_text("x = 1\ny = (\n")
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     write("registry_importing.py", f"import half_written_module\n{SOUND}")
-    assert refused(registry.find, "scorer", "sound_of_registry").startswith(f"{broken_file}:2: SyntaxError")
+    assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(f"{broken_file}:2: SyntaxError")
 
 
 def test_a_name_missing_after_import_is_reported(write: Write) -> None:
     """The source promises a part that importing does not register."""
     file = write("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
-    message = refused(registry.find, "scorer", "sound_of_registry")
+    message = refusal_message(registry.find, "scorer", "sound_of_registry")
     assert message == (
         f"{file}:4: importing attnx.plugins.registry_fickle did not register the scorer 'sound_of_registry'"
     )

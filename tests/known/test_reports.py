@@ -60,7 +60,7 @@ def write(tmp_path: Path) -> Write:
     return write_run
 
 
-def shown(folders: list[Path]) -> list[list[str]]:
+def comparison_rows(folders: list[Path]) -> list[list[str]]:
     console = Console(file=io.StringIO(), width=200)
     console.print(compare(folders))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -200,7 +200,7 @@ def test_saved_draws_are_compared(write: Write) -> None:
     for folder, bleu, mse in ((first, 30.0, 0.5), (second, 31.0, 0.4)):
         drawn = {"test_bleu": bleu + common, "test_mse": mse + common, "test_naive_mse": 1.5 + common}
         np.savez(folder / "resampled.npz", **drawn)
-    rows = [row for row in shown([first, second]) if row[0].endswith("against the first")]
+    rows = [row for row in comparison_rows([first, second]) if row[0].endswith("against the first")]
     assert rows == [
         ["BLEU, higher is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
         ["MSE against the first", "-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
@@ -211,7 +211,7 @@ def test_compare_shows_runs_side_by_side(write: Write) -> None:
     first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
     second = write("second", wrong(0, 0, 0), test_wer=31.5)
     (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
-    rows = shown([first, second])
+    rows = comparison_rows([first, second])
     assert ["parameters", "-", "12,345"] in rows
     assert ["test_wer", "34.00", "31.50"] in rows
     assert ["train_examples_per_second", "2,500.00", "-"] in rows
@@ -226,7 +226,7 @@ def test_a_value_is_shown_with_its_interval(write: Write) -> None:
     second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
     intervals = {"test_mse": [0.0831, 0.0942], "test_own_mse": [0.00292, 0.0034]}
     (first / RESULTS).write_text(json.dumps({**read_run(first).results, "intervals": intervals}))
-    rows = shown([first, second])
+    rows = comparison_rows([first, second])
     assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
     assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
     text = write_run_readme(first).read_text(encoding="utf-8")

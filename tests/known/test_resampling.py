@@ -46,12 +46,12 @@ class Ordered(Shown):
         return order, 10
 
 
-def drawn(task: Any, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def draw_scores(task: Any, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """The draws of a task that is one only as far as a test is measured."""
     return bootstrap_metrics(task, tags, predictions)
 
 
-def made(name: str, **knobs: Any) -> Any:
+def make_metric(name: str, **knobs: Any) -> Any:
     return lambda: registry.build("metric", name, **knobs)
 
 
@@ -68,11 +68,11 @@ def matrices() -> list[Prediction]:
 
 
 NUMBERS = {
-    "mse": made("mean_squared_error"),
-    "scaled": made("scaled_error", mean=[0.0, 1.0], scale=[1.0, 2.0]),
-    "rmse": made("root_mean_squared_error"),
+    "mse": make_metric("mean_squared_error"),
+    "scaled": make_metric("scaled_error", mean=[0.0, 1.0], scale=[1.0, 2.0]),
+    "rmse": make_metric("root_mean_squared_error"),
 }
-SYMBOLS = {"per": made("phone_error_rate"), "wer": made("word_error_rate")}
+SYMBOLS = {"per": make_metric("phone_error_rate"), "wer": make_metric("word_error_rate")}
 LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
 
 
@@ -88,7 +88,7 @@ LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
 def test_a_draw_equals_the_metrics_of_the_drawn_examples(
     task: Any, predictions: list[Prediction], tags: Sequence[str]
 ) -> None:
-    draws = drawn(task, tags, predictions)
+    draws = draw_scores(task, tags, predictions)
     complete = nn.ModuleDict(task.metrics(tags))
     task.update(
         complete, [prediction.output for prediction in predictions], [prediction.pair for prediction in predictions]
@@ -109,14 +109,14 @@ def test_a_draw_equals_the_metrics_of_the_drawn_examples(
 
 def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
-    complete = drawn(Shown(SYMBOLS), (), LETTERS)
+    complete = draw_scores(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
-    separate = drawn(Shown(SYMBOLS), (), LETTERS)
+    separate = draw_scores(Shown(SYMBOLS), (), LETTERS)
     assert all((complete[name] == separate[name]).all() for name in ("test_per", "test_wer"))
 
 
 def test_the_mean_over_tags_is_resampled() -> None:
-    draws = drawn(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
+    draws = draw_scores(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
     names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert draws.keys() == names
     assert (draws["test_wer_macro"] == 100).all()
@@ -124,9 +124,11 @@ def test_the_mean_over_tags_is_resampled() -> None:
 
 def test_corpus_scores_are_resampled() -> None:
     pytest.importorskip("sacrebleu")
-    task = Shown({"bleu": made("bleu"), "ter": made("ter")}, right="texts")
+    task = Shown({"bleu": make_metric("bleu"), "ter": make_metric("ter")}, right="texts")
     texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
-    draws = drawn(task, (), [prediction._replace(output=" ".join(prediction.output)) for prediction in words(*texts)])
+    draws = draw_scores(
+        task, (), [prediction._replace(output=" ".join(prediction.output)) for prediction in words(*texts)]
+    )
     places = np.random.default_rng(SEED).integers(0, 4, (SAMPLES, 4))
     metric: Any = registry.build("metric", "bleu")
     metric.update([texts[place] for place in places[7]], [["a b c d e"]] * 4)
@@ -143,7 +145,7 @@ def test_scores_by_size_are_resampled() -> None:
     sizes = [3] * 30 + [4] * 30 + [5]
     pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
-    draws = drawn(judged, (), predictions)
+    draws = draw_scores(judged, (), predictions)
     assert draws.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
     assert draws["test_accuracy"].std() == pytest.approx(100 * math.sqrt(0.25 / 61), rel=0.1)
 
@@ -158,9 +160,9 @@ def alike(count: int) -> list[Prediction]:
 
 def test_neighboring_examples_are_resampled_in_blocks() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
-    measures = {"wer": made("word_error_rate")}
-    separate = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
-    together = drawn(Ordered(measures), (), alike(1000))["test_wer"].std()
+    measures = {"wer": make_metric("word_error_rate")}
+    separate = draw_scores(Shown(measures), (), alike(1000))["test_wer"].std()
+    together = draw_scores(Ordered(measures), (), alike(1000))["test_wer"].std()
     assert separate == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
     # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
@@ -197,15 +199,15 @@ class Listing(Metric):
 
 
 def test_metrics_without_sums_are_left_out() -> None:
-    task = Shown({"median": Listing, "wer": made("word_error_rate")})
-    assert drawn(task, (), LETTERS).keys() == {"test_wer"}
-    assert drawn(Shown({}), (), LETTERS) == {}
-    assert drawn(task, (), LETTERS[:1]) == {}
+    task = Shown({"median": Listing, "wer": make_metric("word_error_rate")})
+    assert draw_scores(task, (), LETTERS).keys() == {"test_wer"}
+    assert draw_scores(Shown({}), (), LETTERS) == {}
+    assert draw_scores(task, (), LETTERS[:1]) == {}
 
 
 def test_resampling_leaves_the_task_unchanged() -> None:
     """Metrics of the task's own class compute, synchronize and remember as before."""
-    drawn(Shown(SYMBOLS), (), LETTERS)
+    draw_scores(Shown(SYMBOLS), (), LETTERS)
     metric: Any = registry.build("metric", "phone_error_rate")
     metric.update([["a"]], [[["a", "b"]]])
     assert float(metric.compute()) == 50

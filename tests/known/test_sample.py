@@ -36,7 +36,7 @@ def words(count: int, tag: str = "") -> list[Pair]:
     ]
 
 
-def spelled(pairs: Sequence[Pair]) -> list[str]:
+def words_of(pairs: Sequence[Pair]) -> list[str]:
     return ["".join(pair.source) for pair in pairs]
 
 
@@ -94,14 +94,14 @@ def test_numbers_are_spread_evenly() -> None:
     from scipy.stats import chisquare
 
     pairs = words(10_000)
-    places = {word: place for place, word in enumerate(spelled(pairs))}
-    drawn = [places[word] for word in spelled(sample_examples(pairs, 1000))]
+    places = {word: place for place, word in enumerate(words_of(pairs))}
+    drawn = [places[word] for word in words_of(sample_examples(pairs, 1000))]
     assert chisquare(np.bincount(np.array(drawn) // 1000, minlength=10)).pvalue > 0.01
 
 
 def test_tokenization_does_not_change_the_sample() -> None:
     """The same words are drawn with a symbol for the language, with other references, in other Unicode forms."""
-    plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in spelled(words(100))]
+    plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in words_of(words(100))]
     variants = {
         "a symbol before": [pair._replace(source=("<tag:fre>", *pair.source)) for pair in plain],
         "decomposed": [pair._replace(source=("e", "\u0301", *pair.source[1:])) for pair in plain],
@@ -135,8 +135,8 @@ def test_matrices_are_distinguished_by_content() -> None:
 
 def test_the_sample_covers_the_complete_dictionary() -> None:
     """The first 500 validation words begin with a or b; a sample has most letters, in the same order."""
-    valid = spelled(split_by_hash(read_cmudict(), lambda pair: pair.source_text, valid=0.05, test=0.1).valid)
-    drawn = spelled(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
+    valid = words_of(split_by_hash(read_cmudict(), lambda pair: pair.source_text, valid=0.05, test=0.1).valid)
+    drawn = words_of(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
     assert {word[0] for word in valid[:500]} <= set("'ab")
     assert len({word[0] for word in drawn}) > 20
     assert drawn == sorted(drawn, key=valid.index)

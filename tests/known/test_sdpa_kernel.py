@@ -114,22 +114,24 @@ def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.Monkey
     calls: list[bool] = []
     monkeypatch.setattr(Sdpa, "__call__", lambda *_: calls.append(True))
 
-    def served(queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **kwargs: Any) -> bool:
+    def is_supported(
+        queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **kwargs: Any
+    ) -> bool:
         calls.clear()
         fast(queries, fast.make_memory(states, values=values), **kwargs)
         return bool(calls)
 
-    assert served()
-    assert not served(need_weights=True)
-    assert not served(dropout_mask=torch.ones(B, Q, M))
-    assert not served(values=values[..., 1:])
-    assert not served(values=values[:, :0], states=states[:, :0])
+    assert is_supported()
+    assert not is_supported(need_weights=True)
+    assert not is_supported(dropout_mask=torch.ones(B, Q, M))
+    assert not is_supported(values=values[..., 1:])
+    assert not is_supported(values=values[:, :0], states=states[:, :0])
     fast: Any = accel.enable(build(scorer="dot", query_size=257, memory_size=257))
     wide = torch.ones(1, M, 257)
     for steps, expected in ((13, True), (67, False), (193, True)):
-        assert served(torch.ones(1, steps, 257), wide, wide) is expected
+        assert is_supported(torch.ones(1, steps, 257), wide, wide) is expected
         with torch.no_grad():
-            assert served(torch.ones(1, steps, 257), wide, wide)
+            assert is_supported(torch.ones(1, steps, 257), wide, wide)
 
 
 @pytest.mark.usefixtures("float64")
@@ -145,15 +147,15 @@ def test_vmap_matches_the_definition() -> None:
     fast, plain = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
 
-    def alone(queries: Tensor, states: Tensor, values: Tensor, memory_mask: Tensor) -> Tensor:
+    def read_row(queries: Tensor, states: Tensor, values: Tensor, memory_mask: Tensor) -> Tensor:
         memory = fast.make_memory(states[None], memory_mask[None], values[None])
         return fast(queries[None], memory).context[0]
 
-    result = torch.vmap(alone)(queries, states, values, MEMORY_MASK)
+    result = torch.vmap(read_row)(queries, states, values, MEMORY_MASK)
     torch.testing.assert_close(result, plain(queries, plain.make_memory(states, MEMORY_MASK, values)).context)
 
 
-def test_scores_are_never_materialized(made: Any) -> None:
+def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
     """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
     steps, positions = 193, 211
     fast, plain = both()
@@ -163,5 +165,5 @@ def test_scores_are_never_materialized(made: Any) -> None:
         queries, states, values = tensors
         attention(queries, attention.make_memory(states, values=values)).context.sum().backward()
 
-    assert max(made(lambda: read(plain))) == steps * positions
-    assert max(made(lambda: read(fast))) == positions * WIDTH
+    assert max(allocated_sizes(lambda: read(plain))) == steps * positions
+    assert max(allocated_sizes(lambda: read(fast))) == positions * WIDTH

@@ -14,7 +14,7 @@ from attnx.errors import UserError
 from attnx.models.seq2seq.config import resolve_seq2seq
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 Composed = Callable[..., dict[str, Any]]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -28,9 +28,9 @@ def fill(parameter: Tensor, values: Any) -> None:
         parameter.copy_(torch.as_tensor(values).reshape(parameter.shape))
 
 
-def tiny(built: Built, ih: list[float], hh: float, **choices: Any) -> Any:
+def tiny(build_model: BuildModel, ih: list[float], hh: float, **choices: Any) -> Any:
     """One number per symbol, per state and per memory position; symbol k scores k times the first unit read out."""
-    model = built(
+    model = build_model(
         **{
             "scorer": "dot",
             "query": ["token"],
@@ -57,42 +57,42 @@ def assert_output(model: Any, weights: list[list[float]], read_out: list[float])
     torch.testing.assert_close(output.logits[0], torch.tensor(read_out)[:, None] * torch.arange(17.0))
 
 
-def test_feed_now_by_hand(built: Built) -> None:
+def test_feed_now_by_hand(build_model: BuildModel) -> None:
     """The token is the query, and the context enters the cell at once.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4), context 3/4 ln 3, h = tanh(4/3 * 3/4 ln 3) = 4/5.
     Step 1: scores (0, 0), weights (1/2, 1/2), context 1/2 ln 3, h = tanh(2/3 ln 3 + (ln 2 - 2/3 ln 3)) = 3/5.
     """
-    model = tiny(built, ih=[0.0, 4 / 3], hh=(LN2 - 2 / 3 * LN3) / (4 / 5), model={"feed": "now"})
+    model = tiny(build_model, ih=[0.0, 4 / 3], hh=(LN2 - 2 / 3 * LN3) / (4 / 5), model={"feed": "now"})
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [4 / 5, 3 / 5])
 
 
-def test_feed_next_by_hand(built: Built) -> None:
+def test_feed_next_by_hand(build_model: BuildModel) -> None:
     """What is read out, (h, c), enters the cell one step later.
 
     Step 0: nothing is fed, h = tanh(0) = 0, context 3/4 ln 3. Step 1: h = tanh(4/3 * 3/4 ln 3) = 4/5.
     """
     readout = {"inputs": ["state", "context"], "tanh": False}
-    model = tiny(built, ih=[0.0, 0.0, 4 / 3], hh=0.0, model={"feed": "next"}, readout=readout)
+    model = tiny(build_model, ih=[0.0, 0.0, 4 / 3], hh=0.0, model={"feed": "next"}, readout=readout)
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [0.0, 4 / 5])
 
 
-def test_feed_none_by_hand(built: Built) -> None:
+def test_feed_none_by_hand(build_model: BuildModel) -> None:
     """The state is the query, and only the context is read out.
 
     Step 0: h = tanh(ln 2) = 3/5, scores (0, 3/5 ln 3), so weights 1 : 3^(3/5).
     Step 1: h = tanh(0 + 0) = 0, weights (1/2, 1/2), context 1/2 ln 3.
     """
     readout = {"inputs": ["context"], "tanh": False}
-    model = tiny(built, ih=[LN2], hh=0.0, query=["current_state"], readout=readout)
+    model = tiny(build_model, ih=[LN2], hh=0.0, query=["current_state"], readout=readout)
     second = 3 ** (3 / 5) / (1 + 3 ** (3 / 5))
     assert_output(model, [[1 - second, second], [1 / 2, 1 / 2]], [second * LN3, LN3 / 2])
 
 
-def test_no_attention_by_hand(built: Built) -> None:
+def test_no_attention_by_hand(build_model: BuildModel) -> None:
     """The baseline's context is the encoder's last state: tanh(ln 3) = 4/5, at the end of each row, at every step."""
     model = tiny(
-        built,
+        build_model,
         ih=[0.0, 5 / 4 * LN2],
         hh=0.0,
         attention="none",
@@ -107,9 +107,9 @@ def test_no_attention_by_hand(built: Built) -> None:
     assert (logits[1] == 0).all()
 
 
-def test_log_probabilities(built: Built) -> None:
+def test_log_probabilities(build_model: BuildModel) -> None:
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
-    model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
+    model = tiny(build_model, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
     result, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, SOURCE_MASK))
     torch.testing.assert_close(result, torch.full((1, 17), -math.log(17)))
     assert state.step.tolist() == [1]
@@ -118,9 +118,9 @@ def test_log_probabilities(built: Built) -> None:
 @pytest.mark.parametrize(
     ("feed", "changed"), [("now", [True, True, True]), ("next", [False, True, True]), ("none", [False] * 3)]
 )
-def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, changed: list[bool]) -> None:
+def test_when_the_context_reaches_the_recurrence(build_model: BuildModel, feed: str, changed: list[bool]) -> None:
     """Two sources, one start: at once, one step later, or never do the states part."""
-    model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
+    model = build_model(query=["token"], model={"feed": feed, "bridge": "zeros"})
     source_mask = torch.ones(1, 5, dtype=torch.bool)
     first, two = (
         model.init_state(source, source_mask)
@@ -134,9 +134,9 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
 @pytest.mark.parametrize("changed", [0, 1, 2])
-def test_an_output_depends_only_on_earlier_inputs(built: Built, feed: str, changed: int) -> None:
+def test_an_output_depends_only_on_earlier_inputs(build_model: BuildModel, feed: str, changed: int) -> None:
     """Another token at a step leaves all earlier outputs alone and reaches that one and all later ones."""
-    model = built(query=["token"], model={"feed": feed})
+    model = build_model(query=["token"], model={"feed": feed})
     source = torch.tensor([[3, 5, 7]])
     inputs = torch.tensor([[1, 5, 11]])
     altered = inputs.clone()
@@ -146,9 +146,9 @@ def test_an_output_depends_only_on_earlier_inputs(built: Built, feed: str, chang
     assert same == [step < changed for step in range(3)]
 
 
-def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
+def test_the_first_step_sees_the_bridge_and_no_context(build_model: BuildModel) -> None:
     """At step 0 the previous state is the bridge's, and the last context is zeros."""
-    model = built(query=["previous_state", "last_context"], scorer="multiplicative")
+    model = build_model(query=["previous_state", "last_context"], scorer="multiplicative")
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
@@ -157,9 +157,9 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
 
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
-def test_the_state_remembers_what_the_plan_needs(built: Built, place: str) -> None:
+def test_the_state_remembers_what_the_plan_needs(build_model: BuildModel, place: str) -> None:
     """Keys and values come from their configured source; absent positions are zeros."""
-    model = built(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
+    model = build_model(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     source_mask = source > 0
     inputs = model.source.embedding(source)
@@ -172,16 +172,16 @@ def test_the_state_remembers_what_the_plan_needs(built: Built, place: str) -> No
     assert (model.source.encoder is None) == (place == "inputs")
 
 
-def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
-    model = built(model={"tie_embeddings": True})
+def test_a_tied_output_layer_is_the_embedding(build_model: BuildModel) -> None:
+    model = build_model(model={"tie_embeddings": True})
     assert model.output.weight is model.embedding.weight
     assert model.output.bias is None
     assert model.readout.size == 7
 
 
-def test_padding_embeds_to_zeros_after_training(built: Built) -> None:
+def test_padding_embeds_to_zeros_after_training(build_model: BuildModel) -> None:
     """Symbol 0 of either side is no symbol: its vector is zeros, and reading it trains nothing."""
-    model = built()
+    model = build_model()
     source, inputs = torch.tensor([[3, 5, 0]]), torch.tensor([[1, 5, 0]])
     model(source, source > 0, inputs).logits.pow(2).sum().backward()
     for embedding in (model.source.embedding, model.embedding):
@@ -191,9 +191,9 @@ def test_padding_embeds_to_zeros_after_training(built: Built) -> None:
 
 
 @pytest.mark.parametrize("memory", ["states", "inputs"])
-def test_sources_may_be_vectors(built: Built, memory: str) -> None:
+def test_sources_may_be_vectors(build_model: BuildModel, memory: str) -> None:
     """Of 5 features a step, mapped to an embedding's width; what stands in the padding changes nothing."""
-    model = built(features=5, model={"keys_from": memory}).eval()
+    model = build_model(features=5, model={"keys_from": memory}).eval()
     source, source_mask, inputs = (
         torch.randn(2, 3, 5),
         torch.tensor([[1, 1, 1], [1, 1, 0]]) > 0,
@@ -209,8 +209,8 @@ def test_sources_may_be_vectors(built: Built, memory: str) -> None:
         )
 
 
-def test_dropout_is_for_training(built: Built) -> None:
-    model = built(
+def test_dropout_is_for_training(build_model: BuildModel) -> None:
+    model = build_model(
         model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("standard", {"dropout": 0.5})
     )
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])
@@ -219,9 +219,9 @@ def test_dropout_is_for_training(built: Built) -> None:
     assert torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
 
 
-def test_an_empty_source_row_is_allowed(built: Built) -> None:
+def test_an_empty_source_row_is_allowed(build_model: BuildModel) -> None:
     """An empty source reads zeros; its outputs and every gradient are finite, and other rows do not notice."""
-    model = built(scorer="cosine", model={"feed": "next"})
+    model = build_model(scorer="cosine", model={"feed": "next"})
     source, inputs = torch.tensor([[3, 5, 7], [0, 0, 0]]), torch.tensor([[1, 5], [1, 7]])
     output = model(source, source > 0, inputs, need_weights=True)
     output.logits.pow(2).sum().backward()
@@ -292,9 +292,11 @@ def test_an_empty_source_row_is_allowed(built: Built) -> None:
         ),
     ],
 )
-def test_contradictory_compositions_are_refused(composed: Composed, choices: dict[str, Any], message: str) -> None:
+def test_contradictory_compositions_are_refused(
+    compose_config: Composed, choices: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UserError) as refused:
-        resolve_seq2seq(composed(**choices))
+        resolve_seq2seq(compose_config(**choices))
     assert str(refused.value).startswith(message)
 
 
@@ -320,14 +322,14 @@ def test_contradictory_compositions_are_refused(composed: Composed, choices: dic
     ],
 )
 def test_derived_sizes_follow_from_the_memory(
-    composed: Composed, choices: dict[str, Any], encoder: int, bridge: str
+    compose_config: Composed, choices: dict[str, Any], encoder: int, bridge: str
 ) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    result = resolve_seq2seq(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    result = resolve_seq2seq(compose_config(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
-def test_equal_dimension_requirements_are_checked_in_advance(composed: Composed, built: Built) -> None:
+def test_equal_dimension_requirements_are_checked_in_advance(compose_config: Composed, build_model: BuildModel) -> None:
     """A query of 13 + 7 + 42 over a memory of 42: what is refused before anything is built is what is built."""
     choices: dict[str, Any] = {
         "scorer": "dot",
@@ -335,16 +337,16 @@ def test_equal_dimension_requirements_are_checked_in_advance(composed: Composed,
         "encoder": {"hidden_size": 21},
     }
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        resolve_seq2seq(composed(**choices, attention=("standard", {"projection": "never"})))
-    project = built(**choices).attention.project
+        resolve_seq2seq(compose_config(**choices, attention=("standard", {"projection": "never"})))
+    project = build_model(**choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 
 
-def test_equal_widths_need_no_projection(built: Built) -> None:
+def test_equal_widths_need_no_projection(build_model: BuildModel) -> None:
     """A token of 7 over embeddings of 7; a state of 22 over states of 2 * 11."""
     never = ("standard", {"projection": "never"})
     for choices in (
         {"query": ["token"], "model": {"keys_from": "inputs"}},
         {"query": ["current_state"], "decoder": {"hidden_size": 22}},
     ):
-        assert not list(built(scorer="dot", attention=never, **choices).attention.project.parameters())
+        assert not list(build_model(scorer="dot", attention=never, **choices).attention.project.parameters())

@@ -16,16 +16,16 @@ from attnx.errors import UserError
 HOUR = 3600.0
 
 
-def clocked(rows: int, step: float = HOUR, name: str = "") -> Series:
+def series_with_times(rows: int, step: float = HOUR, name: str = "") -> Series:
     """A series with the time at each row, so many seconds apart."""
     times = 1_467_331_200 + step * np.arange(rows)
     labels = tuple(str(np.datetime64(int(time), "s")) for time in times)
     return Series(name, np.arange(rows, dtype=np.float64)[:, None], ("a",), times, labels)
 
 
-def counted(rows: int) -> Series:
+def series_without_times(rows: int) -> Series:
     """A series without times."""
-    return clocked(rows)._replace(labels=tuple(map(str, range(rows))))
+    return series_with_times(rows)._replace(labels=tuple(map(str, range(rows))))
 
 
 @pytest.mark.parametrize(("lookback", "horizon"), [(48, 24), (336, 96), (96, 720)])
@@ -35,7 +35,7 @@ def test_the_borders_of_the_ett_papers(lookback: int, horizon: int, step: float,
     month, rows = 30 * a_day, np.arange(20 * 30 * a_day + 3020)
     begin = [0, 12 * month - lookback, 16 * month - lookback]
     end = [12 * month, 16 * month, 20 * month]
-    series, windows = clocked(len(rows), step), WindowSpec(lookback, horizon, ("a",))
+    series, windows = series_with_times(len(rows), step), WindowSpec(lookback, horizon, ("a",))
     result = split_series(series, windows, SeriesSplit.parse("ett"))
     assert list(result) == ["train", "valid", "test"]
     for span, first, last in zip(result.values(), begin, end, strict=True):
@@ -53,13 +53,13 @@ PUBLISHED = [(26304, 18412, 2632, 5260), (17544, 12280, 1756, 3508), (52696, 368
 
 @pytest.mark.parametrize(("rows", "train", "valid", "test"), [*PUBLISHED, (90, 62, 10, 18)])
 def test_a_ratio_is_rounded_as_in_the_papers(rows: int, train: int, valid: int, test: int) -> None:
-    result = SeriesSplit.parse("7:1:2").spans(counted(rows))
+    result = SeriesSplit.parse("7:1:2").spans(series_without_times(rows))
     assert result == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
     assert result["test"].end - result["test"].start == test
 
 
 def test_row_counts_are_used_exactly() -> None:
-    result = SeriesSplit.parse([11, 5, 3]).spans(counted(23))
+    result = SeriesSplit.parse([11, 5, 3]).spans(series_without_times(23))
     assert result == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
 
@@ -77,14 +77,22 @@ def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
 @pytest.mark.parametrize(
     ("series", "split", "message"),
     [
-        (counted(23), [20, 5, 5], "task.split=[20,5,5] takes 30 rows, but the series has 23"),
-        (counted(23), [4, 5, 5], "the train part has room for 1 steps to forecast, fewer than task.horizon=2"),
-        (counted(23), "16:1:6", "the valid part has room for 1 steps"),
-        (clocked(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
-        (clocked(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
-        (counted(15000), "ett", "task.split=ett needs dates: set task.time to a column of dates, or"),
-        (clocked(999, 7 * HOUR), "ett", "task.split=ett: steps of 25200 s do not fill a day evenly; or name rows:"),
-        (clocked(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
+        (series_without_times(23), [20, 5, 5], "task.split=[20,5,5] takes 30 rows, but the series has 23"),
+        (
+            series_without_times(23),
+            [4, 5, 5],
+            "the train part has room for 1 steps to forecast, fewer than task.horizon=2",
+        ),
+        (series_without_times(23), "16:1:6", "the valid part has room for 1 steps"),
+        (series_with_times(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
+        (series_with_times(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
+        (series_without_times(15000), "ett", "task.split=ett needs dates: set task.time to a column of dates, or"),
+        (
+            series_with_times(999, 7 * HOUR),
+            "ett",
+            "task.split=ett: steps of 25200 s do not fill a day evenly; or name rows:",
+        ),
+        (series_with_times(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
     ],
 )
 def test_a_series_too_short_for_its_split_is_refused(series: Series, split: str | list[int], message: str) -> None:
@@ -95,7 +103,7 @@ def test_a_series_too_short_for_its_split_is_refused(series: Series, split: str 
 
 def test_the_rows_of_each_part_are_reported() -> None:
     """Counted from 1, as people count the rows below a header."""
-    split, series = SeriesSplit.parse([11, 5, 3]), counted(2023)
+    split, series = SeriesSplit.parse([11, 5, 3]), series_without_times(2023)
     cuts = [(series, split.spans(series))]
     assert split_note(split, cuts, True) == (
         "task.split=[11,5,3]: rows 1 to 11 train, 12 to 16 valid, 17 to 19 test; 20 to 2,023 unused"
@@ -104,7 +112,7 @@ def test_the_rows_of_each_part_are_reported() -> None:
         "task.split=[11,5,3]: rows 1 to 11 train, 12 to 16 valid; 17 to 2,023 unused"
     )
     complete = SeriesSplit.parse("7:1:2")
-    several = [(item, complete.spans(item)) for item in (counted(10), counted(20))]
+    several = [(item, complete.spans(item)) for item in (series_without_times(10), series_without_times(20))]
     assert split_note(complete, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
     assert split_note(complete, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
 

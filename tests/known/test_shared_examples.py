@@ -38,17 +38,17 @@ def write(folder: Path, predictions: list[Prediction], **results: float) -> Path
     return folder
 
 
-def answered(pairs: list[Pair], outputs: list[str]) -> Predictions:
+def predict_all(pairs: list[Pair], outputs: list[str]) -> Predictions:
     return [Prediction(pair, output.split(), -1.0, None) for pair, output in zip(pairs, outputs, strict=True)]
 
 
-def shared(*folders: Path) -> list[list[str]]:
+def shared_sources(*folders: Path) -> list[list[str]]:
     """What the tests share, by the sources of each."""
     part = shared_part([read(folder) for folder in folders])
     return [["".join(prediction.source) for prediction in test.predictions] for test in part]
 
 
-def shown(*folders: Path) -> tuple[dict[str, list[str]], str]:
+def compare_folders(*folders: Path) -> tuple[dict[str, list[str]], str]:
     """The rows of the comparison by their names, and all of it as text with single spaces."""
     console = Console(file=io.StringIO(), width=240)
     console.print(compare(folders))
@@ -57,7 +57,7 @@ def shown(*folders: Path) -> tuple[dict[str, list[str]], str]:
     return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}, " ".join(text.split())
 
 
-def rounded(cells: list[str]) -> list[float]:
+def round_cells(cells: list[str]) -> list[float]:
     """The values of a row without their intervals, which say how many digits each has: here none behind the point."""
     return [float(cell.split()[0]) for cell in cells]
 
@@ -68,14 +68,14 @@ def test_multilingual_and_monolingual_runs_share_the_words_of_one_language(tmp_p
         [pair(word, "fre") for word in ("ab", "cd", "ef", "gh")],
         [pair(word, "ita") for word in ("i", "j")],
     )
-    many = answered([*italian, *french], ["Z Z", "Z Z", "X Z", "X Y", "X Y", "X Y"])
-    alone = answered([pair(word) for word in ("gh", "ef", "cd", "ab", "new")], ["Z Z", "X", "X Y", "X Y", "X Y"])
+    many = predict_all([*italian, *french], ["Z Z", "Z Z", "X Z", "X Y", "X Y", "X Y"])
+    alone = predict_all([pair(word) for word in ("gh", "ef", "cd", "ab", "new")], ["Z Z", "X", "X Y", "X Y", "X Y"])
     rates = {"test_per_macro": 55.0, "test_per_micro": 42.0, "test_wer_macro": 62.0, "test_per_fre": 12.5}
     folders = write(tmp_path / "many", many, **rates), write(tmp_path / "alone", alone, test_per=30.0, test_wer=40.0)
-    rows, text = shown(*folders)
+    rows, text = compare_folders(*folders)
     assert text.startswith("runs compared on the test examples that all share: 4 ┏")
-    assert rounded(rows["test_per"]) == pytest.approx([12.5, 37.5], abs=0.5)
-    assert rounded(rows["test_wer"]) == [25, 50]
+    assert round_cells(rows["test_per"]) == pytest.approx([12.5, 37.5], abs=0.5)
+    assert round_cells(rows["test_wer"]) == [25, 50]
     assert rows["PER, length 1-4"] == ["12.50", "37.50"]
     assert rows["PER against the first"][1].startswith("+25 (")
     assert rows["WER against the first"][1].startswith("+25 (")
@@ -86,9 +86,9 @@ def test_multilingual_and_monolingual_runs_share_the_words_of_one_language(tmp_p
 
 def test_the_order_of_examples_does_not_matter(tmp_path: Path) -> None:
     pairs = [pair(word) for word in ("ab", "cd", "ef")]
-    first = write(tmp_path / "first", answered(pairs, ["Z", "X Y", "X Y"]), test_wer=11.0)
-    second = write(tmp_path / "second", answered(pairs[::-1], ["Z", "Z", "X Y"]), test_wer=22.0)
-    rows, text = shown(first, second)
+    first = write(tmp_path / "first", predict_all(pairs, ["Z", "X Y", "X Y"]), test_wer=11.0)
+    second = write(tmp_path / "second", predict_all(pairs[::-1], ["Z", "Z", "X Y"]), test_wer=22.0)
+    rows, text = compare_folders(first, second)
     assert rows["test_wer"] == ["11.00", "22.00"]
     assert rows["WER against the first"][1].startswith("+33 (")
     assert "not shared" not in text
@@ -97,18 +97,18 @@ def test_the_order_of_examples_does_not_matter(tmp_path: Path) -> None:
 
 def test_metrics_that_cannot_be_recomputed_are_left_out(tmp_path: Path) -> None:
     pairs = [pair(word) for word in ("ab", "cd")]
-    first = write(tmp_path / "first", answered(pairs, ["Z", "Z"]), test_bleu=11.0, steps=7)
-    second = write(tmp_path / "second", answered(pairs[:1], ["Z"]), test_bleu=22.0, steps=8)
-    rows, text = shown(first, second)
+    first = write(tmp_path / "first", predict_all(pairs, ["Z", "Z"]), test_bleu=11.0, steps=7)
+    second = write(tmp_path / "second", predict_all(pairs[:1], ["Z"]), test_bleu=22.0, steps=8)
+    rows, text = compare_folders(first, second)
     assert "test_bleu" not in rows
     assert rows["steps"] == ["7", "8"]
     assert "not computed on the shared examples: test_bleu; to compare these, evaluate all runs on one file" in text
 
 
 def test_runs_without_shared_examples_have_no_best(tmp_path: Path) -> None:
-    first = write(tmp_path / "first", answered([pair("ab")], ["Z"]), test_wer=100.0)
-    second = write(tmp_path / "second", answered([pair("cd")], ["X Y"]), test_wer=0.0)
-    rows, text = shown(first, second)
+    first = write(tmp_path / "first", predict_all([pair("ab")], ["Z"]), test_wer=100.0)
+    second = write(tmp_path / "second", predict_all([pair("cd")], ["X Y"]), test_wer=0.0)
+    rows, text = compare_folders(first, second)
     assert rows["test_wer"] == ["100.00", "0.00"]
     assert rows["WER against the first"] == ["-", "no shared example"]
     assert "the runs share no test example: their results are of different tests" in text
@@ -120,13 +120,13 @@ def test_a_macro_average_is_recomputed(tmp_path: Path) -> None:
     """Of the languages that both runs know; the mean weighs each alike, though one has three words and one a word."""
     words = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita"), pair("ef", "ita")]
     first = write(
-        tmp_path / "first", answered([*words, pair("ab", "kor")], ["X Y", "Z", "X Y", "X Y", "Z"]), test_wer_macro=1
+        tmp_path / "first", predict_all([*words, pair("ab", "kor")], ["X Y", "Z", "X Y", "X Y", "Z"]), test_wer_macro=1
     )
-    second = write(tmp_path / "second", answered(words, ["Z", "X Y", "X Y", "X Y"]), test_wer_macro=2)
-    rows, _ = shown(first, second)
-    assert rounded(rows["test_wer_macro"]) == [17, 50]
-    assert rounded(rows["test_wer_micro"]) == [25, 25]
-    assert rounded(rows["test_wer_ita"]) == [33, 0]
+    second = write(tmp_path / "second", predict_all(words, ["Z", "X Y", "X Y", "X Y"]), test_wer_macro=2)
+    rows, _ = compare_folders(first, second)
+    assert round_cells(rows["test_wer_macro"]) == [17, 50]
+    assert round_cells(rows["test_wer_micro"]) == [25, 25]
+    assert round_cells(rows["test_wer_ita"]) == [33, 0]
     assert rows["WER macro against the first"][1].startswith("+33 (")
     assert rows["WER against the first"][1].startswith("0 (")
 
@@ -135,25 +135,25 @@ def test_a_tag_distinguishes_examples_if_both_runs_have_several(tmp_path: Path) 
     """A word that two languages spell and pronounce alike is either one's where a run does not say which it means."""
     both = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita")]
     outputs = ["Z"] * 3
-    many = write(tmp_path / "many", answered(both, outputs))
-    second_folder = write(tmp_path / "other", answered(both[::-1], outputs))
-    alone = write(tmp_path / "alone", answered([pair("ab"), pair("cd")], outputs[:2]))
-    italian = write(tmp_path / "italian", answered(both[1:], outputs[:2]))
-    assert shared(many, second_folder) == [["ab", "ab", "cd"]] * 2
-    assert shared(many, alone) == [["cd"]] * 2
-    assert shared(many, italian) == [["ab", "cd"]] * 2
-    assert shared(italian, alone) == [["ab", "cd"]] * 2
+    many = write(tmp_path / "many", predict_all(both, outputs))
+    second_folder = write(tmp_path / "other", predict_all(both[::-1], outputs))
+    alone = write(tmp_path / "alone", predict_all([pair("ab"), pair("cd")], outputs[:2]))
+    italian = write(tmp_path / "italian", predict_all(both[1:], outputs[:2]))
+    assert shared_sources(many, second_folder) == [["ab", "ab", "cd"]] * 2
+    assert shared_sources(many, alone) == [["cd"]] * 2
+    assert shared_sources(many, italian) == [["ab", "cd"]] * 2
+    assert shared_sources(italian, alone) == [["ab", "cd"]] * 2
 
 
 def test_language_symbols_and_unicode_forms_do_not_change_a_word(tmp_path: Path) -> None:
     with_tag = pair("é", "fre")._replace(source=(tag_symbol("fre"), "é"))
-    first = write(tmp_path / "first", answered([with_tag, pair("ab", "ita")], ["Z", "Z"]))
-    second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
-    assert len(shared(first, second)[0]) == 1
+    first = write(tmp_path / "first", predict_all([with_tag, pair("ab", "ita")], ["Z", "Z"]))
+    second = write(tmp_path / "second", predict_all([pair("é")], ["Z"]))
+    assert len(shared_sources(first, second)[0]) == 1
     assert [len(row.untagged_source) for row in read(first).predictions] == [1, 2]
     ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
-    third, fourth = (write(tmp_path / name, answered([item], ["Z"])) for name, item in zip("cd", ids, strict=True))
-    assert shared(third, fourth) == [[], []]
+    third, fourth = (write(tmp_path / name, predict_all([item], ["Z"])) for name, item in zip("cd", ids, strict=True))
+    assert shared_sources(third, fourth) == [[], []]
 
 
 def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
     folders = []
     for number, (source, target) in enumerate(cuts):
         single = Pair(source, (target,), texts=("c d |",))
-        folders.append(write(tmp_path / str(number), answered([single], ["Z"]), test_bleu=10.0 + number))
+        folders.append(write(tmp_path / str(number), predict_all([single], ["Z"]), test_bleu=10.0 + number))
         np.savez(folders[-1] / RESAMPLED, test_bleu=np.full(2000, 10.0 + number))
-    rows, text = shown(*folders)
+    rows, text = compare_folders(*folders)
     assert rows["BLEU, higher is better against the first"][1].startswith("+1.00 (")
     assert "share" not in text
     assert [prediction.texts for prediction in read(folders[0]).predictions] == [(("c", "d", "|"),)]
@@ -182,7 +182,7 @@ def test_numeric_examples_match_by_name_and_target(tmp_path: Path) -> None:
     longer = write(tmp_path / "longer", numbers(["a", "b"], 0.0, ("8", "9")), test_mse=2.0)
     second_folder = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
     assert read(first).order == read(longer).order
-    assert "share no test example" in shown(first, second_folder)[1]
+    assert "share no test example" in compare_folders(first, second_folder)[1]
     assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].order) == 1
 
 
@@ -192,17 +192,17 @@ def test_unnamed_examples_match_only_as_a_complete_test(tmp_path: Path) -> None:
     folders = []
     for number, answers in enumerate(tests):
         pairs = [Pair(("1", "2", "3"), (tuple(answer.split()),)) for answer in answers]
-        folder = write(tmp_path / str(number), answered(pairs, answers), test_accuracy=90.0)
+        folder = write(tmp_path / str(number), predict_all(pairs, answers), test_accuracy=90.0)
         (folder / VOCABULARY).mkdir()
         (folder / VOCABULARY / SOURCE_FEATURES).write_text("{}", encoding="utf-8")
         folders.append(folder)
-    assert len(shared(folders[0], folders[1])[0]) == 2
-    assert len(shared(folders[0], folders[2])[0]) == 0
+    assert len(shared_sources(folders[0], folders[1])[0]) == 2
+    assert len(shared_sources(folders[0], folders[2])[0]) == 0
 
 
 def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
     """With intervals: of sequences the exact one, of symbols that of the bootstrap, here 0 to 3 of 4."""
-    folder = write(tmp_path / "run", answered([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
+    folder = write(tmp_path / "run", predict_all([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
     exact = binomtest(1, 2).proportion_ci(method="exact")
     for measure in ("per", "symbol_error_rate"):
         assert error_rates(read(folder), measure) == {measure: Estimate(50.0, Interval(0.0, 75.0))}

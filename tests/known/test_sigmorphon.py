@@ -49,7 +49,7 @@ def pair(tag: str, word: str, *references: str) -> Pair:
     return Pair(tuple(word), tuple(tuple(reference.split()) for reference in references), tag)
 
 
-def refused(action: Callable[[], Any]) -> str:
+def refusal_message(action: Callable[[], Any]) -> str:
     with pytest.raises(UserError) as caught:
         action()
     assert "\n" not in str(caught.value)
@@ -102,7 +102,7 @@ def test_a_code_with_underscores_is_one_language(write: Write) -> None:
     ):
         assert [pair.tag for pair in read_languages(folder / path)] == codes, path
     assert [pair.tag for pair in read_languages(folder / "train", ["por_latn_po"])] == ["por_latn_po"]
-    assert refused(lambda: read_languages(folder / "train", ["por_latn_pt"])).endswith(
+    assert refusal_message(lambda: read_languages(folder / "train", ["por_latn_pt"])).endswith(
         "has no file of the language 'por_latn_pt'; did you mean por_latn_po or por_latn_bz?"
     )
     assert [pair.tag for pair in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
@@ -139,22 +139,22 @@ def test_mistakes_are_reported_with_file_and_line(write: Write) -> None:
         (b"\ta", 1, "the word (the first column) is empty"),
     ]:
         ita.write_bytes(content)
-        assert refused(lambda: read_languages(folder)).startswith(f"{ita}:{line}: {wrong}")
+        assert refusal_message(lambda: read_languages(folder)).startswith(f"{ita}:{line}: {wrong}")
     ita.write_bytes(b"")
-    assert refused(lambda: read_languages(folder)).startswith(f"{ita}: holds no pairs")
+    assert refusal_message(lambda: read_languages(folder)).startswith(f"{ita}: holds no pairs")
 
 
 def test_unreadable_folders_are_reported(write: Write) -> None:
     folder = write(WORDS)
-    message = refused(lambda: read_languages(folder / "train", ["itaa"]))
+    message = refusal_message(lambda: read_languages(folder / "train", ["itaa"]))
     assert message == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
     for empty in (folder, folder / "nowhere" / "*.tsv"):
-        assert refused(lambda empty=empty: read_languages(empty)).startswith(f"{empty}: holds no word lists")
+        assert refusal_message(lambda empty=empty: read_languages(empty)).startswith(f"{empty}: holds no word lists")
     write({"train/ita_dev.tsv": "b\tb\n"})
-    message = refused(lambda: read_languages(folder / "train"))
+    message = refusal_message(lambda: read_languages(folder / "train"))
     assert message.startswith(f"{folder / 'train'}: ita_dev.tsv and ita_train.tsv are both of the language 'ita'")
     write({"odd/_train.tsv": "b\tb\n"})
-    message = refused(lambda: read_languages(folder / "odd"))
+    message = refusal_message(lambda: read_languages(folder / "odd"))
     assert message.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not start with a language")
 
 
@@ -211,7 +211,7 @@ def test_selected_languages_apply_to_every_part(folders: Path) -> None:
     data = task(folders, languages=["ita"]).load()
     assert data.tags == ("ita",)
     assert {pair.tag for part in data.pairs for pair in part} == {"ita"}
-    message = refused(task(folders, languages=["ita", "bos"]).load)
+    message = refusal_message(task(folders, languages=["ita", "bos"]).load)
     assert message == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
 
 
@@ -220,14 +220,14 @@ def test_words_are_distinguished_by_language(folders: Path, write: Write) -> Non
     write({"test/bos_test.tsv": "b\tB\n"})
     assert ("bos", ("b",)) in {(pair.tag, pair.source) for pair in task(folders).load().pairs.test}
     write({"test/fre_test.tsv": "b\tB\n"})
-    message = refused(task(folders).load)
+    message = refusal_message(task(folders).load)
     assert message.startswith("task.test: 1 of its words are also in task.train, the first is 'b' (fre)")
 
 
 def test_an_unknown_test_language_is_refused(folders: Path, write: Write) -> None:
     write({"dev/rum_dev.tsv": "b\tB\n"})
-    assert "'rum'" in refused(task(folders).load)
-    assert "without a tag" in refused(task(folders, valid=str(folders / "test/fre_test.tsv")).load)
+    assert "'rum'" in refusal_message(task(folders).load)
+    assert "without a tag" in refusal_message(task(folders, valid=str(folders / "test/fre_test.tsv")).load)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pattern"])
@@ -266,15 +266,15 @@ def test_a_token_marks_the_language(folders: Path) -> None:
     assert set(data.source.symbols) == {*SPECIALS, *"abc", "<tag:bos>", "<tag:fre>", "<tag:ita>"}
     assert single.tokenize("ab", "ita") == ("<tag:ita>", "a", "b")
     assert single.tokenize("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
-    assert "the language is missing" in refused(lambda: single.tokenize("ab"))
+    assert "the language is missing" in refusal_message(lambda: single.tokenize("ab"))
 
 
 def test_contradictions_are_refused(folders: Path) -> None:
     ita = str(folders / "train/ita_train.tsv")
-    assert "task.languages" in refused(G2p(ita, languages=["ita"]).load)
-    assert "needs task.train" in refused(G2p(languages=["ita"]).load)
-    assert "needs languages" in refused(G2p(ita, tag_token=True).load)
-    assert "needs languages" in refused(G2p(tag_token=True).load)
+    assert "task.languages" in refusal_message(G2p(ita, languages=["ita"]).load)
+    assert "needs task.train" in refusal_message(G2p(languages=["ita"]).load)
+    assert "needs languages" in refusal_message(G2p(ita, tag_token=True).load)
+    assert "needs languages" in refusal_message(G2p(tag_token=True).load)
 
 
 @pytest.mark.needs_data("sigmorphon2020/train")

@@ -33,7 +33,7 @@ def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
     return path
 
 
-def refused(path: Path, step_names: str | None = None) -> str:
+def refusal_message(path: Path, step_names: str | None = None) -> str:
     """The message about a feature file, after its path."""
     with pytest.raises(UserError) as caught:
         read_matrix(path, step_names)
@@ -285,25 +285,25 @@ def refused_by_need(path: Path) -> str:
     ],
 )
 def test_a_bad_csv_file_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
-    assert refused(write(tmp_path / "a.csv", text)) == wrong
+    assert refusal_message(write(tmp_path / "a.csv", text)) == wrong
 
 
 def test_csv_dialects_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
-    assert "2: byte 0xff" in refused(tmp_path / "a.csv")
+    assert "2: byte 0xff" in refusal_message(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")
-    assert "1: is not a line of a CSV file" in refused(tmp_path / "b.csv")
+    assert "1: is not a line of a CSV file" in refusal_message(tmp_path / "b.csv")
 
 
 def test_missing_step_names_are_reported(tmp_path: Path) -> None:
     """In any kind of file; near misses are named."""
-    assert refused(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
+    assert refusal_message(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
         "has no 'time' to name its steps; did you mean times?"
     )
-    assert refused(write(tmp_path / "b.csv", "1,2\n"), "time") == "has no 'time' to name its steps"
+    assert refusal_message(write(tmp_path / "b.csv", "1,2\n"), "time") == "has no 'time' to name its steps"
     np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), times=np.ones(2))
-    assert "did you mean times?" in refused(tmp_path / "a.npz", "time")
-    assert "did you mean times?" in refused(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
+    assert "did you mean times?" in refusal_message(tmp_path / "a.npz", "time")
+    assert "did you mean times?" in refusal_message(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
 
 
 def test_a_bad_array_is_reported(tmp_path: Path) -> None:
@@ -317,17 +317,17 @@ def test_a_bad_array_is_reported(tmp_path: Path) -> None:
     }
     for wrong, array in arrays.items():
         np.save(tmp_path / "a.npy", array)
-        assert refused(tmp_path / "a.npy") == wrong
+        assert refusal_message(tmp_path / "a.npy") == wrong
 
 
 def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, one=np.ones((2, 3)), two=np.ones((2, 3)))
-    assert refused(path) == "its arrays are one, two; name one of them 'features'"
+    assert refusal_message(path) == "its arrays are one, two; name one of them 'features'"
     np.savez(path, features=np.ones((2, 3)), at=np.arange(3))
-    assert refused(path, "at") == "'at' of shape (3,) does not name 2 steps"
+    assert refusal_message(path, "at") == "'at' of shape (3,) does not name 2 steps"
     np.savez(path, at=np.arange(3))
-    assert "name one of them 'features'" in refused(path, "at")
+    assert "name one of them 'features'" in refusal_message(path, "at")
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
@@ -337,33 +337,34 @@ def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
     np.savez(complete, features=np.ones((101, 11)))
     for content in (b"1,2\n", b"", complete.read_bytes()[:200]):
         (tmp_path / name).write_bytes(content)
-        assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
+        assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
     with (tmp_path / name).open("wb") as stream:
         np.save(stream, np.array([{}], dtype=object), allow_pickle=True)
-    assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
+    assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
 
 
 def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
-    assert "row 1, counted from 0: nan in column 'x'" in refused(path)
+    assert "row 1, counted from 0: nan in column 'x'" in refusal_message(path)
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
     assert (
-        refused(path) == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at "
+        refusal_message(path)
+        == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at "
         "(of targets: task.target_step_names=at)"
     )
     path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
-    assert "the column 'x' holds list<" in refused(path)
+    assert "the column 'x' holds list<" in refusal_message(path)
     path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})
-    assert refused(path, "at") == "holds no numbers; expected a row for each step"
+    assert refusal_message(path, "at") == "holds no numbers; expected a row for each step"
     path.write_bytes(b"1,2\n")
-    assert "is not a Parquet file" in refused(path)
+    assert "is not a Parquet file" in refusal_message(path)
 
 
 def test_empty_files_are_reported(tmp_path: Path) -> None:
     """An ending that is not known, no file, a folder."""
-    assert refused(write(tmp_path / "a.txt", "1")) == (
+    assert refusal_message(write(tmp_path / "a.txt", "1")) == (
         "unknown ending; feature files are .csv, .npy, .npz, .parquet files"
     )
     (tmp_path / "folder.npy").mkdir()
     for name in ("none.csv", "none.npz", "none.parquet", "folder.npy"):
-        assert refused(tmp_path / name) == "no such file"
+        assert refusal_message(tmp_path / name) == "no such file"

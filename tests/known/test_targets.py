@@ -158,9 +158,9 @@ def test_greedy_numbers_by_hand() -> None:
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
 
 
-def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
+def test_a_model_of_numbers(build_model: Callable[..., Any]) -> None:
     """Layers of two features and an end; teacher forcing reads zeros, then the rows themselves."""
-    model = built(target_features=2)
+    model = build_model(target_features=2)
     assert model.embedding.weight.shape == (7, 2)
     assert model.output.weight.shape == (3, 13)
     source = torch.tensor([[3, 5, 7]])
@@ -170,12 +170,12 @@ def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
     with pytest.raises(
         UserError, match=r"model\.tie_embeddings=true needs target symbols to embed, but the target is made of"
     ):
-        built(target_features=2, model={"tie_embeddings": True})
+        build_model(target_features=2, model={"tie_embeddings": True})
 
 
-def test_the_loss_of_a_batch_of_numbers(built: Callable[..., Any]) -> None:
+def test_the_loss_of_a_batch_of_numbers(build_model: Callable[..., Any]) -> None:
     """What comes out is zeros, so a step loses the mean of its squares and ln 2; the mean is over three real steps."""
-    model = built(target_features=2)
+    model = build_model(target_features=2)
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
     source, number = torch.tensor([[3, 5], [7, 0]]), torch.arange(2)
@@ -210,9 +210,9 @@ OLD = {
 }
 
 
-def test_old_checkpoints_load(built: Callable[..., Any]) -> None:
+def test_old_checkpoints_load(build_model: Callable[..., Any]) -> None:
     """By the names and shapes that they had, all of them; and they are what is computed with."""
-    model = built(model={"tag_inputs": ["decoder"]})
+    model = build_model(model={"tag_inputs": ["decoder"]})
     torch.manual_seed(3)
     old = {name: torch.randn(shape) for name, shape in OLD.items()}
     model.load_state_dict(old)

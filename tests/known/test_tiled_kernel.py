@@ -47,11 +47,11 @@ def random_operands() -> tuple[Tensor, ...]:
     return tuple(torch.randn(size, requires_grad=True) for size in sizes)
 
 
-def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
+def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
     return attention.make_memory(states, MEMORY_MASK, values)
 
 
-def the_same(fast: Any, plain: Any, remember: Any = padded, **options: Any) -> None:
+def the_same(fast: Any, plain: Any, remember: Any = padded_memory, **options: Any) -> None:
     """All that is read and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
     tensors, result = random_operands(), []
     for attention in (fast, plain):
@@ -106,7 +106,7 @@ def test_every_option_matches_the_definition() -> None:
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed_mask in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
         the_same(fast, plain, allowed_mask=allowed_mask, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
-    the_same(fast, plain, lambda *parts: hide_future(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
+    the_same(fast, plain, lambda *parts: hide_future(padded_memory(*parts), torch.tensor([0, 2, 3, 5, 6])))
 
     def two(attention: Any, states: Tensor, values: Tensor) -> Memory:
         cuts = slice(0, 3), slice(3, M)
@@ -141,7 +141,7 @@ def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch)
     queries, *parts = random_operands()
     gradients = []
     for attention in (fast, plain):
-        memory = padded(attention, *parts)
+        memory = padded_memory(attention, *parts)
         context = attention(attention(queries, memory).context[..., :1].expand(-1, -1, WIDTH), memory).context
         first = torch.autograd.grad(context.sum(), (queries, *attention.scorer.parameters()), retain_graph=True)
         second = torch.autograd.grad(context.pow(2).sum(), (queries, *attention.scorer.parameters()))
@@ -157,7 +157,7 @@ def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
     for _ in range(2):
         torch.manual_seed(0)
-        context = attention(queries, padded(attention, *parts)).context
+        context = attention(queries, padded_memory(attention, *parts)).context
         runs.append((context, *torch.autograd.grad(context.sum(), (queries, *attention.parameters()))))
     for first, two in zip(*runs, strict=True):
         assert torch.equal(first, two)
@@ -180,7 +180,7 @@ def test_the_knob_is_in_mebibytes() -> None:
 
 
 @pytest.mark.parametrize("scope", ["global", "local"])
-def test_at_most_one_tile_is_materialized(made: Any, scope: str) -> None:
+def test_at_most_one_tile_is_materialized(allocated_sizes: Any, scope: str) -> None:
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
     attention: Any = accel.enable(
@@ -192,6 +192,8 @@ def test_at_most_one_tile_is_materialized(made: Any, scope: str) -> None:
     assert [type(kernel) for kernel in kernels] == ([WindowKernel, Tiled] if scope == "local" else [Tiled])
     for way in (kernels, ()):
         attention.kernels = way
-        sizes[way] = max(made(lambda: attention(queries, attention.make_memory(states)).context.sum().backward()))
+        sizes[way] = max(
+            allocated_sizes(lambda: attention(queries, attention.make_memory(states)).context.sum().backward())
+        )
     assert sizes[()] == rows * steps * positions * width
     assert 4 * sizes[kernels] < 2**20

@@ -35,7 +35,7 @@ every_tokenizer = pytest.mark.parametrize("name", registry.names("tokenizer"))
 texts = st.text().map(lambda text: " ".join(text.replace("▁", "").replace("￭", "").split()))
 
 
-def trained(name: str, listed: list[str], size: int = 503) -> Any:
+def train_tokenizer(name: str, listed: list[str], size: int = 503) -> Any:
     tokenizer = registry.build("tokenizer", name)
     tokenizer.train(listed, size)
     return tokenizer
@@ -43,7 +43,7 @@ def trained(name: str, listed: list[str], size: int = 503) -> Any:
 
 @every_tokenizer
 def test_detokenization_inverts_tokenization(name: str) -> None:
-    tokenizer = trained(name, TEXTS)
+    tokenizer = train_tokenizer(name, TEXTS)
     for text in TEXTS:
         assert tokenizer.detokenize(tokenizer.tokenize(text)) == text
 
@@ -57,7 +57,7 @@ def test_detokenization_inverts_tokenization_of_any_text(name: str, text: str, t
 
 @pytest.fixture(scope="module")
 def tokenizers() -> dict[str, Any]:
-    return {name: trained(name, TEXTS) for name in registry.names("tokenizer")}
+    return {name: train_tokenizer(name, TEXTS) for name in registry.names("tokenizer")}
 
 
 @every_tokenizer
@@ -157,13 +157,13 @@ def test_words_and_marks_by_hand() -> None:
 
 def test_rare_words_are_left_out() -> None:
     """b thrice, a and c twice: of equals the first in order."""
-    word = trained("word", ["c b a", "b a", "c b d"], size=2)
+    word = train_tokenizer("word", ["c b a", "b a", "c b d"], size=2)
     assert word.symbols == ("a", "b")
     assert word.tokenize("d a") == ("d", "a")
 
 
 def test_characters_by_hand() -> None:
-    character = trained("character", ["ab a", "a"], size=2)
+    character = train_tokenizer("character", ["ab a", "a"], size=2)
     assert character.symbols == ("a", "b")  # three a, one b and one space: of equals the first in order
     assert character.tokenize("b a") == ("b", "▁", "a")
     assert character.detokenize("▁ab▁▁c▁") == "ab c"
@@ -172,14 +172,14 @@ def test_characters_by_hand() -> None:
 @pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
 def test_the_most_frequent_pair_is_merged(name: str, alphabet: int) -> None:
     """Beside three words' beginnings, "ab" alone occurs more than once: with room for one merge, it is that."""
-    plain, merged = (set(trained(name, ["xab yab zab"], alphabet + extra).symbols) for extra in (0, 1))
+    plain, merged = (set(train_tokenizer(name, ["xab yab zab"], alphabet + extra).symbols) for extra in (0, 1))
     assert len(plain) == alphabet
     assert merged - plain == {"ab"}
 
 
 def test_unigram_chooses_the_likeliest_segmentation(tokenizers: dict[str, Any]) -> None:
     """Of all the ways to cut a word, by the sum of the pieces' log-probabilities."""
-    tokenizer = trained("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
+    tokenizer = train_tokenizer("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
     model = tokenizer._processor
     scores = {piece: model.get_score(model.piece_to_id(piece)) for piece in tokenizer.symbols}
     for word in ("▁slowest", "▁lower", "▁newest", "▁lowlow"):
@@ -196,12 +196,12 @@ def test_unigram_chooses_the_likeliest_segmentation(tokenizers: dict[str, Any]) 
 
 def test_wordpiece_separates_punctuation() -> None:
     """However often a word ends in one."""
-    tokenizer = trained("wordpiece", ["low. low. low."] * 3, 23)
+    tokenizer = train_tokenizer("wordpiece", ["low. low. low."] * 3, 23)
     assert tokenizer.tokenize("low. low") == ("▁low", ".", "▁low")
 
 
 def test_wordpiece_chooses_the_longest_piece() -> None:
-    tokenizer = trained("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
+    tokenizer = train_tokenizer("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
     for word in ("lowest", "slower", "lowslow"):
         remaining = "▁" + word
         for piece in tokenizer.tokenize(word):
@@ -213,8 +213,8 @@ def test_wordpiece_chooses_the_longest_piece() -> None:
 
 def test_unknown_text_depends_on_the_tokenizer() -> None:
     """A character never seen: a symbol of its own to SentencePiece, its bytes to bytes, the whole word to wordpiece."""
-    cuts = {name: trained(name, ["ab ab"], 263).tokenize("a漢 ab") for name in LEARNED}
-    symbols = {name: trained(name, ["ab ab"], 263).symbols for name in LEARNED}
+    cuts = {name: train_tokenizer(name, ["ab ab"], 263).tokenize("a漢 ab") for name in LEARNED}
+    symbols = {name: train_tokenizer(name, ["ab ab"], 263).symbols for name in LEARNED}
     assert "漢" in cuts["bpe"]
     assert "漢" in cuts["unigram"]
     assert cuts["wordpiece"][0] == "<unk>"
@@ -225,8 +225,8 @@ def test_unknown_text_depends_on_the_tokenizer() -> None:
 def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
     """Three letters and the mark of a space; 256 bytes."""
     with pytest.raises(UserError, match=f"task.vocab_size={needed - 1}: the tokenizer {name} needs {needed} or more"):
-        trained(name, ["ab c"], needed - 1)
-    assert len(trained(name, ["ab c"], needed).symbols) == needed
+        train_tokenizer(name, ["ab c"], needed - 1)
+    assert len(train_tokenizer(name, ["ab c"], needed).symbols) == needed
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,6 @@ def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
 def test_a_missing_package_is_reported(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError) as caught:
-        trained(name, TEXTS)
+        train_tokenizer(name, TEXTS)
     assert f"task.tokenizer={name} needs {package}" in str(caught.value)
     assert "pip install 'attnx[translation]'" in str(caught.value)

@@ -30,7 +30,7 @@ SOURCE = torch.tensor([[5, 7, 5], [7, 0, 0]])
 INPUTS = torch.tensor([[BOS, 5, 6], [BOS, 5, 6]])
 
 
-def built(*overrides: str) -> Any:
+def build_model(*overrides: str) -> Any:
     config = compose(overrides)
     sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 0}
     return registry.build("model", config["model"], config=config, **sizes).eval()
@@ -47,14 +47,14 @@ def plain(model: Any) -> Any:
     return model
 
 
-def normalized(*units: float) -> list[float]:
+def normalize(*units: float) -> list[float]:
     """Their mean taken off, then divided by the root of what is left of their squares on average."""
     mean = sum(units) / len(units)
     spread = math.sqrt(sum((unit - mean) ** 2 for unit in units) / len(units))
     return [(unit - mean) / spread for unit in units]
 
 
-def placed(model: Any, embedding: nn.Embedding, symbol: int, start: int, expected: list[float]) -> None:
+def place_embedding(model: Any, embedding: nn.Embedding, symbol: int, start: int, expected: list[float]) -> None:
     """Embed a symbol so that, times 2 = sqrt(4) and with the position added, it is what is wanted."""
     position = torch.tensor([math.sin(start), math.sin(start / 100), math.cos(start), math.cos(start / 100)])
     with torch.no_grad():
@@ -66,13 +66,13 @@ def test_the_recipe_by_hand() -> None:
 
     Of two units each, the first head scores both 2 / sqrt(2); the second scores m 2 / sqrt(2) and n -2 / sqrt(2).
     """
-    model = plain(built(*RECIPE))
+    model = plain(build_model(*RECIPE))
     assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
     assert model.encoder.layers[0].self_attention.num_heads == 2
     first, second = [1.0, -1, 1, -1], [1.0, -1, -1, 1]
-    placed(model, model.source, 5, 0, first)
-    placed(model, model.source, 7, 1, second)
-    placed(model, model.embedding, BOS, 0, first)
+    place_embedding(model, model.source, 5, 0, first)
+    place_embedding(model, model.source, 7, 1, second)
+    place_embedding(model, model.embedding, BOS, 0, first)
     encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
     with torch.no_grad():
         for silent in (encoder.self_attention.out, encoder.feed_forward.down):  # what it reads changes nothing
@@ -86,15 +86,15 @@ def test_the_recipe_by_hand() -> None:
     assert decoder.self_residual.is_pre_norm is False
     # Alone, it reads itself: 2 m, normalized m. Of the source (1, -1) by the first head, (s, -s) by the second.
     second_head = share - (1 - share)
-    read = normalized(2, -2, 1 + second_head, -1 - second_head)
+    read = normalize(2, -2, 1 + second_head, -1 - second_head)
     forward = [max(unit, 0.0) for unit in read]
-    made = normalized(*(unit + extra for unit, extra in zip(read, forward, strict=True)))
+    made = normalize(*(unit + extra for unit, extra in zip(read, forward, strict=True)))
     torch.testing.assert_close(output.logits[0, 0], torch.tensor([*made, 0, 0, 0]), rtol=1e-4, atol=1e-4)
 
 
-def even(*overrides: str) -> Tensor:
+def uniform_weights(*overrides: str) -> Tensor:
     """The weights of a model that scores everything alike, so that they count what may be read; those of one head."""
-    model = built(
+    model = build_model(
         "model=transformer", "scorer=dot", "model.hidden_size=4", "model.layers=1", "attention.heads=2", *overrides
     )
     with torch.no_grad():
@@ -108,13 +108,13 @@ def even(*overrides: str) -> Tensor:
 
 
 def test_cross_attention_reads_present_positions() -> None:
-    torch.testing.assert_close(even()[:, 2], torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
+    torch.testing.assert_close(uniform_weights()[:, 2], torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
 
 
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
 def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
     """The sources have 3 symbols and 1; step t is the stream's position 3 + t or 1 + t and reads itself, too."""
-    weights = even("model.form=decoder_only", f"scope={scope}")
+    weights = uniform_weights("model.form=decoder_only", f"scope={scope}")
     expected = [
         [[1 / 4] * 3 + [1 / 4, 0, 0], [1 / 5] * 3 + [1 / 5, 1 / 5, 0], [1 / 6] * 6],
         [[1 / 2, 0, 0, 1 / 2, 0, 0], [1 / 3, 0, 0, 1 / 3, 1 / 3, 0], [1 / 4, 0, 0, 1 / 4, 1 / 4, 1 / 4]],
@@ -124,7 +124,7 @@ def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
 
 def test_a_window_applies_to_source_and_decoder_states() -> None:
     """Window 1: of the source the positions next to step t, or to its end; of its own the step before and itself."""
-    weights = even("model.form=decoder_only", "scope=local", "scope.window=1")
+    weights = uniform_weights("model.form=decoder_only", "scope=local", "scope.window=1")
     expected = [
         [[1 / 3, 1 / 3, 0, 1 / 3, 0, 0], [1 / 5] * 3 + [1 / 5, 1 / 5, 0], [0, 1 / 4, 1 / 4, 0, 1 / 4, 1 / 4]],
         [[1 / 2, 0, 0, 1 / 2, 0, 0], [1 / 3, 0, 0, 1 / 3, 1 / 3, 0], [1 / 3, 0, 0, 0, 1 / 3, 1 / 3]],
@@ -134,7 +134,7 @@ def test_a_window_applies_to_source_and_decoder_states() -> None:
 
 def test_weights_of_every_head_and_layer_are_returned() -> None:
     overrides = [*RECIPE[:-1], "model.layers=3"]
-    model = built(*overrides)
+    model = build_model(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
     assert resolve_transformer(compose(overrides)).sites == tuple(
         f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3)
@@ -231,14 +231,14 @@ def test_unused_knobs_are_not_in_the_configuration() -> None:
     ids=" ".join,
 )
 def test_a_part_can_be_set_for_one_site(overrides: list[str]) -> None:
-    model = built(*RECIPE, *overrides)
+    model = build_model(*RECIPE, *overrides)
     self_scorers, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
     assert (self_scorers, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
 def test_a_part_with_knobs_can_be_set_for_one_site() -> None:
     for overrides in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
-        self_heads, cross = _places(built(*RECIPE, *overrides))
+        self_heads, cross = _places(build_model(*RECIPE, *overrides))
         assert cross.heads[1].scope.window == 5
         assert not hasattr(self_heads.heads[1].scope, "window")
 

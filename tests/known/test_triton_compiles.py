@@ -28,7 +28,7 @@ def functions(module: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def launched(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def recorded_launches(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Each function as it is launched, with its signature and constants; nothing runs."""
     launches: list[tuple[str, Signature, dict[str, int]]] = []
 
@@ -54,37 +54,44 @@ def launch(module: Any, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))
 def test_every_kernel_compiles(
-    module: Any, functions: dict[str, Any], launched: list[Any], capability: int, tmp_path: Path, monkeypatch: Any
+    module: Any,
+    functions: dict[str, Any],
+    recorded_launches: list[Any],
+    capability: int,
+    tmp_path: Path,
+    monkeypatch: Any,
 ) -> None:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     launch(module, torch.float32)
-    for name, signature, constants in {name: (name, *remaining) for name, *remaining in launched}.values():
+    for name, signature, constants in {name: (name, *remaining) for name, *remaining in recorded_launches}.values():
         source = ASTSource(functions[name], signature, constants)
         compiled = module.triton.compile(source, target=GPUTarget("cuda", capability, 32))
         assert compiled.asm["cubin"]
         assert f".target sm_{capability}" in compiled.asm["ptx"]
 
 
-def test_every_function_is_launched_or_called(module: Any, functions: dict[str, Any], launched: list[Any]) -> None:
+def test_every_function_is_launched_or_called(
+    module: Any, functions: dict[str, Any], recorded_launches: list[Any]
+) -> None:
     launch(module, torch.float32)
-    names = {name for name, *_ in launched}
+    names = {name for name, *_ in recorded_launches}
     called = {name for name in functions if any(f" {name}(" in functions[caller].src for caller in names)}
     assert names | called == set(functions)
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
 def test_all_types_share_one_program(
-    module: Any, functions: dict[str, Any], launched: list[Any], dtype: torch.dtype
+    module: Any, functions: dict[str, Any], recorded_launches: list[Any], dtype: torch.dtype
 ) -> None:
     """Narrower types are widened before, so that what is built for float32 is all there is to build."""
     launch(module, torch.float32)
-    expected = sorted(map(str, launched))
-    launched.clear()
+    expected = sorted(map(str, recorded_launches))
+    recorded_launches.clear()
     launch(module, dtype)
-    assert sorted(map(str, launched)) == expected
+    assert sorted(map(str, recorded_launches)) == expected
 
 
 def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) -> None:
@@ -95,10 +102,10 @@ def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) ->
         assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
-def test_building_launches_every_kernel(module: Any, launched: list[Any]) -> None:
+def test_building_launches_every_kernel(module: Any, recorded_launches: list[Any]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
     module.compile_kernels(torch.device("cpu"))
-    built = sorted({str(item) for item in launched})
-    launched.clear()
+    built = sorted({str(item) for item in recorded_launches})
+    recorded_launches.clear()
     launch(module, torch.float32)
-    assert built == sorted({str(item) for item in launched})
+    assert built == sorted({str(item) for item in recorded_launches})

@@ -57,7 +57,7 @@ def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positio
     torch.testing.assert_close(result[0], result[1])
 
 
-def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
+def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
     return attention.make_memory(states, MEMORY_MASK, values)
 
 
@@ -77,8 +77,8 @@ def test_by_hand() -> None:
 def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
     """With padding and an empty row, for all queries at once and for one query with its step."""
     fast, plain = both(scorer, knobs={"center": center})
-    the_same(fast, plain, padded)
-    the_same(fast, plain, padded, step_count=1, steps=STEPS_OF_QUERIES)
+    the_same(fast, plain, padded_memory)
+    the_same(fast, plain, padded_memory, step_count=1, steps=STEPS_OF_QUERIES)
 
 
 @pytest.mark.usefixtures("float64")
@@ -87,7 +87,7 @@ def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
 def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -> None:
     """A ``predictive`` window's gain multiplies what each of them gives."""
     fast, plain = both("multiplicative", (normalizer, {"temperature": 0.7}), {"center": center})
-    the_same(fast, plain, padded)
+    the_same(fast, plain, padded_memory)
 
 
 @pytest.mark.usefixtures("float64")
@@ -96,7 +96,7 @@ def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -
 def test_windows_of_any_size_match_the_definition(window: int, center: str) -> None:
     """From one position to more than there are, and none where there are none."""
     fast, plain = both("additive", knobs={"center": center, "window": window})
-    the_same(fast, plain, padded)
+    the_same(fast, plain, padded_memory)
     the_same(fast, plain, lambda attention, states, values: attention.make_memory(states, values=values), positions=0)
 
 
@@ -107,7 +107,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
     holes = torch.rand(B, M) < 0.6
     the_same(fast, plain, lambda attention, states, values: attention.make_memory(states, holes, values))
     first = torch.arange(Q) % 5
-    the_same(fast, plain, lambda *parts: hide_future(padded(*parts), first))
+    the_same(fast, plain, lambda *parts: hide_future(padded_memory(*parts), first))
 
 
 @pytest.mark.usefixtures("float64")
@@ -116,13 +116,15 @@ def test_several_sources_match_the_definition(center: str) -> None:
     """Each has a window of its own, of its own length; one row of weights is shared."""
     fast, plain = both("additive", knobs={"center": center})
 
-    def joined(attention: Any, states: Tensor, values: Tensor) -> Memory:
+    def joined_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
         first = attention.make_memory(states, MEMORY_MASK, values)
         second = attention.make_memory(states[:, :3].sin(), MEMORY_MASK[:, 4:7], values[:, :3].cos())
         return concat_sources(concat_sources(first, second), attention.make_memory(states[:, :0], values=values[:, :0]))
 
-    the_same(fast, plain, joined)
-    the_same(fast, plain, lambda *parts: hide_future(joined(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
+    the_same(fast, plain, joined_memory)
+    the_same(
+        fast, plain, lambda *parts: hide_future(joined_memory(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3)
+    )
 
 
 @pytest.mark.usefixtures("float64")
@@ -130,8 +132,8 @@ def test_masks_and_dropout_of_the_caller_are_applied() -> None:
     fast, plain = both("additive")
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed_mask in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
-        the_same(fast, plain, padded, allowed_mask=allowed_mask)
-    the_same(fast, plain, padded, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+        the_same(fast, plain, padded_memory, allowed_mask=allowed_mask)
+    the_same(fast, plain, padded_memory, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
 
 
 @pytest.mark.usefixtures("float64")
@@ -139,7 +141,9 @@ def test_masks_and_dropout_of_the_caller_are_applied() -> None:
 def test_gradients(scorer: str) -> None:
     attention, _ = both(scorer, knobs={"center": "predictive", "window": 1})
     assert torch.autograd.gradcheck(
-        lambda queries, *parts: attention(queries, padded(attention, *parts)).context, random_operands(), fast_mode=True
+        lambda queries, *parts: attention(queries, padded_memory(attention, *parts)).context,
+        random_operands(),
+        fast_mode=True,
     )
 
 
@@ -154,22 +158,22 @@ def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, made: Any) -> None:
+def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, allocated_sizes: Any) -> None:
     """Twice the memory, and as many elements as before in all that any operation makes."""
     counts = []
     for positions in (4001, 8009):
         attention, queries, memory = long_read(scorer, positions, center=center)
         assert type(attention.kernels[0]) is WindowKernel
         with torch.no_grad():
-            sizes = made(lambda read=attention, overrides=queries, of=memory: read(overrides, of))
+            sizes = allocated_sizes(lambda read=attention, overrides=queries, of=memory: read(overrides, of))
         counts.append(sum(sizes))
     assert counts[0] == counts[1]
 
 
-def test_gradients_have_the_size_of_the_memory(made: Any) -> None:
+def test_gradients_have_the_size_of_the_memory(allocated_sizes: Any) -> None:
     attention, queries, memory = long_read("additive", 4001)
     memory = memory._replace(keys=memory.keys.detach().requires_grad_(), values=memory.values.requires_grad_())
-    sizes = made(lambda: attention(queries, memory).context.sum().backward())
+    sizes = allocated_sizes(lambda: attention(queries, memory).context.sum().backward())
     assert max(sizes) == memory.keys.numel()
 
 

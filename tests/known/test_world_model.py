@@ -23,7 +23,7 @@ agent2 faces-s
 agent2 moves-5"""
 
 
-def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
+def final_positions(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
     """Where the agents are at last; they never leave the grid."""
     places: dict[str, tuple[int, int]] = {}
     looks: dict[str, str] = {}
@@ -47,7 +47,7 @@ def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
 
 def test_the_published_example_is_reproduced() -> None:
     expected = [tuple(line.split()) for line in PUBLISHED.splitlines()]
-    assert walked(expected) == {"agent1": (2, 9), "agent2": (10, 4)}
+    assert final_positions(expected) == {"agent1": (2, 9), "agent2": (10, 4)}
 
 
 @pytest.mark.parametrize("statements", [5, 10, 41])
@@ -56,7 +56,7 @@ def test_answers_follow_from_the_story(statements: int) -> None:
     assert len(stories) == 100
     for story in stories:
         assert len(story.sentences) == statements
-        x, y = walked(list(story.sentences))[story.question[2]]
+        x, y = final_positions(list(story.sentences))[story.question[2]]
         assert story.answer == f"({x},{y})"
         assert story.question[:2] == ("where", "is")
 

@@ -111,7 +111,7 @@ def test_batches_are_sorted_and_sorting_all_rows_pads_least(
     """Within a batch rows come sorted by the longer side, and sorting all rows pads that side least of all."""
     widths = rows.lengths().max(1)
 
-    def padded(batches: BucketBatches) -> int:
+    def padded_size(batches: BucketBatches) -> int:
         return sum(len(batch) * int(widths[batch].max()) for batch in batches)
 
     shuffled = BucketBatches(rows, **limit, seed=seed)
@@ -119,7 +119,7 @@ def test_batches_are_sorted_and_sorting_all_rows_pads_least(
         assert widths[batch].tolist() == sorted(widths[batch].tolist())
     if "size" in limit and len(rows) % limit["size"] == 0:
         everything = {"size": limit["size"], "pool": len(rows) + 1}
-        assert padded(BucketBatches(rows, **everything, shuffle=False)) <= padded(shuffled)
+        assert padded_size(BucketBatches(rows, **everything, shuffle=False)) <= padded_size(shuffled)
 
 
 @patient

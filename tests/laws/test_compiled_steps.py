@@ -16,7 +16,7 @@ from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_m
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
 TARGET = torch.tensor([[1, 5, 3, 8, 2], [1, 7, 13, 2, 4]])
@@ -88,8 +88,8 @@ def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], **within
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_compiled_steps_match_uncompiled_steps(built: Built, backend: Backend, case: str) -> None:
-    model = built(**CASES[case]).train()
+def test_compiled_steps_match_uncompiled_steps(build_model: BuildModel, backend: Backend, case: str) -> None:
+    model = build_model(**CASES[case]).train()
     assert model.plan.schedule == "step_by_step"
     expected = learn(model, None)
     assert not backend
@@ -97,36 +97,36 @@ def test_compiled_steps_match_uncompiled_steps(built: Built, backend: Backend, c
     assert backend
 
 
-def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
-    model = built(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
+def test_sampled_symbols_are_the_same(build_model: BuildModel, backend: Backend) -> None:
+    model = build_model(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
     expected = learn(model, None, sampling=0.5)
     assert_same(learn(model, CompileOptions(is_strict=True), sampling=0.5), expected)
     assert backend
 
 
-def test_another_shape_gives_the_same_result(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_shape_gives_the_same_result(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
     monkeypatch.setattr(compiled_step, "BACKEND", "aot_eager")
-    model = built(query=["previous_state"], model={**DROP, "feed": "now"}).train()
+    model = build_model(query=["previous_state"], model={**DROP, "feed": "now"}).train()
     assert_same(learn(model, CompileOptions(is_strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
 
 
-def test_a_step_with_graph_breaks_gives_the_same_result(built: Built, backend: Backend) -> None:
+def test_a_step_with_graph_breaks_gives_the_same_result(build_model: BuildModel, backend: Backend) -> None:
     class Unseen(torch.nn.Softmax):
         def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
             torch._dynamo.graph_break()
             return super().forward(scores.masked_fill(~allowed_mask, -1e9))
 
-    model = built(query=["previous_state"], model={"feed": "now"}).train()
+    model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     model.attention.normalizer = Unseen(-1)
     expected = learn(model, None, batches=BATCHES[:1])
     assert_same(learn(model, CompileOptions(is_strict=True), batches=BATCHES[:1]), expected)
     assert len(backend) > 1
 
 
-def test_only_training_compiles(built: Built, backend: Backend) -> None:
+def test_only_training_compiles(build_model: BuildModel, backend: Backend) -> None:
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
-    model = built(query=["previous_state"], model={"feed": "now"})
+    model = build_model(query=["previous_state"], model={"feed": "now"})
     compile_model(model, CompileOptions(is_strict=True))
     with torch.no_grad():
         model(SOURCE, SOURCE != 0, TARGET, TAG)
@@ -134,8 +134,8 @@ def test_only_training_compiles(built: Built, backend: Backend) -> None:
     assert not backend
 
 
-def test_copies_of_the_model_are_not_compiled(built: Built, backend: Backend) -> None:
-    model = built(query=["previous_state"], model={"feed": "now"}).train()
+def test_copies_of_the_model_are_not_compiled(build_model: BuildModel, backend: Backend) -> None:
+    model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
     expected = learn(model, CompileOptions(is_strict=True))
     assert list(model.state_dict()) == names
@@ -146,13 +146,13 @@ def test_copies_of_the_model_are_not_compiled(built: Built, backend: Backend) ->
 
 
 def test_a_step_that_cannot_be_compiled_runs_uncompiled(
-    built: Built, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    build_model: BuildModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(graph: Any, inputs: Any) -> Any:
         raise NotImplementedError("no such graph")
 
     monkeypatch.setattr(compiled_step, "BACKEND", fail)
-    model = built(query=["previous_state"], model={"feed": "now"}).train()
+    model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     with pytest.raises(Exception, match="no such graph"):
         learn(model, CompileOptions(is_strict=True))
     assert_same(learn(model, CompileOptions()), learn(model, None))

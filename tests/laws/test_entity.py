@@ -35,7 +35,7 @@ def possible(choices: dict[str, Any]) -> bool:
     return choices.get("scorer", ("dot",))[0] not in ("coverage", "location")
 
 
-def built(**choices: Any) -> Any:
+def build_model(**choices: Any) -> Any:
     config = {kind: node(kind, *choices.get(kind, (name, {}))) for kind, name in PARTS.items()}
     config["attention"] = node("attention", "standard", {"heads": choices.get("heads", 1)})
     options = {knob: value for knob, value in choices.items() if knob not in (*PARTS, "heads")}
@@ -59,7 +59,7 @@ def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.usefixtures("float64")
 def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> None:
-    model = built(**combination)
+    model = build_model(**combination)
     inputs = torch.tensor([[BOS, 5]]).expand(len(STORIES), -1)
     together = model(*batch([0, 1, 2, 3], extra=3), inputs, need_weights=True)
     for row in range(len(STORIES)):
@@ -76,7 +76,7 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
 @pytest.mark.parametrize("normalizer", ["sigmoid", "softmax", "entmax"])
 def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
     """What a later sentence says, and the question, leaves every gate before it as it was."""
-    model = built(gate_scorer=scorer, gate_normalizer=normalizer)
+    model = build_model(gate_scorer=scorer, gate_normalizer=normalizer)
     source, source_mask = batch([2])
     ends = (source[0] == STOP).nonzero()[:, 0].tolist()
     original = model.init_state(source, source_mask).weights[0, :, 0].detach()
@@ -93,7 +93,7 @@ def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("activation", ["prelu", "identity"])
 def test_gradients(activation: str) -> None:
-    model = built(activation=activation, initial_state="learned", hidden_size=2, max_words=5)
+    model = build_model(activation=activation, initial_state="learned", hidden_size=2, max_words=5)
     source, source_mask = batch([0, 1, 2])
     target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
     weights = [weight.detach().clone().requires_grad_() for weight in model.parameters()]
@@ -115,7 +115,7 @@ def test_gradients(activation: str) -> None:
 @pytest.mark.usefixtures("float64")
 def test_searches_agree() -> None:
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
-    model = built()
+    model = build_model()
     source, source_mask = batch([0, 1, 2, 3])
     output = model.init_state(source, source_mask).log_probs
     greedy, beam = (
@@ -133,7 +133,7 @@ def test_searches_agree() -> None:
 
 
 def test_dropout_applies_in_training_only() -> None:
-    model = built()
+    model = build_model()
     model.stories.dropout = 0.5
     source, source_mask = batch([2])
     inputs = torch.tensor([[BOS, 5]])

@@ -55,12 +55,12 @@ Build = Callable[..., Any]
 
 
 @pytest.fixture
-def decided(built: Build) -> Build:
+def build_decided_model(build_model: Build) -> Build:
     """Build an enabled model with opinions, whose memory is wide beside its length."""
 
     def build(**choices: Any) -> Any:
         torch.manual_seed(3)
-        model = built(**{"encoder": {"hidden_size": 43}, **choices}).eval()
+        model = build_model(**{"encoder": {"hidden_size": 43}, **choices}).eval()
         with torch.no_grad():
             getattr(model.output, "vocabulary", model.output).weight *= 11
         accel.enable(model)
@@ -74,13 +74,13 @@ def decided(built: Build) -> Build:
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SUPPORTED.values(), ids=SUPPORTED)
 def test_fused_decoding_matches_plain_decoding(
-    decided: Build, monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int, enough: int
+    build_decided_model: Build, monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int, enough: int
 ) -> None:
     """The same outputs, log-probabilities and weights, whether the memory or each context is projected."""
     monkeypatch.setattr("attnx.accel.fused_decode.MIN_WIDTH_PER_POSITION", wide)
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", enough)
     monkeypatch.setattr("attnx.accel.linear_cpu.MIN_ROWS_FOR_C", enough)
-    model = decided(**composition)
+    model = build_decided_model(**composition)
     fused = accel.fused_decoder(model)
     assert isinstance(fused, FusedDecoder)
     plain, decoded = (search(decoder, SOURCE, SOURCE_MASK, TAG, need_weights=True) for decoder in (model, fused))
@@ -93,14 +93,14 @@ def test_fused_decoding_matches_plain_decoding(
 
 
 @pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_unsupported_compositions_are_not_fused(decided: Build, composition: Any) -> None:
-    model = decided(**composition)
+def test_unsupported_compositions_are_not_fused(build_decided_model: Build, composition: Any) -> None:
+    model = build_decided_model(**composition)
     assert accel.fused_decoder(model) is model
 
 
-def test_an_unsupported_model_is_not_fused(decided: Build) -> None:
+def test_an_unsupported_model_is_not_fused(build_decided_model: Build) -> None:
     """So is one that trains."""
-    model = decided(**PREVIOUS_STATE)
+    model = build_decided_model(**PREVIOUS_STATE)
     assert accel.fused_decoder(model.train()) is model
     assert isinstance(accel.fused_decoder(model.eval()), FusedDecoder)
     accel.disable(model)
@@ -114,11 +114,11 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 
 
 @torch.no_grad()
-def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
+def test_a_memory_is_projected_where_that_is_faster(build_decided_model: Build) -> None:
     """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
     wide, narrow, longest = (
-        decided(decoder={"hidden_size": 29}, **PREVIOUS_STATE),
-        decided(),
+        build_decided_model(decoder={"hidden_size": 29}, **PREVIOUS_STATE),
+        build_decided_model(),
         86 // MIN_WIDTH_PER_POSITION,
     )
 
@@ -135,9 +135,9 @@ def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
 
 
 @torch.no_grad()
-def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
+def test_rows_of_a_source_share_its_memory(build_decided_model: Build) -> None:
     """As long as they lie together, as many of each source."""
-    decoder: Any = accel.fused_decoder(decided(**PREVIOUS_STATE))
+    decoder: Any = accel.fused_decoder(build_decided_model(**PREVIOUS_STATE))
     source = torch.full((3, 5), 7)
     state = decoder.select_rows(decoder.init_state(source, source > 0), torch.tensor([0, 0, 1, 1, 2, 2]))
     for rows, sources, beams in (([0, 1, 4, 5], 2, 2), ([0, 1, 4], 3, 1), ([0, 2, 4], 3, 1), ([3, 2], 1, 2)):
@@ -147,9 +147,9 @@ def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
 
 
 @torch.no_grad()
-def test_fused_decoding_uses_current_weights(decided: Build) -> None:
+def test_fused_decoding_uses_current_weights(build_decided_model: Build) -> None:
     """Nothing is kept from one batch to the next: a model that was trained further is another one."""
-    model, symbols = decided(**PREVIOUS_STATE), torch.full((6,), 5)
+    model, symbols = build_decided_model(**PREVIOUS_STATE), torch.full((6,), 5)
     fused: Any = accel.fused_decoder(model)
     original = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
     for part in (model.embedding, model.decoder, model.readout):
@@ -165,12 +165,12 @@ def test_fused_decoding_uses_current_weights(decided: Build) -> None:
 
 @pytest.mark.parametrize("target_features", [0, 5])
 def test_models_without_an_embedding_table_are_fused(
-    built: Build, monkeypatch: pytest.MonkeyPatch, target_features: int
+    build_model: Build, monkeypatch: pytest.MonkeyPatch, target_features: int
 ) -> None:
     """Of many symbols, or of numbers, which have none: each step's token is projected."""
     monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
     assert MAX_SYMBOLS_IN_TABLE > 17
-    model = built(target_features=target_features, encoder={"hidden_size": 43}, **PREVIOUS_STATE).eval()
+    model = build_model(target_features=target_features, encoder={"hidden_size": 43}, **PREVIOUS_STATE).eval()
     accel.enable(model)
     assert state_of(model, 3, 5, 1).weights.table is None
     plain, result = (Greedy()(decoder, SOURCE, SOURCE_MASK) for decoder in (model, accel.fused_decoder(model)))
@@ -178,9 +178,9 @@ def test_models_without_an_embedding_table_are_fused(
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
 
 
-def test_members_of_an_ensemble_are_fused(decided: Build) -> None:
+def test_members_of_an_ensemble_are_fused(build_decided_model: Build) -> None:
     """Each that can be."""
-    model = Ensemble([decided(**PREVIOUS_STATE), decided(decoder={"cell": "gru"})])
+    model = Ensemble([build_decided_model(**PREVIOUS_STATE), build_decided_model(decoder={"cell": "gru"})])
     fused: Any = accel.fused_decoder(model)
     assert [isinstance(member, FusedDecoder) for member in fused.members] == [True, False]
     assert not any(isinstance(member, FusedDecoder) for member in model.members)

@@ -33,7 +33,7 @@ def node(kind: str, name: str, knobs: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, knobs)}
 
 
-def built(**choices: Any) -> Any:
+def build_model(**choices: Any) -> Any:
     small = {"local": {"window": 1}}
     asks, feed = choices.get("asks", ("previous_state", "now"))
     scope = choices.get("scope", "history")
@@ -58,88 +58,88 @@ def built(**choices: Any) -> Any:
     return registry.build("model", config["model"], config=config, source_symbols=0, tags=0, **sizes).eval()
 
 
-def drawn(num_known: int) -> tuple[Tensor, Tensor, Tensor]:
+def draw_batch(num_known: int) -> tuple[Tensor, Tensor, Tensor]:
     """A source, which of it is there, and what is right."""
     source = torch.randn(ROWS, PAST + (AHEAD if num_known else 0), TARGETS + num_known)
     source[:, PAST:, :TARGETS] = 0
     return source, torch.ones(source.shape[:2], dtype=torch.bool), torch.randn(ROWS, AHEAD, TARGETS)
 
 
-def moved(target: Tensor) -> Tensor:
+def shift_right(target: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(target[:, :1]), target[:, :-1]], 1)
 
 
 def test_steps_match_the_parallel_pass_for_any_batch(combination: dict[str, Any]) -> None:
-    model = built(**combination)
-    source, source_mask, target = drawn(combination["known"])
+    model = build_model(**combination)
+    source, source_mask, target = draw_batch(combination["known"])
     for schedule in model.plan.admitted:
-        complete = model(source, source_mask, moved(target), need_weights=True, schedule=schedule)
+        complete = model(source, source_mask, shift_right(target), need_weights=True, schedule=schedule)
         state, columns = model.init_state(source, source_mask), 0
         for step in range(AHEAD):
-            output, state, read = model.decode_step(moved(target)[:, step], state, need_weights=True)
+            output, state, read = model.decode_step(shift_right(target)[:, step], state, need_weights=True)
             torch.testing.assert_close(output, complete.logits[:, step])
             columns = read.weights.shape[-1]
             torch.testing.assert_close(read.weights, complete.weights[..., step : step + 1, :columns])
             assert not complete.weights[..., step, columns:].any()
         assert columns >= PAST + AHEAD - 1
-        alone = model(source[1:2], source_mask[:1], moved(target)[1:2], schedule=schedule)
+        alone = model(source[1:2], source_mask[:1], shift_right(target)[1:2], schedule=schedule)
         torch.testing.assert_close(alone.logits, complete.logits[1:2])
 
 
 def test_no_step_reads_later_inputs(combination: dict[str, Any]) -> None:
     """What is right later leaves a forecast as it was; of a direct one, all of it; the past and the known matter."""
     num_known = combination["known"]
-    model = built(**combination)
-    source, source_mask, target = drawn(num_known)
-    original = model(source, source_mask, moved(target)).logits
+    model = build_model(**combination)
+    source, source_mask, target = draw_batch(num_known)
+    original = model(source, source_mask, shift_right(target)).logits
     changed = target.clone()
     changed[:, 1] += 1.0  # read at the third step
-    later_logits = model(source, source_mask, moved(changed)).logits
+    later_logits = model(source, source_mask, shift_right(changed)).logits
     assert torch.equal(later_logits[:, :2], original[:, :2])
     assert torch.equal(later_logits[:, 2], original[:, 2]) == (combination["forecast"] == "direct")
     past = source.clone()
     past[:, PAST - 1] += 1.0
-    assert not torch.equal(model(past, source_mask, moved(target)).logits[:, 0], original[:, 0])
+    assert not torch.equal(model(past, source_mask, shift_right(target)).logits[:, 0], original[:, 0])
     if num_known:
         later = source.clone()
         later[:, PAST + 2, TARGETS:] += 1.0
-        output = model(later, source_mask, moved(target)).logits
+        output = model(later, source_mask, shift_right(target)).logits
         assert torch.equal(output[:, :2], original[:, :2])
         assert not torch.equal(output[:, 2], original[:, 2])
 
 
 def test_decoding_matches_the_parallel_forecast() -> None:
     """As many rows as there are to be; a recursive one reads what was written, of quantiles the first."""
-    model = built(forecast="recursive", quantiles=[0.1, 0.5], known=NUM_KNOWN)
-    source, source_mask, _ = drawn(NUM_KNOWN)
+    model = build_model(forecast="recursive", quantiles=[0.1, 0.5], known=NUM_KNOWN)
+    source, source_mask, _ = draw_batch(NUM_KNOWN)
     decoded = Greedy()(model, source, source_mask, need_weights=True)
     assert decoded.lengths.tolist() == [[AHEAD]] * ROWS
     assert decoded.written.shape == (ROWS, 1, AHEAD, 2 * TARGETS)
-    complete = model(source, source_mask, moved(decoded.written[:, 0]))
+    complete = model(source, source_mask, shift_right(decoded.written[:, 0]))
     torch.testing.assert_close(complete.logits, decoded.written[:, 0])
     assert decoded.weights.shape == (ROWS, 1, 2, AHEAD, PAST + AHEAD)
     torch.testing.assert_close(decoded.weights.sum(-1), torch.ones(ROWS, 1, 2, AHEAD))
 
 
 def test_padding_is_refused() -> None:
-    model = built()
-    source, source_mask, target = drawn(0)
+    model = build_model()
+    source, source_mask, target = draw_batch(0)
     source_mask[1, -1] = False
     with pytest.raises(ValueError, match="windows of one length"):
-        model(source, source_mask, moved(target))
+        model(source, source_mask, shift_right(target))
 
 
 @pytest.mark.parametrize("quantiles", [None, [0.1, 0.5, 0.9]])
 def test_gradients(quantiles: list[float] | None) -> None:
-    model = built(quantiles=quantiles, known=NUM_KNOWN, cell="gru")
-    source, source_mask, target = drawn(NUM_KNOWN)
+    model = build_model(quantiles=quantiles, known=NUM_KNOWN, cell="gru")
+    source, source_mask, target = draw_batch(NUM_KNOWN)
     names = [name for name, _ in model.named_parameters()]
     weights = [weight.detach().clone().requires_grad_() for weight in model.parameters()]
     exists = torch.ones(target.shape[:2], dtype=torch.bool)
 
     def loss(*args: Tensor) -> Tensor:
         result = torch.func.functional_call(
-            model, dict(zip(names, args, strict=True)), (source[:1], source_mask[:1], moved(target)[:1])
+            model, dict(zip(names, args, strict=True)), (source[:1], source_mask[:1], shift_right(target)[:1])
         )
         return model.target.loss(result.logits, target[:1], exists[:1])
 

@@ -26,7 +26,9 @@ def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, {**own_knobs, **knobs})}
 
 
-def built(scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any) -> Any:
+def build_model(
+    scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any
+) -> Any:
     """A pointer of small sizes with weights of its own."""
     torch.manual_seed(3)
     config = {
@@ -59,7 +61,7 @@ def same(first: Tensor, second: Tensor, **how: float) -> None:
 
 
 def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
-    model = built(each_scorer, constraint="permutation")
+    model = build_model(each_scorer, constraint="permutation")
     source, source_mask, inputs, target = batch()
     output = model(source, source_mask, inputs, need_weights=True)
     state = model.init_state(source, source_mask)
@@ -72,7 +74,7 @@ def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
 
 def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
-    model = built(each_scorer)
+    model = build_model(each_scorer)
     if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
         assert model.plan.admitted == ("step_by_step",)
         return
@@ -91,7 +93,7 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_other_rows_and_padding_change_nothing(rule: str, each_scorer: Choice) -> None:
-    model = built(each_scorer, constraint=rule)
+    model = build_model(each_scorer, constraint=rule)
     source, source_mask, inputs, target = batch(rule)
     together = model(source.masked_fill(~source_mask[..., None], 7e3), source_mask, inputs).logits
     for row, length in enumerate(LENGTHS):
@@ -104,7 +106,7 @@ def test_other_rows_and_padding_change_nothing(rule: str, each_scorer: Choice) -
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_step_reads_later_inputs(rule: str) -> None:
-    model = built(constraint=rule)
+    model = build_model(constraint=rule)
     source, source_mask, inputs, _ = batch(rule)
     logits = model(source, source_mask, inputs).logits
     for step in range(1, inputs.shape[1]):
@@ -117,7 +119,7 @@ def test_no_step_reads_later_inputs(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_gradients(rule: str, cell: str) -> None:
     """Of the loss, by the numbers read and by every weight, in double precision."""
-    model = built(constraint=rule, cell=cell).double()
+    model = build_model(constraint=rule, cell=cell).double()
     source, source_mask, inputs, target = batch(rule)
     weights = list(model.parameters())
 
@@ -129,7 +131,7 @@ def test_gradients(rule: str, cell: str) -> None:
 
 
 def test_half_precision_is_finite() -> None:
-    model = built(constraint="permutation")
+    model = build_model(constraint="permutation")
     source, source_mask, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
         loss = model.target.loss(model(source, source_mask, inputs).logits, target, target != PAD)
@@ -142,7 +144,7 @@ def test_half_precision_is_finite() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
-    model = built(constraint=rule)
+    model = build_model(constraint=rule)
     source, source_mask, *_ = batch(rule)
     decoded = search(model, source, source_mask, need_weights=True)
     for row, length in enumerate(LENGTHS):
@@ -174,7 +176,7 @@ def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
     """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
-    model = built(constraint=rule, scope=scope)
+    model = build_model(constraint=rule, scope=scope)
     source, source_mask, inputs, _ = batch(rule)
     output = model(source, source_mask, inputs, need_weights=True)
     log_probs = torch.softmax(output.logits, -1)
@@ -185,7 +187,7 @@ def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
 
 
 def test_a_pointer_selects_symbols() -> None:
-    model = built(symbols=23)
+    model = build_model(symbols=23)
     source, source_mask = torch.randint(4, 23, (3, 7)), batch()[1]
     decoded = Greedy()(model, source, source_mask)
     assert decoded.written.shape[:2] == (3, 1)
@@ -194,11 +196,12 @@ def test_a_pointer_selects_symbols() -> None:
 def test_scores_are_divided_by_the_temperature() -> None:
     source, source_mask, inputs, _ = batch()
     first, two = (
-        built(normalizer=("softmax", {"temperature": heat}))(source, source_mask, inputs).logits for heat in (1.0, 2.0)
+        build_model(normalizer=("softmax", {"temperature": heat}))(source, source_mask, inputs).logits
+        for heat in (1.0, 2.0)
     )
     same(first[:, :, EOS], 2 * two[:, :, EOS])
 
 
 def test_a_source_longer_than_the_ids_is_refused() -> None:
     with pytest.raises(registry.UserError, match="18 positions is longer than the maximum of 17"):
-        built().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))
+        build_model().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -23,7 +23,7 @@ from attnx.nn.targets.numbers import Numbers
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 NAMES = sound_names("query")
 NEEDS = {name: registry.describe("query", name).properties["needs"] for name in NAMES}
@@ -95,7 +95,7 @@ def contradicts(query: tuple[str, ...], feed: str | None) -> bool:
     return feed == "now" and "state" in needs(query)
 
 
-def admitted(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) -> tuple[str, ...]:
+def admitted_schedules(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) -> tuple[str, ...]:
     """The design's table, under teacher forcing throughout."""
     feed, grows, has_known_queries = (
         feed_of(query, feed),
@@ -199,17 +199,19 @@ def assert_laws(model: Any) -> None:
         getattr(ModelLaws(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS), law.method)()
 
 
-def test_the_schedules_obey_their_laws(built: Built, combination: Config) -> None:
+def test_the_schedules_obey_their_laws(build_model: BuildModel, combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
-    model = built(**choices(combination))
-    assert model.plan.admitted == admitted(*(combination[name] for name in ("query", "feed", "scope", "scorer")))
+    model = build_model(**choices(combination))
+    assert model.plan.admitted == admitted_schedules(
+        *(combination[name] for name in ("query", "feed", "scope", "scorer"))
+    )
     assert_laws(model)
 
 
 @pytest.mark.usefixtures("float32")
-def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) -> None:
+def test_accel_keeps_outputs_and_gradients(build_model: BuildModel, combination: Config) -> None:
     """To rounding, by every schedule; and without gradients, where more of it is in C."""
-    model = built(**choices(combination)).eval()
+    model = build_model(**choices(combination)).eval()
     fast = accel.enable(copy.deepcopy(model))
     inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
     for schedule in model.plan.admitted:
@@ -225,8 +227,8 @@ def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) ->
 
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(combination=st.fixed_dictionaries({name: st.sampled_from(FACTORS[name]) for name in FACTORS}).filter(possible))
-def test_the_schedules_obey_their_laws_in_every_composition(built: Built, combination: Config) -> None:
-    test_the_schedules_obey_their_laws(built, combination)
+def test_the_schedules_obey_their_laws_in_every_composition(build_model: BuildModel, combination: Config) -> None:
+    test_the_schedules_obey_their_laws(build_model, combination)
 
 
 BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by_step", "none": "run_then_attend"}
@@ -234,10 +236,12 @@ BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by
 
 @pytest.mark.parametrize(("feed", "choices"), BASELINES.items(), ids=map(str, BASELINES))
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_a_model_without_attention_has_one_schedule(built: Built, feed: str | None, choices: str, cell: str) -> None:
+def test_a_model_without_attention_has_one_schedule(
+    build_model: BuildModel, feed: str | None, choices: str, cell: str
+) -> None:
     """The baseline obeys the same laws: its context is known before anything runs."""
     drop = {"dropout": 0.3}
-    model = built(
+    model = build_model(
         attention="none",
         model={**drop, "feed": feed, "tag_inputs": BOTH},
         encoder=drop,
@@ -249,9 +253,9 @@ def test_a_model_without_attention_has_one_schedule(built: Built, feed: str | No
 
 @pytest.mark.parametrize("feed", ["now", "none"])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-def test_a_target_of_one_symbol_trains_every_parameter(built: Built, scope: Any, feed: str) -> None:
+def test_a_target_of_one_symbol_trains_every_parameter(build_model: BuildModel, scope: Any, feed: str) -> None:
     """It and its end are two steps, in which a history is hardly read; parameters have gradients, if of zeros."""
-    model = built(scope=scope, query=["previous_state"], scorer="coverage", model={"feed": feed})
+    model = build_model(scope=scope, query=["previous_state"], scorer="coverage", model={"feed": feed})
     model(SOURCE, SOURCE_MASK, INPUTS[:, :2], TAG).logits.sum().backward()
     assert all(value.grad is not None for value in model.parameters())
 
@@ -270,19 +274,19 @@ SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 
 
 @pytest.mark.parametrize(("query", "feed"), grid((1, 2, 3, 4, 5)))
-def test_the_table(composed: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
+def test_the_table(compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
     """The feed and the admitted schedules are the design's."""
     for scope, scorer in SITES:
-        plan = resolve_seq2seq(composed(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
+        plan = resolve_seq2seq(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
         assert plan.feed == feed_of(query, feed)
-        assert plan.admitted == admitted(query, feed, (scope, {}), scorer)
+        assert plan.admitted == admitted_schedules(query, feed, (scope, {}), scorer)
         assert plan.schedule == plan.admitted[0]
 
 
 @pytest.mark.parametrize("site", SITES, ids="-".join)
 @pytest.mark.parametrize(("query", "feed"), grid((1, 2)))
 def test_other_schedules_are_refused(
-    composed: Callable[..., Config], query: tuple[str, ...], feed: str | None, site: tuple[str, str]
+    compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None, site: tuple[str, str]
 ) -> None:
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
     scope, scorer = site
@@ -299,13 +303,13 @@ def test_other_schedules_are_refused(
     }
     reasons = "|".join(reason for reason, holds in true.items() if holds)
     for schedule in SCHEDULES:
-        config = composed(
+        config = compose_config(
             query=query,
             scope=scope,
             scorer=scorer,
             model={"feed": feed, "schedule": schedule},
         )
-        if schedule in admitted(query, feed, (scope, {}), scorer):
+        if schedule in admitted_schedules(query, feed, (scope, {}), scorer):
             assert resolve_seq2seq(config).plan.schedule == schedule
         else:
             with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
@@ -314,20 +318,20 @@ def test_other_schedules_are_refused(
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
 def test_a_current_state_cannot_feed_the_cell_that_makes_it(
-    composed: Callable[..., Config], query: tuple[str, ...]
+    compose_config: Callable[..., Config], query: tuple[str, ...]
 ) -> None:
     with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
-        resolve_seq2seq(composed(query=query, model={"feed": "now"}))
+        resolve_seq2seq(compose_config(query=query, model={"feed": "now"}))
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
 @pytest.mark.parametrize(("query", "feed"), grid((1,)))
 def test_an_unread_context_is_refused(
-    composed: Callable[..., Config], query: tuple[str, ...], feed: str | None, scope: str
+    compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None, scope: str
 ) -> None:
     """A readout may leave out the state or the context only where the other one brings it to the output."""
     for inputs in READOUTS:
-        config = composed(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
+        config = compose_config(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
         if all_is_read(query, feed, (scope, {}), inputs):
             resolve_seq2seq(config)
         else:
@@ -336,9 +340,9 @@ def test_an_unread_context_is_refused(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_refused_schedule_would_change_outputs(built: Built, schedule: str) -> None:
+def test_a_refused_schedule_would_change_outputs(build_model: BuildModel, schedule: str) -> None:
     """The planner does not refuse for nothing: run first with ``feed=next`` and nothing would be fed."""
-    model = built(model={"feed": "next"})
+    model = build_model(model={"feed": "next"})
     assert model.plan.admitted == ("step_by_step",)
     if schedule != "step_by_step":
         with pytest.raises((AssertionError, RuntimeError)):
@@ -347,9 +351,9 @@ def test_a_refused_schedule_would_change_outputs(built: Built, schedule: str) ->
 
 @pytest.mark.parametrize("features", [0, 5])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
-def test_sampling_runs_step_by_step(built: Built, scope: str, features: int) -> None:
+def test_sampling_runs_step_by_step(build_model: BuildModel, scope: str, features: int) -> None:
     """Scheduled sampling runs step by step; chance 0 is teacher forcing, and chance 1 gives only the first token."""
-    model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
+    model = build_model(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
     arguments = ROWS if features else INPUTS
     forced = model(SOURCE, SOURCE_MASK, arguments, TAG).logits
@@ -393,7 +397,9 @@ class FirstUnit(nn.Module):
 '''
 
 
-def test_a_plug_in_scorer_obeys_the_laws(built: Built, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plug_in_scorer_obeys_the_laws(
+    build_model: BuildModel, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One file in a folder: it is named, it is built by its name, and it obeys the laws of schedules."""
     assert "first_unit_of_lore" not in registry.names("scorer")
     (tmp_path / "lore_of_scorers.py").write_text(PLUGIN)
@@ -402,4 +408,4 @@ def test_a_plug_in_scorer_obeys_the_laws(built: Built, tmp_path: Any, monkeypatc
     assert "first_unit_of_lore" in registry.names("scorer")
     assert registry.describe("scorer", "first_unit_of_lore").origin == "plug-in lore_of_scorers.py"
     for sign in (True, False):
-        assert_laws(built(scorer=("first_unit_of_lore", {"sign": sign}), query=["token"], model={"feed": "now"}))
+        assert_laws(build_model(scorer=("first_unit_of_lore", {"sign": sign}), query=["token"], model={"feed": "now"}))

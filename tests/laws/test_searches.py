@@ -19,7 +19,7 @@ from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 
 pytestmark = pytest.mark.usefixtures("float64")
-Built = Callable[..., Any]
+BuildModel = Callable[..., Any]
 
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
@@ -52,11 +52,11 @@ each_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(),
 
 
 @pytest.fixture
-def decided(built: Built) -> Built:
+def build_decided_model(build_model: BuildModel) -> BuildModel:
     """Build a model that has opinions: its choices are not all about as likely as each other."""
 
     def build(**choices: Any) -> Any:
-        model = built(**choices).eval()
+        model = build_model(**choices).eval()
         with torch.no_grad():
             getattr(model.output, "vocabulary", model.output).weight *= 11
         return model
@@ -64,7 +64,9 @@ def decided(built: Built) -> Built:
     return build
 
 
-def forced(model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
+def force_hypotheses(
+    model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG
+) -> tuple[Tensor, Any]:
     """What a pass over each hypothesis gives: log-probabilities (b, n), of none -inf, and weights of its steps."""
     rows = torch.arange(len(source)).repeat_interleave(actual.written.shape[1])
     written = actual.written.flatten(0, 1)
@@ -83,16 +85,16 @@ def forced(model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tenso
 @pytest.mark.parametrize(
     "search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda item: type(item).__name__
 )
-def test_scores_match_teacher_forcing(decided: Built, composition: Any, search: Any) -> None:
+def test_scores_match_teacher_forcing(build_decided_model: BuildModel, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
-    model = decided(**composition)
+    model = build_decided_model(**composition)
     decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
     assert len(set(decoded.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
     assert not (decoded.written == BOS).any()
     steps = torch.arange(decoded.written.shape[2])
     assert ((decoded.written == PAD) == (steps >= decoded.lengths[..., None])).all()
     assert decoded.written.shape[2] == decoded.lengths.max()
-    log_probs, weights = forced(model, decoded)
+    log_probs, weights = force_hypotheses(model, decoded)
     torch.testing.assert_close(decoded.log_probability, log_probs)
     if weights is None:
         assert decoded.weights is None
@@ -105,9 +107,9 @@ def test_scores_match_teacher_forcing(decided: Built, composition: Any, search: 
 
 
 @each_composition
-def test_greedy_chooses_the_likeliest_symbol(decided: Built, composition: Any) -> None:
+def test_greedy_chooses_the_likeliest_symbol(build_decided_model: BuildModel, composition: Any) -> None:
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
-    model = decided(**composition)
+    model = build_decided_model(**composition)
     decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, SOURCE_MASK, TAG)
     written = decoded.written[:, 0]
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
@@ -128,8 +130,8 @@ PENALTIES: list[dict[str, Any]] = [
 
 @each_composition
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[3]], ids=str)
-def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any) -> None:
-    model = decided(**composition)
+def test_a_beam_of_one_is_greedy(build_decided_model: BuildModel, composition: Any, penalty: Any) -> None:
+    model = build_decided_model(**composition)
     if penalty.get("coverage_penalty") and not (model.is_distribution and "encoder" in model.sources):
         pytest.skip("it has no coverage")
     same(Beam(1, **penalty)(model, SOURCE, SOURCE_MASK, TAG, True), Greedy()(model, SOURCE, SOURCE_MASK, TAG, True))
@@ -152,9 +154,9 @@ def same(first: DecodeResult, second: DecodeResult) -> None:
     [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length_penalty="average"), Sampling(nbest=3, top_p=0.9)],
     ids=["greedy", "beam", "average", "sampling"],
 )
-def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any) -> None:
+def test_the_batch_changes_nothing(build_decided_model: BuildModel, composition: Any, search: Any) -> None:
     """Nor padding, nor when others end: each row is written as it would be alone."""
-    model = decided(**composition)
+    model = build_decided_model(**composition)
     together = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
     for row, length in enumerate(SOURCE_MASK.sum(-1).tolist()):
         row_slice, tag = slice(row, row + 1), TAG[row : row + 1]
@@ -179,8 +181,8 @@ def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any
         torch.testing.assert_close(alone.weights * real, read * real)
 
 
-def test_rows_of_numbers_do_not_depend_on_the_batch(built: Built) -> None:
-    model = built(target_features=5).eval()
+def test_rows_of_numbers_do_not_depend_on_the_batch(build_model: BuildModel) -> None:
+    model = build_model(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
     together = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)
@@ -194,9 +196,9 @@ def test_rows_of_numbers_do_not_depend_on_the_batch(built: Built) -> None:
         torch.testing.assert_close(alone.log_probability[0], together.log_probability[row])
 
 
-def test_decoded_numbers_match_a_parallel_pass(built: Built) -> None:
+def test_decoded_numbers_match_a_parallel_pass(build_model: BuildModel) -> None:
     """What was written, given back as what to read, is written again; only the last row says that it is the last."""
-    model = built(target_features=5).eval()
+    model = build_model(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
     decoded = Greedy()(model, SOURCE, SOURCE_MASK)
@@ -219,9 +221,9 @@ LIMITS = [5, 4]  # ratio 1 and 2 more
 
 
 @pytest.fixture
-def small(composed: Callable[..., Any]) -> Built:
+def small(compose_config: Callable[..., Any]) -> BuildModel:
     def build(**choices: Any) -> Any:
-        config = composed(**choices)
+        config = compose_config(**choices)
         sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 3}
         model = registry.build("model", config["model"], config=config, **sizes).eval()
         with torch.no_grad():
@@ -240,14 +242,14 @@ def everything(limit: int) -> Iterator[tuple[int, ...]]:
                 yield from ((*prefix, last) for last in FEW[1:])
 
 
-def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **penalty: Any) -> list[Any]:
+def list_hypotheses(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **penalty: Any) -> list[Any]:
     """All that is allowed, (score, sequence, log-probability), the best first."""
     sequences = [sequence for sequence in everything(LIMITS[row]) if allowed(sequence)]
     length = torch.tensor([[len(sequence)] for sequence in sequences])
     written = torch.tensor([(*sequence, *[PAD] * (5 - len(sequence))) for sequence in sequences])[:, None]
     score = torch.zeros(len(sequences), 1)
     source = TWO[row : row + 1].expand(len(sequences), -1)
-    log_probs, weights = forced(
+    log_probs, weights = force_hypotheses(
         model, DecodeResult(written, length, score, score, None), source, torch.zeros(len(source)).long()
     )
     by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("length_penalty_alpha", 0.6), "average": length}
@@ -277,12 +279,12 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder", "coverage"])
-def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penalty: Any) -> None:
+def test_a_wide_beam_finds_the_best_of_all(small: BuildModel, composition: str, penalty: Any) -> None:
     """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
     model = small(**COMPOSITIONS[composition])
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
     for row in range(2):
-        best = listed(model, row, lambda item: True, **penalty)[:7]
+        best = list_hypotheses(model, row, lambda item: True, **penalty)[:7]
         written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
         assert decoded.score[row].tolist() == pytest.approx([score for score, _, _ in best])
@@ -291,18 +293,18 @@ def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penal
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[2]], ids=str)
-def test_a_wide_beam_finds_the_best_of_the_allowed(small: Built, rule: str, penalty: Any) -> None:
+def test_a_wide_beam_finds_the_best_of_the_allowed(small: BuildModel, rule: str, penalty: Any) -> None:
     model = small()
     knobs, allowed = RULES[rule]
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
     for row in range(2):
-        best = listed(model, row, allowed, **penalty)[:7]
+        best = list_hypotheses(model, row, allowed, **penalty)[:7]
         written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
-def test_a_beam_returns_every_possible_sequence(small: Built) -> None:
+def test_a_beam_returns_every_possible_sequence(small: BuildModel) -> None:
     """Where fewer can be written than are wanted, the rest is empty; together they have all the probability there is.
 
     Of two symbols, none twice: EOS; 3 EOS, 5 EOS; and both in either order, EOS behind.
@@ -326,8 +328,8 @@ def test_a_beam_returns_every_possible_sequence(small: Built) -> None:
 
 
 @each_composition
-def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) -> None:
-    decoded = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, SOURCE_MASK, TAG)
+def test_hypotheses_are_sorted_and_distinct(build_decided_model: BuildModel, composition: Any) -> None:
+    decoded = Beam(7, nbest=5, length_penalty="average")(build_decided_model(**composition), SOURCE, SOURCE_MASK, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
     assert decoded.weights is None  # need_weights=False
@@ -335,9 +337,9 @@ def test_hypotheses_are_sorted_and_distinct(decided: Built, composition: Any) ->
         assert len(set(map(tuple, row))) == 5
 
 
-def test_a_wider_beam_is_not_worse(decided: Built) -> None:
+def test_a_wider_beam_is_not_worse(build_decided_model: BuildModel) -> None:
     """A beam may lose by being wider; these do not, and the widest gain."""
-    model = decided()
+    model = build_decided_model()
     scores = [Beam(width)(model, SOURCE, SOURCE_MASK).score.sum().item() for width in (1, 5, 67)]
     assert scores[0] < scores[2]
     assert scores[1] <= scores[2]
@@ -348,9 +350,9 @@ SEARCHES = [Greedy, Beam, Sampling]
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
-def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None:
+def test_a_prefix_is_kept(build_decided_model: BuildModel, search: Any, composition: str) -> None:
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
-    model = decided(**COMPOSITIONS[composition])
+    model = build_decided_model(**COMPOSITIONS[composition])
     prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
     decoded = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE, SOURCE_MASK, prefix=prefix
@@ -359,23 +361,23 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     assert decoded.lengths[0, 0] == 4
     assert decoded.written[1, 0, 0] == 7
     assert decoded.written[2, 0].tolist() == [13, 5, EOS, PAD]
-    torch.testing.assert_close(decoded.log_probability, forced(model, decoded, tag=torch.zeros(4).long())[0])
+    torch.testing.assert_close(decoded.log_probability, force_hypotheses(model, decoded, tag=torch.zeros(4).long())[0])
     free = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE[3:], SOURCE_MASK[3:]
     )
     assert decoded.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
 
 
-def test_a_greedy_prefix_changes_nothing(decided: Built) -> None:
-    model = decided(scope="encoder_decoder")
+def test_a_greedy_prefix_changes_nothing(build_decided_model: BuildModel) -> None:
+    model = build_decided_model(scope="encoder_decoder")
     free = Greedy()(model, SOURCE, SOURCE_MASK)
     same(Greedy()(model, SOURCE, SOURCE_MASK, prefix=free.written[:, 0, :3]), free)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_choices_are_obeyed(decided: Built, search: Any) -> None:
+def test_choices_are_obeyed(build_decided_model: BuildModel, search: Any) -> None:
     """A tour: each of the row's own symbols once, and only then an end."""
-    model, calls = decided(scope="encoder_decoder"), []
+    model, calls = build_decided_model(scope="encoder_decoder"), []
     allowed_symbols = torch.zeros(4, 17, dtype=torch.bool)
     for row, symbols in enumerate([[3, 5, 7, 11, 13], [4], [6, 8, 10], [16, 3]]):
         allowed_symbols[row, symbols] = True
@@ -394,14 +396,14 @@ def test_choices_are_obeyed(decided: Built, search: Any) -> None:
         assert written[steps - 1] == EOS
     assert calls[0] == [0, 1, 2, 3]
     assert calls[-1] == [0]  # the others have ended before
-    torch.testing.assert_close(decoded.log_probability, forced(model, decoded, tag=torch.zeros(4).long())[0])
+    torch.testing.assert_close(decoded.log_probability, force_hypotheses(model, decoded, tag=torch.zeros(4).long())[0])
 
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_ngram_repeats(decided: Built, search: Any, size: int) -> None:
+def test_no_ngram_repeats(build_decided_model: BuildModel, search: Any, size: int) -> None:
     """Where without the rule some do; and each has at least its symbols."""
-    model = decided()
+    model = build_decided_model()
     with torch.no_grad():
         model.output.bias[5] += 23  # it would write nothing else
         model.output.bias[7] += 19
@@ -415,28 +417,28 @@ def test_no_ngram_repeats(decided: Built, search: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_without_choices_a_search_ends(decided: Built, search: Any) -> None:
+def test_without_choices_a_search_ends(build_decided_model: BuildModel, search: Any) -> None:
     """In every search."""
 
-    def none(written: Tensor, rows: Tensor) -> Tensor:
+    def allow_none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search(min_length=5)(decided(), SOURCE, SOURCE_MASK, choices=none)
+    decoded = search(min_length=5)(build_decided_model(), SOURCE, SOURCE_MASK, choices=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_search_ends_even_if_the_end_is_forbidden(decided: Built, search: Any) -> None:
+def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model: BuildModel, search: Any) -> None:
     """By the model itself, which then says of what it wrote that it is impossible."""
-    model = decided()
+    model = build_decided_model()
     with torch.no_grad():
         model.output.bias[EOS] = -torch.inf
 
-    def none(written: Tensor, rows: Tensor) -> Tensor:
+    def allow_none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search()(model, SOURCE, SOURCE_MASK, choices=none)
+    decoded = search()(model, SOURCE, SOURCE_MASK, choices=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 
@@ -459,7 +461,7 @@ def p_value(counts: dict[Any, int], shares: dict[Any, float]) -> float:
     return float(torch.special.gammaincc(freedom, torch.tensor(squares / 2)))
 
 
-def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> list[float]:
+def change_shares(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> list[float]:
     """The chances of five symbols, one by one."""
     powers = [share ** (1 / temperature) for share in shares.tolist()]
     order = sorted(range(5), key=lambda place: -powers[place])[: top_k or 5]
@@ -477,7 +479,7 @@ def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: flo
     [{}, {"temperature": 2.0}, {"temperature": 0.5}, {"top_k": 2}, {"top_p": 0.8}, {"top_k": 3, "top_p": 0.7}],
     ids=str,
 )
-def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
+def test_samples_follow_the_distribution(small: BuildModel, knobs: Any) -> None:
     """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
     model = small()
     decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
@@ -489,7 +491,7 @@ def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
     def shares(**knobs: Any) -> dict[tuple[int, ...], float]:
         inputs = torch.tensor([[BOS, symbol] for symbol in FEW])
         logits = model(TWO[:1].expand(5, -1), TWO[:1].expand(5, -1) != 0, inputs).logits[..., EOS:].softmax(-1)
-        first, then = changed(logits[0, 0], **knobs), [changed(row, **knobs) for row in logits[:, 1]]
+        first, then = change_shares(logits[0, 0], **knobs), [change_shares(row, **knobs) for row in logits[:, 1]]
         pairs = {
             (first_symbol, second_symbol): first[m] * then[m][n]
             for m, first_symbol in enumerate(FEW)
@@ -504,8 +506,8 @@ def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
     assert all(expected[sequence] > 0 for sequence in counts)
 
 
-def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
-    model = decided()
+def test_samples_depend_on_the_seed_and_the_source(build_decided_model: BuildModel) -> None:
+    model = build_decided_model()
     first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, SOURCE_MASK) for seed in (7, 7, 11))
     same(first, again)
     assert first.written.tolist() != second.written.tolist()
@@ -519,8 +521,10 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 @pytest.mark.parametrize(
     "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda item: type(item).__name__
 )
-def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
-    model = decided(**composition)
+def test_an_ensemble_of_a_model_with_itself_is_that_model(
+    build_decided_model: BuildModel, composition: Any, search: Any
+) -> None:
+    model = build_decided_model(**composition)
     both = Ensemble([model, model])
     alone = search(model, SOURCE, SOURCE_MASK, TAG, True)
     if alone.weights is not None and alone.weights.dim() == 5:  # of heads, which two models order each in its own way

@@ -83,7 +83,7 @@ def node(kind: str, choice: Any) -> Config:
     return {"name": name, **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **knobs})}
 
 
-def composed(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Config:
+def compose_config(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Config:
     """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
     heads = choices.pop("heads", 2)
     is_none = choices.pop("name", None) == "none"
@@ -97,8 +97,8 @@ def composed(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Con
 DEFAULTS = {"scorer": "scaled", "scope": "global", "normalizer": "softmax"}
 
 
-def built(written: str = "symbols", read: str = "symbols", **choices: Any) -> Any:
-    config = composed(**choices)
+def build_model(written: str = "symbols", read: str = "symbols", **choices: Any) -> Any:
+    config = compose_config(**choices)
     sizes = {"source_symbols": 23, "source_features": 3 if read == "features" else 0, "target_symbols": 17, "tags": 3}
     sizes["target_features"] = 5 if written == "numbers" else 0
     return registry.build("model", config["model"], config=config, **sizes).eval()
@@ -111,7 +111,7 @@ def of(combination: Config) -> Any:
     for knob in ("cross_scope", "cross_scorer"):
         picked = choices[knob]
         choices[knob] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
-    return built(**choices, layers=layers, encoder_layers=below)
+    return build_model(**choices, layers=layers, encoder_layers=below)
 
 
 def case(model: Any) -> ModelLaws:
@@ -148,7 +148,7 @@ EVERY = [
 def test_steps_match_training_for_every_part(scorer: str, scope: Any, normalizer: str) -> None:
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
-    model = built(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
+    model = build_model(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
     case(model).steps_equal_the_pass()
     case(model).later_inputs_have_no_effect()
     assert_what_is_read_matters(case(model))
@@ -159,7 +159,7 @@ def test_steps_match_training_for_every_part(scorer: str, scope: Any, normalizer
 )
 def test_gradients(choice: Config) -> None:
     """Those of every parameter are those of finite differences."""
-    model = built(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3)
+    model = build_model(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3)
     names, values = zip(*((name, value.detach()) for name, value in model.named_parameters()), strict=True)
     few = [place for place, name in enumerate(names) if "embedding" not in name and not name.startswith("source")]
 
@@ -180,7 +180,7 @@ def test_gradients(choice: Config) -> None:
 def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
     """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
     torch.manual_seed(7)
-    model = built(form=form, scorer="cosine", position_encoding="rotary")
+    model = build_model(form=form, scorer="cosine", position_encoding="rotary")
     with torch.no_grad():
         model.output.weight *= 3
         decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
@@ -198,7 +198,7 @@ def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
 
 def test_beams_share_the_encoded_source() -> None:
     """Rows that take the place of others of their source read the source where it is; the past goes with them."""
-    model = built()
+    model = build_model()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
     state = model.reorder_beams(model.init_state(SOURCE, SOURCE_MASK), rows)
     assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
@@ -223,7 +223,7 @@ def test_a_transformer_is_built_in_python() -> None:
 
 
 def test_dropout_applies_in_training_only() -> None:
-    model = built(dropout=0.3)
+    model = build_model(dropout=0.3)
     first, second = (model.train()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2))
     assert not torch.allclose(first, second)
     torch.testing.assert_close(*(model.eval()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2)))
@@ -233,7 +233,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
     """Of the source's states those before a changed symbol stay; with ``global`` none does."""
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
-        model = built(scope=scope, cross_scope="global")
+        model = build_model(scope=scope, cross_scope="global")
         read = [model.init_state(source, SOURCE_MASK).sources[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
 
@@ -241,7 +241,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
 @pytest.mark.parametrize("heads", [1, 2])
 def test_rotary_positions_are_relative(heads: int) -> None:
     """With rotary positions only, a stream that starts later gives the same."""
-    model = built(form="decoder_only", position_encoding="rotary", heads=heads)
+    model = build_model(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], SOURCE_MASK[:1])
         shifted = torch.arange(7)[None] + 5
@@ -301,7 +301,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 @pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
 def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        resolve_transformer(composed(**choices))
+        resolve_transformer(compose_config(**choices))
     assert "\n" not in str(refused.value)
 
 
@@ -314,4 +314,4 @@ def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None
 )
 def test_invalid_sizes_are_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        built(**choices)
+        build_model(**choices)

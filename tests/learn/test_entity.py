@@ -38,7 +38,7 @@ def draw(rows: int, chance: random.Random) -> Batch:
     return Batch(source, source != PAD, target, target != PAD, number, torch.zeros_like(number))
 
 
-def trained(train: Callable[..., Any]) -> Any:
+def train_model(train: Callable[..., Any]) -> Any:
     config = {
         "scorer": node("scorer", "dot"),
         "scope": node("scope", "global"),
@@ -54,7 +54,7 @@ def trained(train: Callable[..., Any]) -> Any:
 
 
 def test_the_model_learns_locations(train: Callable[..., Any]) -> None:
-    model, batch = trained(train), draw(300, random.Random(3))
+    model, batch = train_model(train), draw(300, random.Random(3))
     decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
     right = decoded.written[:, 0, 0] == batch.target[:, 0]
     assert right.float().mean() > 0.9

@@ -54,7 +54,7 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
     return Batch(wave[:, :PAST], present[:, :PAST], wave[:, PAST:], present[:, PAST:], index, torch.zeros_like(index))
 
 
-def built(config: dict[str, Any], sizes: dict[str, int]) -> Any:
+def build_model(config: dict[str, Any], sizes: dict[str, int]) -> Any:
     torch.manual_seed(7)
     return registry.build("model", config["model"], config=config, tags=0, **sizes)
 
@@ -63,7 +63,7 @@ def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
     """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
-    model = train(built(SINE, sizes), lambda: sines(32, chance), steps=150)
+    model = train(build_model(SINE, sizes), lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
     decoded = Greedy()(model, batch.source, batch.source_mask)
     assert (decoded.written[:, 0] - batch.target).square().mean() < 0.05
@@ -81,7 +81,7 @@ def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None
         return Batch(nothing, nothing.bool(), target, target > BOS, index, torch.zeros_like(index))
 
     sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    model = train(built(TEXT, sizes), texts, steps=100)
+    model = train(build_model(TEXT, sizes), texts, steps=100)
     batch = texts(30)
     with torch.no_grad():
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1

@@ -17,7 +17,7 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, knobs)}
 
 
-def built(sizes: dict[str, int], **knobs: Any) -> Any:
+def build_model(sizes: dict[str, int], **knobs: Any) -> Any:
     model = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **knobs}
     config = {
         "scorer": node("scorer", "scaled"),
@@ -44,7 +44,7 @@ def test_the_model_learns_to_copy_and_to_reverse(
 ) -> None:
     torch.manual_seed(7)
     chance, drawn = torch.Generator().manual_seed(11), strings(2, 5)
-    model = built(drawn.sizes, **knobs).train()
+    model = build_model(drawn.sizes, **knobs).train()
     batch = drawn.draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those of the training
     assert drawn.share_right(model, batch)[0] < 0.1
 

@@ -63,7 +63,7 @@ def column(browser: Any, name: str) -> list[str]:
         name)  # fmt: skip
 
 
-def isolated(browser: Any) -> tuple[int, int, int]:
+def count_isolated(browser: Any) -> tuple[int, int, int]:
     """How many curves stand out, how many there are, and how many points of the scatter stand out."""
     count = (
         "return ['#curves .line.best', '#curves .line', '#scatter .mark'].map(e => document.querySelectorAll(e).length)"
@@ -160,18 +160,18 @@ def test_a_row_expands_to_its_runs_and_folders(look: Look, page: Path, embedded_
 
 def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
     browser = look()
-    assert isolated(browser) == (18, RUNS - FAILED, 6)  # the six best, three seeds each
+    assert count_isolated(browser) == (18, RUNS - FAILED, 6)  # the six best, three seeds each
     browser.click("#table tr.row:nth-child(9) td:nth-child(4)")
-    assert isolated(browser) == (3, RUNS - FAILED, 1)
+    assert count_isolated(browser) == (3, RUNS - FAILED, 1)
     assert "9" in browser.texts("#curve-legend [aria-pressed='true']")[0]
     browser.press("escape")
-    assert isolated(browser) == (18, RUNS - FAILED, 6)
+    assert count_isolated(browser) == (18, RUNS - FAILED, 6)
     browser.run("document.querySelector('#curve-legend button').focus()")
     browser.press("enter")
-    assert isolated(browser)[0] == 3
+    assert count_isolated(browser)[0] == 3
     assert browser.run("return document.activeElement.closest('#curve-legend') !== null")
     browser.press("enter")
-    assert isolated(browser)[0] == 18
+    assert count_isolated(browser)[0] == 18
 
 
 def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None:

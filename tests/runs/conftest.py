@@ -84,7 +84,7 @@ sys.meta_path.insert(0, Undrawn())
 """
 
 
-def invented(count: int = 60) -> list[str]:
+def invent_words(count: int = 60) -> list[str]:
     """Words of two to five letters, all different: each the one before times 37, modulo a prime, to the base of 6."""
     letters, number, words = list(SOUNDS), 1, []
     while len(words) < count:
@@ -128,7 +128,7 @@ def write_words() -> Callable[[Path], Path]:
     """Write sixty invented words to ``words.tsv`` in a folder."""
 
     def write(folder: Path) -> Path:
-        lines = [f"{word}\t{' '.join(SOUNDS[letter] for letter in word)}\n" for word in invented()]
+        lines = [f"{word}\t{' '.join(SOUNDS[letter] for letter in word)}\n" for word in invent_words()]
         path = folder / "words.tsv"
         path.write_text("".join(lines), encoding="utf-8")
         return path
@@ -277,7 +277,7 @@ def assert_one_line() -> Callable[[dict[str, Any], Iterable[str]], None]:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
+def trained_runs(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
     from attnx.training.fit import fit
 
@@ -298,9 +298,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
 
 
 @pytest.fixture
-def runs(trained: Path, work_folder: Path) -> Path:
+def runs(trained_runs: Path, work_folder: Path) -> Path:
     """A copy of those in the test's own folder."""
-    shutil.copytree(trained, work_folder, dirs_exist_ok=True)
+    shutil.copytree(trained_runs, work_folder, dirs_exist_ok=True)
     return work_folder
 
 

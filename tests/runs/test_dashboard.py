@@ -34,7 +34,7 @@ def _without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def made(work_folder: Path) -> Callable[..., Path]:
+def write_run(work_folder: Path) -> Callable[..., Path]:
     """Write what a dashboard reads of a run folder."""
 
     def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
@@ -58,23 +58,23 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
     return {section["name"]: section["panels"] for section in sections}
 
 
-def test_a_sweep_selects_its_runs(made: Callable[..., Path]) -> None:
-    made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
-    made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
+def test_a_sweep_selects_its_runs(write_run: Callable[..., Path]) -> None:
+    write_run("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
+    write_run("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
     expected = WorkspaceRequest("mine", "us", group="scorers", measure="bleu", maximize=True)
     assert workspace_request(Path("multirun/scorers")) == expected
     assert workspace_request(Path("multirun/scorers/0")) == expected
-    made("multirun/runs/one", wandb_with())
+    write_run("multirun/runs/one", wandb_with())
     assert workspace_request(Path("multirun/runs/one")) == WorkspaceRequest("attnx")
-    made("multirun/runs/7", wandb_with(), name="7")
+    write_run("multirun/runs/7", wandb_with(), name="7")
     assert workspace_request(Path("multirun/runs/7")).group == "7"
-    made("multirun/runs/two", wandb_with(group="some"))
+    write_run("multirun/runs/two", wandb_with(group="some"))
     assert workspace_request(Path("multirun/runs/two")).group == "some"
 
 
-def test_unlogged_runs_are_reported(made: Callable[..., Path]) -> None:
-    made("multirun/plain/0")
+def test_unlogged_runs_are_reported(write_run: Callable[..., Path]) -> None:
+    write_run("multirun/plain/0")
     for folder, message in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
         with pytest.raises(attnx.UserError, match=rf"{message} logged to W&B; train with \+logger=wandb"):
             workspace_request(Path(folder))
@@ -156,9 +156,9 @@ def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pyt
 
 
 def test_without_w_and_b_the_workspace_is_written_to_a_file(
-    made: Callable[..., Path], command: Callable[..., Any], work_folder: Path
+    write_run: Callable[..., Path], command: Callable[..., Any], work_folder: Path
 ) -> None:
-    made("multirun/scorers/0", wandb_with())
+    write_run("multirun/scorers/0", wandb_with())
     answer = command("dashboard", "multirun/scorers")
     assert (answer.code, answer.err) == (0, "")
     message, path = answer.out.splitlines()
@@ -173,13 +173,13 @@ def test_without_w_and_b_the_workspace_is_written_to_a_file(
 
 
 def test_a_workspace_is_saved_online(
-    made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    write_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from wandb_workspaces.workspaces import Workspace
 
     from attnx.loggers import wandb_server
 
-    made("multirun/scorers/0", wandb_with(entity="us"))
+    write_run("multirun/scorers/0", wandb_with(entity="us"))
     saved: list[str] = []
     monkeypatch.setattr(wandb_server, "offline_reason", lambda settings, patience: "")
     monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))

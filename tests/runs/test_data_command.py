@@ -140,7 +140,7 @@ def saved_files(folder: str = "data") -> dict[str, bytes]:
 BOTH = {"small/one.bin": CONTENT, "small/deep/two.txt": TWO}
 
 
-def refused(answer: Any, *args: str) -> None:
+def assert_refused(answer: Any, *args: str) -> None:
     assert answer.code == 2
     assert answer.err.startswith("attnx: ")
     assert answer.err.count("\n") == 1
@@ -276,7 +276,9 @@ def test_an_existing_file_is_not_downloaded(data_command: Callable[..., Any], si
 def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., Any], site: Site) -> None:
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
-    refused(data_command("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away")
+    assert_refused(
+        data_command("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away"
+    )
     assert saved_files() == {"small/deep/two.txt": b"mine"}
     assert site.requests == []
 
@@ -328,7 +330,7 @@ def test_cut_connections_are_resumed(chunked: bool, data_command: Callable[..., 
 def test_a_server_without_ranges_starts_over(data_command: Callable[..., Any], site: Site) -> None:
     site.ranges, site.cut = False, 70_001
     answer = data_command("get", "small")
-    refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
+    assert_refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
     assert f"download {site.url}/one.bin to data/small/one.bin" in answer.out
     assert saved_files() == {"small/one.bin.partial": CONTENT[:70_001]}
     site.cut = None
@@ -348,7 +350,7 @@ def test_a_wrong_download_leaves_no_file(
         Path("data/small").mkdir(parents=True)
         Path("data/small/one.bin.partial").write_bytes(remaining)
     got = hashlib.sha256(site.files["/one.bin"]).hexdigest()
-    refused(
+    assert_refused(
         data_command("get", "small"),
         "/one.bin",
         f"expected SHA-256 {hashlib.sha256(CONTENT).hexdigest()}",
@@ -363,7 +365,7 @@ def test_a_download_of_another_size_is_reported_at_once(
     content: bytes, size: int, data_command: Callable[..., Any], site: Site
 ) -> None:
     site.files["/one.bin"] = content
-    refused(data_command("get", "small"), "expected 200003 bytes", f"the server has {size}")
+    assert_refused(data_command("get", "small"), "expected 200003 bytes", f"the server has {size}")
     assert not Path("data").exists()
 
 
@@ -391,7 +393,7 @@ def test_a_file_shorter_than_the_partial_file_starts_over(data_command: Callable
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").write_bytes(CONTENT[:101])
     site.files["/one.bin"] = CONTENT[:53]
-    refused(data_command("get", "small"), "expected 200003 bytes", "the server has 53")
+    assert_refused(data_command("get", "small"), "expected 200003 bytes", "the server has 53")
     assert "small/one.bin" not in saved_files()
 
 
@@ -403,13 +405,13 @@ def test_a_final_file_is_always_verified(
     renames: list[tuple[str, bytes]] = []
     replace = os.replace
 
-    def watched(source: Path, target: Path) -> None:
+    def watch_rename(source: Path, target: Path) -> None:
         assert not target.exists()
         renames.append((target.name, source.read_bytes()))
         replace(source, target)
 
     site.cut = 70_001
-    monkeypatch.setattr(os, "replace", watched)
+    monkeypatch.setattr(os, "replace", watch_rename)
     assert data_command("get", "small").code == 0
     assert renames == [("one.bin", CONTENT), ("two.txt", TWO)]
 
@@ -421,15 +423,15 @@ def test_two_processes_may_write_one_partial_file(
     """It has the file open when ours is checked, and writes on."""
     wrong_download = DatasetFile.download_error
 
-    def disturbed(file: DatasetFile, place: Path) -> str:
+    def disturb_check(file: DatasetFile, place: Path) -> str:
         message = wrong_download(file, place)
         if place.name == "one.bin.partial":
             with place.open("ab") as second_file:
                 second_file.write(b"more")
         return message
 
-    monkeypatch.setattr(DatasetFile, "download_error", disturbed)
-    refused(data_command("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
+    monkeypatch.setattr(DatasetFile, "download_error", disturb_check)
+    assert_refused(data_command("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
     assert "small/one.bin" not in saved_files()
 
 
@@ -441,7 +443,7 @@ def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], 
     site.shutdown()
     site.server_close()
     answer = data_command("get", "small")
-    refused(answer, f"cannot reach {host}", "other means")
+    assert_refused(answer, f"cannot reach {host}", "other means")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
     assert saved_files() == {"small/one.bin": CONTENT}
     assert not Path("data/small/deep").exists()
@@ -451,7 +453,7 @@ def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], 
 def test_a_refused_download_is_reported_with_its_code(data_command: Callable[..., Any], site: Site) -> None:
     del site.files["/one.bin"]
     answer = data_command("get", "small")
-    refused(answer, f"{site.url}/one.bin: the server answers 404")
+    assert_refused(answer, f"{site.url}/one.bin: the server answers 404")
     assert answer.out.splitlines() == [
         f"download {site.url}/one.bin to data/small/one.bin",
         f"download {site.url}/two.txt to data/small/deep/two.txt",
@@ -465,13 +467,13 @@ def test_secure_redirects_are_followed(data_command: Callable[..., Any], site: S
     site.files["/one.new"] = CONTENT
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
     answer = data_command("get", "small")
-    refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
+    assert_refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
     assert saved_files() == {"small/one.bin": CONTENT}
 
 
 @pytest.fixture
-def archived(site: Site, work_folder: Path) -> bytes:
+def zip_archive(site: Site, work_folder: Path) -> bytes:
     """The recipe ``small`` is one member of a zip archive; returns the archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -483,7 +485,7 @@ def archived(site: Site, work_folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], archived: bytes, site: Site) -> None:
+def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], zip_archive: bytes, site: Site) -> None:
     assert data_command("get", "small").code == 0
     assert list(saved_files()) == ["small/text.txt.gz"]
     assert gzip.decompress(saved_files()["small/text.txt.gz"]) == TEXT
@@ -494,7 +496,7 @@ def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], a
 
 
 def test_offline_the_steps_for_an_archive_are_printed(
-    data_command: Callable[..., Any], archived: bytes, site: Site
+    data_command: Callable[..., Any], zip_archive: bytes, site: Site
 ) -> None:
     site.shutdown()
     site.server_close()
@@ -510,18 +512,18 @@ def test_offline_the_steps_for_an_archive_are_printed(
     ],
 )
 def test_an_unexpected_archive_is_reported(
-    changed: dict[str, str], message: str, data_command: Callable[..., Any], archived: bytes
+    changed: dict[str, str], message: str, data_command: Callable[..., Any], zip_archive: bytes
 ) -> None:
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
     write_recipe([{**recipe["files"][0], **changed}])
-    refused(data_command("get", "small"), message)
+    assert_refused(data_command("get", "small"), message)
     assert list(saved_files()) == ["small/text.txt.gz.partial"]
 
 
 @pytest.mark.usefixtures("recipe")
 def test_an_unwritable_folder_is_reported(data_command: Callable[..., Any]) -> None:
     Path("data").write_text("mine", encoding="utf-8")
-    refused(data_command("get", "small"), "data", "Not a directory")
+    assert_refused(data_command("get", "small"), "data", "Not a directory")
     assert Path("data").read_text(encoding="utf-8") == "mine"
 
 
@@ -530,7 +532,7 @@ def test_an_unwritable_folder_is_reported(data_command: Callable[..., Any]) -> N
 def test_a_full_disk_is_reported(data_command: Callable[..., Any]) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").symlink_to("/dev/full")
-    refused(data_command("get", "small"), "data", "No space left on device")
+    assert_refused(data_command("get", "small"), "data", "No space left on device")
     assert saved_files() == {}
 
 
@@ -540,14 +542,14 @@ def test_an_interrupted_download_is_kept(
 ) -> None:
     receive = downloading._receive
 
-    def interrupted(answer: Any) -> bytes:
+    def interrupt_download(answer: Any) -> bytes:
         monkeypatch.setattr(downloading, "_receive", stop)
         return receive(answer)
 
     def stop(answer: Any) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(downloading, "_receive", interrupted)
+    monkeypatch.setattr(downloading, "_receive", interrupt_download)
     answer = data_command("get", "small")
     assert answer.code == 130
     assert "continue with: attnx data get small" in answer.err
@@ -576,7 +578,7 @@ def test_list_and_check_report_the_status(data_command: Callable[..., Any], monk
     Path("data/small/one.bin").write_bytes(CONTENT)
     assert [*row, "1", "of", "2"] in [line.split() for line in data_command("list").out.splitlines()]
     answer = data_command("check", "small")
-    refused(answer, "1 of 2 files are missing or wrong", "attnx data get small")
+    assert_refused(answer, "1 of 2 files are missing or wrong", "attnx data get small")
     assert answer.out == "data/small/one.bin: right\ndata/small/deep/two.txt: missing\n"
     data_command("get", "small")
     assert [*row, "yes"] in [line.split() for line in data_command("list").out.splitlines()]
@@ -606,7 +608,7 @@ def test_list_and_check_report_the_status(data_command: Callable[..., Any], monk
 def test_mistaken_arguments_are_reported(
     words: str, message: str, data_command: Callable[..., Any], site: Site, work_folder: Path
 ) -> None:
-    refused(data_command(*words.split()), message)
+    assert_refused(data_command(*words.split()), message)
     assert site.requests == []
     assert [path.name for path in work_folder.iterdir()] == ["recipes"]
 

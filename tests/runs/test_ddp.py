@@ -75,12 +75,12 @@ def alive(process: int) -> bool:
         return False
 
 
-def measured(folder: str) -> list[dict[str, str]]:
+def read_metrics(folder: str) -> list[dict[str, str]]:
     with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
         return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
 
 
-def predicted(folder: str) -> list[list[str]]:
+def read_predicted(folder: str) -> list[list[str]]:
     """What was predicted, in the order of the data, and its edits; probabilities differ in their last digits."""
     lines = Path(folder, "predictions.tsv").read_text(encoding="utf-8").splitlines()
     return [line.split("\t")[:-1] for line in lines]
@@ -109,9 +109,9 @@ def test_two_processes_learn_the_same_as_one(
     assert same[0]["test_examples"] == same[1]["test_examples"] == 7
     for measure in ("test_per", "test_wer", "steps"):
         assert same[0][measure] == same[1][measure]
-    losses = [[float(row["train_loss"]) for row in measured(name)] for name in ("one", "two")]
+    losses = [[float(row["train_loss"]) for row in read_metrics(name)] for name in ("one", "two")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-    assert predicted("one") == predicted("two")
+    assert read_predicted("one") == read_predicted("two")
     with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
         assert all((alone[measure] == together[measure]).all() for measure in ("test_per", "test_wer"))
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
@@ -178,7 +178,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     Path("cut/config.yaml").write_text(config, encoding="utf-8")
     resume("cut")
     assert same_weights(["whole", "cut"])
-    assert measured("whole") == measured("cut")
+    assert read_metrics("whole") == read_metrics("cut")
 
 
 def test_a_mistake_in_the_data_is_reported_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:

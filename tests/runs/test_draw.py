@@ -167,14 +167,14 @@ def test_the_command_prints_its_output(command: Callable[..., Any]) -> None:
 
 
 def test_choices_that_change_a_picture_are_shown() -> None:
-    def shown(kind: str, name: str) -> list[dict[str, Any]]:
+    def drawn_knobs(kind: str, name: str) -> list[dict[str, Any]]:
         return [dict(choice.knobs) for choice in variants_to_draw(registry.describe(kind, name))]
 
-    assert shown("scope", "local") == [{}, {"center": "predictive"}]
-    assert shown("scope", "history") == [{}, {"include_self": True}]
-    assert shown("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
-    assert shown("scorer", "scaled") == [{}]
-    assert shown("query", "token") == [{}]
+    assert drawn_knobs("scope", "local") == [{}, {"center": "predictive"}]
+    assert drawn_knobs("scope", "history") == [{}, {"include_self": True}]
+    assert drawn_knobs("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
+    assert drawn_knobs("scorer", "scaled") == [{}]
+    assert drawn_knobs("query", "token") == [{}]
 
 
 def test_the_page_describes_the_example_that_is_drawn() -> None:

@@ -62,16 +62,16 @@ def test_safe_text_is_unchanged() -> None:
 
 
 @pytest.fixture
-def obeyed(runs: Path) -> Path:
+def word_file(runs: Path) -> Path:
     """Words of which one is to be pronounced by escape codes."""
     path = Path("more.tsv")
     path.write_text(f"dab\t{ALL} S\nkes\tK EH S\nbe\tB EH\n", encoding="utf-8")
     return path
 
 
-def test_an_evaluation_prints_no_control_characters(obeyed: Path, command: Command) -> None:
+def test_an_evaluation_prints_no_control_characters(word_file: Path, command: Command) -> None:
     """Nor do its files hold any; who reads them has the symbols as they were."""
-    answer = command("evaluate", "one", f"task.test={obeyed}")
+    answer = command("evaluate", "one", f"task.test={word_file}")
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
     assert r"\x1b[31m" in answer.out
     folder = Path("one/evaluations/more")

@@ -142,10 +142,10 @@ def test_nothing_is_overwritten(
 def test_an_interrupted_evaluation_leaves_nothing(
     extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(*args: Any, **kwargs: Any) -> Any:
+    def press(*args: Any, **kwargs: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Opened, "decode", pressed)
+    monkeypatch.setattr(Opened, "decode", press)
     answer = command("evaluate", "one", "task.test=more.tsv")
     assert (answer.code, answer.out) == (130, "")
     assert "nothing was written" in answer.err

@@ -148,7 +148,7 @@ def test_the_runner_prints_what_predict_prints(
         assert expected.code == 0, expected.err
         code, output = run_exported("asked.txt", *runner_flags, *tag)
         assert code == 0
-        assert rounded(output) == rounded(expected.out), predict_flags
+        assert round_scores(output) == round_scores(expected.out), predict_flags
     if task == "points":  # a matrix by itself is a source, too
         expected = command("predict", "one", "five.csv")
         assert run_exported("five.csv") == (0, expected.out)
@@ -157,10 +157,10 @@ def test_the_runner_prints_what_predict_prints(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(expected_output)))
     expected = command("predict", "one", *tag)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(expected_output)))
-    assert rounded(run_exported(*tag)[1]) == rounded(expected.out)
+    assert round_scores(run_exported(*tag)[1]) == round_scores(expected.out)
 
 
-def rounded(printed: str) -> list[list[str]]:
+def round_scores(printed: str) -> list[list[str]]:
     """Its lines and columns; scores are sums of float32, which differ in their last digit."""
     lines = [line.split("\t") for line in printed.split("\n")]
     return [[f"{float(word):.3f}" if re.fullmatch(r"-\d+\.\d{6}", word) else word for word in line] for line in lines]

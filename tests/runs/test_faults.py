@@ -39,7 +39,7 @@ def overrides(sized: Callable[..., list[str]]) -> list[str]:
 
 
 @pytest.fixture
-def failed(
+def failure_message(
     overrides: list[str],
     command: Callable[..., Any],
     words: Path,
@@ -74,15 +74,17 @@ def failed(
     return line
 
 
-def test_a_full_disk_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported(failure_message: Callable[..., str], at_step: Callable[..., None]) -> None:
     """No file may grow beyond 20 kB: a checkpoint is larger, all else is smaller."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1])))
-    line = failed(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
+    line = failure_message(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     assert "cannot write (File too large); free some space, then resume with: attnx resume cut" in line
 
 
-def test_a_folder_that_becomes_unwritable_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_a_folder_that_becomes_unwritable_is_reported(
+    failure_message: Callable[..., str], at_step: Callable[..., None]
+) -> None:
     """A file where a folder was, for root may write into any folder; it is mended before the last one is looked at."""
     place, aside = Path("cut/checkpoints"), Path("cut/aside")
 
@@ -95,12 +97,12 @@ def test_a_folder_that_becomes_unwritable_is_reported(failed: Callable[..., str]
         aside.rename(place)
 
     at_step(3, close)
-    line = failed(mend=mend)
+    line = failure_message(mend=mend)
     assert "cut/checkpoints/last.ckpt.partial: cannot write (Not a directory)" in line
     assert "make it writable, then resume with: attnx resume cut" in line
 
 
-def test_exhausted_memory_is_reported(failed: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
+def test_exhausted_memory_is_reported(failure_message: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
     judged, calls = TrainingModule.validation_step, iter(range(2))
 
@@ -110,7 +112,7 @@ def test_exhausted_memory_is_reported(failed: Callable[..., str], faults: pytest
             torch.empty(1 << 48)
 
     faults.setattr(TrainingModule, "validation_step", greedy)
-    line = failed()
+    line = failure_message()
     assert "out of memory at step 7, in validation, with a batch of 12 rows of up to 5 source and 6 target" in line
     assert "a smaller trainer.batch_size (it was 8)" in line
 
@@ -127,7 +129,7 @@ def test_a_lack_of_memory_names_the_knob(error: Exception) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_dying_data_worker_is_reported(failed: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
+def test_a_dying_data_worker_is_reported(failure_message: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
     """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
     read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
 
@@ -137,18 +139,18 @@ def test_a_dying_data_worker_is_reported(failed: Callable[..., str], faults: pyt
         return read(self, index)
 
     faults.setattr(PairDataset, "__getitem__", deadly)
-    line = failed("trainer.num_workers=1")
+    line = failure_message("trainer.num_workers=1")
     # How soon it is noticed decides by which words.
     assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
     assert "resume with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
-def test_an_unexpected_error_is_reported(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_an_unexpected_error_is_reported(failure_message: Callable[..., str], at_step: Callable[..., None]) -> None:
     def fall() -> None:
         raise RuntimeError("I have\nfallen over")
 
     at_step(4, fall)
-    line = failed()
+    line = failure_message()
     assert line.startswith("attnx: RuntimeError: I have fallen over; the traceback is in cut/error.txt; try again")
 
 
@@ -157,11 +159,11 @@ def test_a_non_finite_loss_saves_its_batch(
 ) -> None:
     step = TrainingModule.training_step
 
-    def spoilt(self: TrainingModule, batch: Any, number: int) -> Any:
+    def spoil_loss(self: TrainingModule, batch: Any, number: int) -> Any:
         loss = step(self, batch, number)
         return loss * float("nan") if self.global_step == 4 else loss
 
-    monkeypatch.setattr(TrainingModule, "training_step", spoilt)
+    monkeypatch.setattr(TrainingModule, "training_step", spoil_loss)
     answer = command(*overrides, "folder=cut")
     assert answer.code == 1
     saved = torch.load("cut/bad_batch.pt", weights_only=True)

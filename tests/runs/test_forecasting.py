@@ -64,7 +64,7 @@ def results(folder: str) -> dict[str, float]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
-def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:
+def fit_run(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:
     """Make a run from Python; what it prints goes to ``printed``."""
     console = Console(file=printed or io.StringIO())
     return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=console)
@@ -75,7 +75,7 @@ def quantiles(no_pictures: None) -> TrainedRun:
     """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
     write(at_50="2024-01-03 02:00,,5,7,2")
     choices = ["task.targets=[a,b,still]", "task.known_columns=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
-    return fitted(*HISTORY, *choices, "task.forecast=recursive", folder="one")
+    return fit_run(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
 def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
@@ -174,7 +174,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
 def test_a_missing_target_never_counts(forecast: str, no_pictures: None, command: Callable[..., Any]) -> None:
     """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
     write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
-    fitted(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
+    fit_run(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
     scores, windows = results("one"), 19 - HORIZON + 1
     with np.load("one/predictions.npz") as arrays:
         written, right = (
@@ -200,7 +200,7 @@ def test_a_missing_target_never_counts(forecast: str, no_pictures: None, command
     assert draw_forecasts("one") == Path("one/forecasts.png")
 
 
-def lifted(by: float) -> Callable[[int], str]:
+def lift_targets(by: float) -> Callable[[int], str]:
     """A row of the file, its targets so much higher."""
     return lambda step: f"2024-02-01 {step % 24:02d}:00,{value(step, 0) + by},{value(step, 1) + by},7,{step % 24}"
 
@@ -225,14 +225,14 @@ def test_last_value_normalization_follows_the_level(
 ) -> None:
     """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
     write()
-    fitted(*SMALL, *model, "task.targets=[a,b]", "task.from_last=true", folder="one")
+    fit_run(*SMALL, *model, "task.targets=[a,b]", "task.from_last=true", folder="one")
     scores, windows, run = results("one"), 19 - HORIZON + 1, attnx.open_run("one")
     with np.load("one/predictions.npz") as arrays:
         error = np.stack([arrays[f"prediction_{n}"][:, :2] - arrays[f"reference_{n}"] for n in range(windows)])
     assert scores["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
     forecasts = []
     for by in (0, 1000):
-        rows = {f"at_{step}": lifted(by)(step) for step in range(LOOKBACK)}
+        rows = {f"at_{step}": lift_targets(by)(step) for step in range(LOOKBACK)}
         ahead = {f"at_{step}": f"2024-02-01 {step % 24:02d}:00,,,,{step % 24}" for step in range(LOOKBACK, 10)}
         write("now.csv", range(10 if "task.known_columns=[hour]" in model else LOOKBACK), **rows, **ahead)
         answer = command("predict", "one", "now.csv")
@@ -249,19 +249,19 @@ def test_another_file_can_be_tested(no_pictures: None) -> None:
     """All of it takes the place of the last part; its columns must be there."""
     write()
     write("later.csv", range(23))
-    fitted(*HISTORY, "task.test=later.csv", folder="one")
+    fit_run(*HISTORY, "task.test=later.csv", folder="one")
     assert results("one")["test_examples"] == 23 - LOOKBACK - HORIZON + 1
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "2024-01-01 07:00" in names
     Path("other.csv").write_text("time,a\n" + "\n".join(f"{step},{step}" for step in range(23)), encoding="utf-8")
     with pytest.raises(attnx.UserError, match=r"task\.test=other\.csv: has no column 'b'"):
-        fitted(*HISTORY, "task.test=other.csv", folder="two")
+        fit_run(*HISTORY, "task.test=other.csv", folder="two")
 
 
 def test_a_run_trains_in_double_precision(no_pictures: None) -> None:
     write()
     printed = io.StringIO()
-    fitted(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
+    fit_run(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
     (line,) = [line for line in printed.getvalue().splitlines() if line.startswith("step 3/3")]
     with Path("one/metrics.csv").open(encoding="utf-8") as file:
         (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
@@ -273,7 +273,7 @@ def test_a_run_trains_in_double_precision(no_pictures: None) -> None:
 def test_columns_of_another_file_may_be_reordered(no_pictures: None, command: Callable[..., Any]) -> None:
     """They are taken by their names, though none was named when it was trained."""
     write()
-    fitted(*HISTORY, folder="one")
+    fit_run(*HISTORY, folder="one")
     names, *rows = (line.split(",") for line in Path("series.csv").read_text(encoding="utf-8").splitlines())
     order = [names.index(name) for name in ("hour", "b", "time", "still", "a")]
     Path("turned.csv").write_text(
@@ -291,7 +291,7 @@ def test_columns_of_another_file_may_be_reordered(no_pictures: None, command: Ca
 def test_forecasts_are_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()
-    fitted(*HISTORY, "task.targets=[a,b]", folder="one")
+    fit_run(*HISTORY, "task.targets=[a,b]", folder="one")
     folder = Path("one")
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
@@ -331,7 +331,7 @@ def test_each_series_of_a_group_is_split(no_pictures: None, model: list[str]) ->
     rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
     plain = [word for word in SMALL if not word.startswith(("task.time", "task.split", "task.file"))]
-    fitted(*plain, "task.file=both.csv", "task.group=who", "task.split=[29,7,11]", *model, folder="one")
+    fit_run(*plain, "task.file=both.csv", "task.group=who", "task.split=[29,7,11]", *model, folder="one")
     assert results("one")["test_examples"] == 2 * (11 - HORIZON + 1)
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "x 36" in names

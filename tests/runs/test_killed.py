@@ -100,11 +100,11 @@ def wholes() -> dict[str, Path]:
 def complete_run(run: Callable[..., Any], wholes: dict[str, Path]) -> Callable[[str], str]:
     """A run of a composition that was left alone."""
 
-    def make(composed: str) -> str:
-        if composed not in wholes:
-            run(*COMPOSED[composed], *BOTH, folder="whole")
-            wholes[composed] = Path("whole").absolute()
-        return str(wholes[composed])
+    def make(compose_config: str) -> str:
+        if compose_config not in wholes:
+            run(*COMPOSED[compose_config], *BOTH, folder="whole")
+            wholes[compose_config] = Path("whole").absolute()
+        return str(wholes[compose_config])
 
     return make
 
@@ -124,7 +124,7 @@ def elsewhere(act: Callable[[], Any]) -> int:
         os._exit(code)
 
 
-def ended(process: int) -> int:
+def exit_status(process: int) -> int:
     """How it ended: by which signal, negative, or with which code."""
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
@@ -156,16 +156,16 @@ def test_a_killed_run_resumes_with_equal_results(
         run(*COMPOSED[composed], *BOTH, folder="cut")
 
     undisturbed = complete_run(composed)
-    assert ended(elsewhere(cut)) == -signal.SIGKILL
+    assert exit_status(elsewhere(cut)) == -signal.SIGKILL
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "running"
     answer = command("resume", "cut")
     assert answer.code == 0, answer.err
     alike(undisturbed, "cut")
 
 
-@pytest.mark.parametrize("composed", COMPOSED)
+@pytest.mark.parametrize("compose_config", COMPOSED)
 def test_a_run_killed_repeatedly_resumes_with_equal_results(
-    composed: str, run: Callable[..., Any], complete_run: Callable[[str], str], alike: Callable[[str, str], None]
+    compose_config: str, run: Callable[..., Any], complete_run: Callable[[str], str], alike: Callable[[str, str], None]
 ) -> None:
     from attnx.training.fit import resume
 
@@ -173,14 +173,14 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(
         if Path("cut/run.json").is_file():
             resume("cut", Console(file=io.StringIO()))
         else:
-            run(*COMPOSED[composed], *BOTH, folder="cut")
+            run(*COMPOSED[compose_config], *BOTH, folder="cut")
 
-    undisturbed = complete_run(composed)
+    undisturbed = complete_run(compose_config)
     for _ in range(3):
         process = elsewhere(go_on)
         time.sleep(random.uniform(0, 1))
         os.kill(process, signal.SIGKILL)
-        if ended(process) == 0:
+        if exit_status(process) == 0:
             break
     else:
         if not Path("cut/README.md").is_file():
@@ -213,11 +213,11 @@ def test_the_checkpoint_interval_is_respected(run: Callable[..., Any], monkeypat
     steps: list[int] = []
     save = CheckpointManager._save
 
-    def noted(self: CheckpointManager, trainer: Any) -> None:
+    def note_step(self: CheckpointManager, trainer: Any) -> None:
         steps.append(trainer.global_step)
         save(self, trainer)
 
-    monkeypatch.setattr(CheckpointManager, "_save", noted)
+    monkeypatch.setattr(CheckpointManager, "_save", note_step)
     run("trainer.max_steps=11", "trainer.num_validations=3", "trainer.checkpoint_every=3", folder="steps")
     assert steps == [3, 4, 6, 8, 9, 11]
     steps.clear()

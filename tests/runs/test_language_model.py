@@ -43,13 +43,13 @@ def results(folder: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def trained(text: None, no_pictures: None) -> Any:
+def trained_run(text: None, no_pictures: None) -> Any:
     """A run, ``one``."""
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 
 
-def test_a_run_reports_perplexity_and_continues_texts(trained: Any, command: Callable[..., Any]) -> None:
-    opened = trained
+def test_a_run_reports_perplexity_and_continues_texts(trained_run: Any, command: Callable[..., Any]) -> None:
+    opened = trained_run
     scores = results("one")
     assert scores["test_perplexity"] == pytest.approx(math.exp(scores["test_loss"]), rel=1e-5)
     # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.
@@ -80,30 +80,30 @@ def test_a_run_reports_perplexity_and_continues_texts(trained: Any, command: Cal
 
 
 def test_the_command_samples_continuations(
-    trained: None, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    trained_run: None, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
 
-    def drawn(prompts: str, *options: str) -> list[list[str]]:
+    def draw_texts(prompts: str, *options: str) -> list[list[str]]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompts.encode())))
         answer = command("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *options)
         assert answer.code == 0, answer.err
         return [line.split("\t") for line in answer.out.splitlines()]
 
-    rows = drawn("red green\nblue\n", "decoding.seed=3")
+    rows = draw_texts("red green\nblue\n", "decoding.seed=3")
     assert [row[:2] for row in rows] == [[line, str(rank)] for line in "12" for rank in range(1, 8)]
     for line, _, _, text in rows:
         assert text.split()[: 3 - int(line)] == {"1": ["red", "green"], "2": ["blue"]}[line]
         assert set(text.split()) <= {*WORDS, "⁇"}
     assert len({row[3] for row in rows[:7]}) > 1
-    assert drawn("red green\nblue\n", "decoding.seed=3") == rows
-    alone = drawn("blue\n", "decoding.seed=3")
+    assert draw_texts("red green\nblue\n", "decoding.seed=3") == rows
+    alone = draw_texts("blue\n", "decoding.seed=3")
     assert [row[3] for row in alone] == [row[3] for row in rows[7:]]
     # Not to the bit: how a product is summed may depend on how many rows it has.
     assert [float(row[2]) for row in alone] == pytest.approx([float(row[2]) for row in rows[7:]], abs=1e-4)
-    assert [row[3] for row in drawn("red green\nblue\n", "decoding.seed=5")] != [row[3] for row in rows]
+    assert [row[3] for row in draw_texts("red green\nblue\n", "decoding.seed=5")] != [row[3] for row in rows]
     # Hardly anything is left to chance where only the likeliest may come.
-    assert len({row[3] for row in drawn("blue\n", "decoding.top_k=1")}) == 1
+    assert len({row[3] for row in draw_texts("blue\n", "decoding.top_k=1")}) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ WIDTHS = (60, 80, 120)
 
 
 @pytest.fixture
-def listed(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def list_parts(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines of ``attnx list`` at a width; of a pipe at none."""
 
     def list_lines(*words: str, width: int | None = None) -> list[str]:
@@ -44,8 +44,8 @@ def groups(lines: list[str]) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_every_selectable_part_has_a_line(width: int | None, listed: Callable[..., list[str]]) -> None:
-    lines = listed(width=width)
+def test_every_selectable_part_has_a_line(width: int | None, list_parts: Callable[..., list[str]]) -> None:
+    lines = list_parts(width=width)
     shown = groups(lines[:-2])
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
         kind: list(dict.fromkeys(group_options(kind))) for kind in GROUPS
@@ -56,15 +56,15 @@ def test_every_selectable_part_has_a_line(width: int | None, listed: Callable[..
 
 
 def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
-    listed: Callable[..., list[str]],
+    list_parts: Callable[..., list[str]],
 ) -> None:
-    complete = groups(listed())
+    complete = groups(list_parts())
     parts = source_scan.catalog().parts
     for kind in PART_GROUPS:
         for name in (name for name in group_options(kind) if (kind, name) in parts):
             assert complete[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
     for width in WIDTHS:
-        lines = listed(width=width)
+        lines = list_parts(width=width)
         assert max(map(len, lines)) <= width
         for kind, rows in groups(lines).items():
             for name, text in rows.items():
@@ -74,54 +74,54 @@ def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
                     assert text.removesuffix("…")[-1:] in ("", " ")
 
 
-def test_a_plug_in_is_marked(listed: Callable[..., list[str]], work_folder: Path) -> None:
+def test_a_plug_in_is_marked(list_parts: Callable[..., list[str]], work_folder: Path) -> None:
     (work_folder / "plugins").mkdir()
     lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
     (work_folder / "plugins" / "mine.py").write_text(
         "\n".join([*lines, "    requires_equal_dims = True", ""]), encoding="utf-8"
     )
-    assert groups(listed())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
+    assert groups(list_parts())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "standard", "bahdanau"])
-def test_pages_are_wrapped_between_words(word: str, width: int, listed: Callable[..., list[str]]) -> None:
+def test_pages_are_wrapped_between_words(word: str, width: int, list_parts: Callable[..., list[str]]) -> None:
     """Only a link or another word that is longer than a line, and where a file is, stand out."""
-    lines, complete = listed(word, width=width), listed(word, width=200)
+    lines, complete = list_parts(word, width=width), list_parts(word, width=200)
     assert " ".join(lines).split() == " ".join(complete).split()
     for line in lines:
         assert len(line) <= width or re.search(r"\S+://\S+$|/\S+\.(py|yaml)\S*$|^ *\S+$", line), line
 
 
-def test_a_kind_is_listed_with_formulas_and_knobs(listed: Callable[..., list[str]]) -> None:
-    text = "\n".join(listed("scorer", width=80))
+def test_a_kind_is_listed_with_formulas_and_knobs(list_parts: Callable[..., list[str]]) -> None:
+    text = "\n".join(list_parts("scorer", width=80))
     for name in group_options("scorer"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
     assert "score(q, m) = v . tanh(W q + U m)" in text
     assert "scorer.hidden_size=128" in text
-    assert "query.language_tag.embedding_dim=20" in "\n".join(listed("query"))
+    assert "query.language_tag.embedding_dim=20" in "\n".join(list_parts("query"))
 
 
-def test_one_part_is_listed_in_full(listed: Callable[..., list[str]]) -> None:
-    text = "\n".join(listed("scope=local", width=80))
+def test_one_part_is_listed_in_full(list_parts: Callable[..., list[str]]) -> None:
+    text = "\n".join(list_parts("scope=local", width=80))
     assert text.startswith("scope=local\n")
     assert re.search(r"^  scope\.window=3  +a whole number, 0 or more$", text, re.MULTILINE)
     assert "scope.include_self=false" in text
     assert "    https://arxiv.org/abs/1508.04025\n" in text
     assert "attnx/attention/scopes/local.py" in text
     assert "``" not in text
-    assert listed("local", width=80) == listed("scope", "local", width=80) == text.splitlines()
+    assert list_parts("local", width=80) == list_parts("scope", "local", width=80) == text.splitlines()
 
 
-def test_a_name_of_several_kinds_lists_the_selectable_kind(listed: Callable[..., list[str]]) -> None:
-    headings = [line for line in listed("history") if re.fullmatch(r"\w+=history", line)]
+def test_a_name_of_several_kinds_lists_the_selectable_kind(list_parts: Callable[..., list[str]]) -> None:
+    headings = [line for line in list_parts("history") if re.fullmatch(r"\w+=history", line)]
     assert headings == ["scope=history", "model=history"]
-    assert listed("additive")[0] == "scorer=additive"
-    assert listed("kernel", "additive")[0] == "kernel additive"
+    assert list_parts("additive")[0] == "scorer=additive"
+    assert list_parts("kernel", "additive")[0] == "kernel additive"
 
 
-def test_a_recipe_is_listed_with_what_it_sets(listed: Callable[..., list[str]]) -> None:
-    text = "\n".join(listed("bahdanau", width=80))
+def test_a_recipe_is_listed_with_what_it_sets(list_parts: Callable[..., list[str]]) -> None:
+    text = "\n".join(list_parts("bahdanau", width=80))
     assert text.startswith("recipe=bahdanau\nBahdanau et al. 2015, https://arxiv.org/abs/1409.0473")
     assert "  - override /scorer: additive" in text
     assert "recipe/bahdanau.yaml" in text

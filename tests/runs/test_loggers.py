@@ -145,10 +145,10 @@ def test_a_resumed_run_restores_logger_state(
 def test_a_failed_run_is_logged_as_failed(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: Any) -> None:
+    def fail(*args: Any) -> None:
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(ShowProgress, "on_train_batch_end", broken)
+    monkeypatch.setattr(ShowProgress, "on_train_batch_end", fail)
     with pytest.raises(RuntimeError, match="the disk is on fire"):
         run("attention=none", "+logger=journal", folder="one")
     assert journal("one")[-1] == {"end": "failed"}

@@ -189,7 +189,7 @@ def test_a_mistaken_configuration_is_refused_in_one_line(
 
 
 @pytest.fixture
-def refused(
+def refuse_run(
     command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], work_folder: Path
 ) -> Callable[..., str]:
     """Start a small run that must be refused; return the line."""
@@ -217,25 +217,25 @@ def refused(
     ],
 )
 def test_malformed_data_are_reported_with_file_and_line(
-    text: str, message: str, refused: Callable[..., str], work_folder: Path
+    text: str, message: str, refuse_run: Callable[..., str], work_folder: Path
 ) -> None:
     (work_folder / "data.tsv").write_text(text, encoding="utf-8")
-    assert message in refused("task.train=data.tsv")
+    assert message in refuse_run("task.train=data.tsv")
 
 
-def test_missing_data_are_reported(refused: Callable[..., str]) -> None:
-    assert "nowhere.tsv: no such file" in refused("task.train=nowhere.tsv")
-    line = refused("task.train=$ATTNX_NOPE/words.tsv")
+def test_missing_data_are_reported(refuse_run: Callable[..., str]) -> None:
+    assert "nowhere.tsv: no such file" in refuse_run("task.train=nowhere.tsv")
+    line = refuse_run("task.train=$ATTNX_NOPE/words.tsv")
     assert "ATTNX_NOPE is not set" in line
     assert "task.train" in line
-    assert "task.train" in refused("task.train=null", "task.valid=words.tsv")
+    assert "task.train" in refuse_run("task.train=null", "task.valid=words.tsv")
 
 
-def test_a_word_may_be_in_one_part_only(refused: Callable[..., str], work_folder: Path) -> None:
+def test_a_word_may_be_in_one_part_only(refuse_run: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
     with (work_folder / "words.tsv").open("a", encoding="utf-8") as file:
         file.write("zz\tK\n")
-    line = refused("task.test=test.tsv")
+    line = refuse_run("task.test=test.tsv")
     assert "task.test" in line
     assert "'zz'" in line
 
@@ -251,41 +251,41 @@ def test_a_word_may_be_in_one_part_only(refused: Callable[..., str], work_folder
     ],
 )
 def test_malformed_vectors_are_reported_with_file_and_line(
-    text: str, message: str, refused: Callable[..., str], work_folder: Path
+    text: str, message: str, refuse_run: Callable[..., str], work_folder: Path
 ) -> None:
     (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
-    assert message in refused("model.source_vectors=vectors.txt")
+    assert message in refuse_run("model.source_vectors=vectors.txt")
 
 
-def test_missing_vectors_are_reported(refused: Callable[..., str]) -> None:
-    assert "nowhere.txt" in refused("model.target_vectors=nowhere.txt")
+def test_missing_vectors_are_reported(refuse_run: Callable[..., str]) -> None:
+    assert "nowhere.txt" in refuse_run("model.target_vectors=nowhere.txt")
 
 
-def test_an_existing_folder_is_unchanged(refused: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_folder_is_unchanged(refuse_run: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "full").mkdir()
     (work_folder / "full" / "letter").write_text("mine", encoding="utf-8")
-    assert "folder=full: it is not empty" in refused("folder=full")
-    assert "words.tsv" in refused("folder=words.tsv")
+    assert "folder=full: it is not empty" in refuse_run("folder=full")
+    assert "words.tsv" in refuse_run("folder=words.tsv")
     assert (work_folder / "full" / "letter").read_text(encoding="utf-8") == "mine"
 
 
-def test_an_existing_name_is_refused(refused: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_name_is_refused(refuse_run: Callable[..., str], work_folder: Path) -> None:
     existing = work_folder / "multirun" / "runs" / "mine"
     existing.mkdir(parents=True)
     (existing / "letter").touch()
-    assert "name=mine: multirun/runs/mine is not empty; choose another" in refused("name=mine")
+    assert "name=mine: multirun/runs/mine is not empty; choose another" in refuse_run("name=mine")
     (work_folder / "away").mkdir()
     (existing.parent / "link").symlink_to(work_folder / "away")
-    assert "multirun/runs/link: is a link to" in refused("name=link")
+    assert "multirun/runs/link: is a link to" in refuse_run("name=link")
 
 
-def test_an_impossible_folder_is_reported(refused: Callable[..., str]) -> None:
-    assert "cannot write the run folder" in refused("folder=words.tsv/run")
+def test_an_impossible_folder_is_reported(refuse_run: Callable[..., str]) -> None:
+    assert "cannot write the run folder" in refuse_run("folder=words.tsv/run")
 
 
-def test_a_missing_gpu_is_reported(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(refuse_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
-    assert "trainer.accelerator=gpu" in refused("trainer.accelerator=gpu")
+    assert "trainer.accelerator=gpu" in refuse_run("trainer.accelerator=gpu")
 
 
 def test_a_non_finite_loss_ends_the_run_with_one_line(
@@ -310,7 +310,7 @@ def test_a_non_finite_loss_ends_the_run_with_one_line(
         assert message in page
 
 
-def test_a_part_import_error_is_reported_with_file_and_line(refused: Callable[..., str], work_folder: Path) -> None:
+def test_a_part_import_error_is_reported_with_file_and_line(refuse_run: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "plugins").mkdir()
     lines = [
         "import attnx_has_no_such_module",
@@ -322,6 +322,6 @@ def test_a_part_import_error_is_reported_with_file_and_line(refused: Callable[..
     (work_folder / "plugins" / "lost.py").write_text(
         "\n".join([*lines, "class Lost:", "    requires_equal_dims = True", ""]), encoding="utf-8"
     )
-    line = refused("scorer=lost")
+    line = refuse_run("scorer=lost")
     assert "lost.py:1" in line
     assert "attnx_has_no_such_module" in line

@@ -64,11 +64,11 @@ def make(words: Path, no_pictures: None) -> Callable[..., Any]:
     lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
 
-    def made(model: str, *overrides: str, folder: str) -> Any:
+    def train_small(model: str, *overrides: str, folder: str) -> Any:
         overrides = (*MODELS[model], "trainer.num_validations=2", *overrides)
         return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
 
-    return made
+    return train_small
 
 
 @pytest.mark.parametrize("model", MODELS)

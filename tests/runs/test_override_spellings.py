@@ -27,7 +27,7 @@ NEEDED_WITH = {"recipe=pointer": ["task=pointing"]}
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def trained_configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The configurations that would have been trained."""
     recorded: list[dict[str, Any]] = []
     monkeypatch.setattr(main, "train_one", lambda config, overrides: recorded.append(config) or 0)
@@ -35,7 +35,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
+def swept_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
     """The scorer and scope of each job that a sweep would have trained."""
     recorded: list[tuple[str, str]] = []
 
@@ -58,9 +58,9 @@ def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedP
     )
 
 
-def test_without_arguments_the_default_experiment_runs(trained: list[dict[str, Any]]) -> None:
+def test_without_arguments_the_default_experiment_runs(trained_configs: list[dict[str, Any]]) -> None:
     assert main.run([]) == 0
-    (config,) = trained
+    (config,) = trained_configs
     assert config["task"]["name"] == "g2p"
     assert config["task"]["train"] is None
     assert (config["scorer"]["name"], config["scope"]["name"]) == ("additive", "global")
@@ -70,11 +70,11 @@ def test_without_arguments_the_default_experiment_runs(trained: list[dict[str, A
 
 
 @pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])
-def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained: list[dict[str, Any]]) -> None:
+def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained_configs: list[dict[str, Any]]) -> None:
     assert main.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
-    assert (trained[0]["scorer"]["name"], trained[0]["scope"]["name"]) == ("mlp", "local")
-    assert trained[0]["scorer"]["depth"] == 3
-    assert trained[0]["scope"]["window"] == 3
+    assert (trained_configs[0]["scorer"]["name"], trained_configs[0]["scope"]["name"]) == ("mlp", "local")
+    assert trained_configs[0]["scorer"]["depth"] == 3
+    assert trained_configs[0]["scope"]["window"] == 3
 
 
 @pytest.mark.parametrize(
@@ -84,28 +84,28 @@ def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained: list[dic
         "++scorer=dot,scaled ++scope=local --multirun",
     ],
 )
-def test_a_sweep_accepts_every_spelling_and_order(line: str, swept: list[tuple[str, str]]) -> None:
+def test_a_sweep_accepts_every_spelling_and_order(line: str, swept_parts: list[tuple[str, str]]) -> None:
     assert main.run(line.split()) == 0
-    assert swept == [("dot", "local"), ("scaled", "local")]
+    assert swept_parts == [("dot", "local"), ("scaled", "local")]
 
 
-def test_a_glob_expands_to_every_part_of_a_kind(swept: list[tuple[str, str]]) -> None:
+def test_a_glob_expands_to_every_part_of_a_kind(swept_parts: list[tuple[str, str]]) -> None:
     assert main.run(["-m", "+scope=glob(*)"]) == 0
-    assert [scope for _, scope in swept] == sorted(names("scope"))
+    assert [scope for _, scope in swept_parts] == sorted(names("scope"))
 
 
 @pytest.mark.parametrize(
     "line", ["--cfg job scorer=dot seed=7", "seed=7 --cfg=job +scorer=dot", "++scorer=dot -c job seed=7"]
 )
 def test_a_configuration_is_printed_and_nothing_is_trained(
-    line: str, command: Callable[..., Any], trained: list[dict[str, Any]], work_folder: Path
+    line: str, command: Callable[..., Any], trained_configs: list[dict[str, Any]], work_folder: Path
 ) -> None:
     answer = command(*line.split())
     shown = yaml.safe_load(answer.out)
     assert (answer.code, answer.err) == (0, "")
     assert (shown["scorer"]["name"], shown["scope"]["name"], shown["seed"]) == ("dot", "global", 7)
     assert "hydra" not in shown
-    assert not trained
+    assert not trained_configs
     assert not list(work_folder.iterdir())
 
 
@@ -142,9 +142,9 @@ def test_there_are_presets_to_compose() -> None:
     assert {preset.partition("=")[0] for preset in PRESETS} == {"recipe", "experiment"}
 
 
-def test_python_composes_what_the_command_does(trained: list[dict[str, Any]]) -> None:
+def test_python_composes_what_the_command_does(trained_configs: list[dict[str, Any]]) -> None:
     main.run(["+scorer=mlp", "scorer.depth=3", "seed=11"])
-    assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained[0]
+    assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained_configs[0]
 
 
 def test_help_does_not_import_torch() -> None:

@@ -65,7 +65,7 @@ def moved_anew(module: nn.Module, device: torch.device) -> nn.Module:
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_every_operator_finds_its_inputs_on_one_device(
-    name: str, built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    name: str, build_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On three devices that are not there: an operator whose inputs lie on two of them raises."""
     monkeypatch.setattr(nn.Module, "to", moved_anew)
@@ -74,7 +74,7 @@ def test_every_operator_finds_its_inputs_on_one_device(
         Recurrent, "run", lambda self, inputs, lengths=None, **kwargs: original_run(self, inputs, **kwargs)
     )
     with FakeTensorMode():
-        model = built(**{"attention": PLAIN, **COMPOSITIONS[name]})
+        model = build_model(**{"attention": PLAIN, **COMPOSITIONS[name]})
         place_model(model, SEPARATE)
         placed_batch = batch(SEPARATE["decoder"])
         loss = token_loss(model, placed_batch)
@@ -99,8 +99,10 @@ def test_an_operator_with_inputs_on_two_devices_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_a_placed_model_computes_the_same_with_the_same_weight_names(name: str, built: Callable[..., Any]) -> None:
-    model = built(**COMPOSITIONS[name]).eval()
+def test_a_placed_model_computes_the_same_with_the_same_weight_names(
+    name: str, build_model: Callable[..., Any]
+) -> None:
+    model = build_model(**COMPOSITIONS[name]).eval()
     inputs, names = batch(CPU["decoder"]), list(model.state_dict())
     plain = token_loss(model, inputs).mean
     place_model(model, CPU)

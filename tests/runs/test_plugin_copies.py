@@ -263,11 +263,11 @@ def test_training_uses_the_code_of_its_start(
 
     train = attnx.training.fit.train
 
-    def edited(*args: Any, **kwargs: Any) -> Any:
+    def edit_and_run(*args: Any, **kwargs: Any) -> Any:
         write("raise RuntimeError")
         return train(*args, **kwargs)
 
-    monkeypatch.setattr(attnx.training.fit, "train", edited)
+    monkeypatch.setattr(attnx.training.fit, "train", edit_and_run)
     run = fit(compose(["scorer=mine", *small, "folder=two"]), console=Console(file=io.StringIO()))
     assert len(run.predict(["dab"])) == 1
     assert Path("two/plugins/mine.py").read_text(encoding="utf-8") == SCORER

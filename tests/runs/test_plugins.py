@@ -272,7 +272,7 @@ def test_objects_of_a_plug_in_unpickle_in_another_process(
 
 
 @pytest.fixture
-def installed(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed_package(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package that offers parts by an entry point, as pip would leave it."""
     site = work_folder / "site"
     files = {
@@ -291,7 +291,7 @@ def installed(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_installed_package_offers_parts_by_an_entry_point(
-    installed: Path, run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    installed_package: Path, run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "far_parts" not in sys.modules
     assert "package far_parts" in command("list", "scorer=far").out
@@ -302,7 +302,7 @@ def test_an_installed_package_offers_parts_by_an_entry_point(
 
 
 def test_a_run_copies_the_used_files_of_a_package(
-    installed: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    installed_package: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its file, and the package's __init__; after an edit the message says how to use the copies."""
     run("+scorer=far", folder="one")
@@ -311,7 +311,7 @@ def test_a_run_copies_the_used_files_of_a_package(
     for module in ("far_parts", "far_parts.scorers"):
         sys.modules.pop(module)
     registry._registered.pop(("scorer", "far"))
-    (installed / "far_parts" / "scorers.py").write_text(SCORER.format(name="far").replace("-self", "self"))
+    (installed_package / "far_parts" / "scorers.py").write_text(SCORER.format(name="far").replace("-self", "self"))
     capsys.readouterr()
     open_run("one")
     assert capsys.readouterr().err == (
@@ -321,8 +321,8 @@ def test_a_run_copies_the_used_files_of_a_package(
     sys.modules.pop("far_parts")
 
 
-def test_a_broken_entry_point_is_reported_and_others_work(installed: Path, command: Callable[..., Any]) -> None:
-    points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
+def test_a_broken_entry_point_is_reported_and_others_work(installed_package: Path, command: Callable[..., Any]) -> None:
+    points = installed_package / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
     source_scan.scan_files.cache_clear()
     answer = command("list", "scorer")

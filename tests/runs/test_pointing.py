@@ -47,15 +47,15 @@ PROBLEMS = {
 def make(no_pictures: None) -> Callable[..., Any]:
     """Make a small run."""
 
-    def made(*overrides: str, folder: str, without: str = "") -> Any:
+    def train_small(*overrides: str, folder: str, without: str = "") -> Any:
         given_keys = {without, *(word.partition("=")[0] for word in overrides)}
         words = [*[word for word in SMALL if word.partition("=")[0] not in given_keys], *overrides]
         return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
 
-    return made
+    return train_small
 
 
-def predicted(folder: str) -> list[dict[str, str]]:
+def read_predicted(folder: str) -> list[dict[str, str]]:
     with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
@@ -74,7 +74,7 @@ def test_each_problem_trains_and_predicts(problem: str, make: Callable[..., Any]
         assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(scores)
     if problem in ("tsp", "sorting"):
         assert scores["test_well_formed"] == 100
-    rows = predicted("one")
+    rows = read_predicted("one")
     assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
     reopened = attnx.open_run("one")
     task = reopened.task
@@ -97,7 +97,7 @@ def test_a_run_resumes_with_workers(
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")
     assert same_weights(["one", "two"])
-    assert predicted("one") == predicted("two")
+    assert read_predicted("one") == read_predicted("two")
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])

@@ -271,12 +271,12 @@ def test_lines_are_streamed(runs: Path, command: Callable[..., Any], monkeypatch
         for read in range(1, 131):
             yield read, b"dab\n"
 
-    def watched(self: TrainedRun, pairs: Any, *args: Any) -> Any:
+    def watch_reads(self: TrainedRun, pairs: Any, *args: Any) -> Any:
         ahead.append(read - sum(ahead))
         return decode(self, pairs, *args)
 
     monkeypatch.setattr(predicting, "numbered_lines", endless)
-    monkeypatch.setattr(TrainedRun, "decode", watched)
+    monkeypatch.setattr(TrainedRun, "decode", watch_reads)
     assert len(command("predict", "one", "-", "--batch", str(batch)).out.splitlines()) == 130
     assert ahead == [32, 32, 32, 32, 2]
 
@@ -288,7 +288,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callabl
     def interrupt_at(window: int, *words: str) -> Any:
         answer, num_windows = predicting._answer, 0
 
-        def pressed(*args: Any) -> None:
+        def press(*args: Any) -> None:
             nonlocal num_windows
             num_windows += 1
             if num_windows == window:
@@ -296,7 +296,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callabl
             answer(*args)
 
         with monkeypatch.context() as patch:
-            patch.setattr(predicting, "_answer", pressed)
+            patch.setattr(predicting, "_answer", press)
             return command(*words)
 
     return interrupt_at
@@ -441,7 +441,7 @@ def read(number: int) -> Any:
 
 
 @pytest.fixture
-def recorded(work_folder: Path) -> list[str]:
+def recordings(work_folder: Path) -> list[str]:
     """Files of features and their tables, of symbols and of numbers to write; what names them."""
     for number in range(43):
         np.save(f"in{number}.npy", read(number))
@@ -454,10 +454,10 @@ def recorded(work_folder: Path) -> list[str]:
 
 
 def test_feature_files_and_tag_columns_are_read(
-    run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., TrainedRun], recordings: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overrides = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
-    opened = run(*recorded, *overrides, "model.tag_inputs=[encoder]", folder="one")
+    opened = run(*recordings, *overrides, "model.tag_inputs=[encoder]", folder="one")
     Path("deep").mkdir()
     np.save("deep/in.npy", read(5))
     Path("deep/list.tsv").write_text("bob\tin.npy\n\nann\tin.npy\n", encoding="utf-8")
@@ -480,10 +480,10 @@ def test_feature_files_and_tag_columns_are_read(
 
 
 def test_numbers_are_written_as_json(
-    run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any]
+    run: Callable[..., TrainedRun], recordings: list[str], command: Callable[..., Any]
 ) -> None:
     overrides = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
-    opened = run(*recorded, *overrides, folder="one")
+    opened = run(*recordings, *overrides, folder="one")
     Path("list.txt").write_text("in5.npy\n\nin9.npy\n", encoding="utf-8")
     first, blank, last = command("predict", "one", "list.txt").out.splitlines()
     assert blank == ""

@@ -13,7 +13,7 @@ import attnx
 from attnx import UserError
 
 
-def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+def refusal_message(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     with pytest.raises(UserError) as error:
         call(*args, **kwargs)
     assert "\n" not in str(error.value)
@@ -30,45 +30,56 @@ def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     ],
 )
 def test_an_invalid_configuration_is_refused(value: Any, advice: str) -> None:
-    assert refused(attnx.fit, value) == f"fit takes a configuration from compose: {advice}"
+    assert refusal_message(attnx.fit, value) == f"fit takes a configuration from compose: {advice}"
     assert not Path("multirun").exists()
 
 
 def test_a_changed_configuration_is_checked(words: Path) -> None:
     """One that was changed after it was composed."""
     config = attnx.compose(["task.train=words.tsv"])
-    assert refused(attnx.fit, {**config, "scorer": {"name": "dott"}}) == "unknown scorer 'dott'; did you mean dot?"
+    assert (
+        refusal_message(attnx.fit, {**config, "scorer": {"name": "dott"}}) == "unknown scorer 'dott'; did you mean dot?"
+    )
     config["trainer"]["batch_size"] = 0
-    assert refused(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
+    assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
 
 
 @pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None])
 def test_an_invalid_list_of_overrides_is_refused(value: Any) -> None:
-    assert refused(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot'])"
+    assert (
+        refusal_message(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot'])"
+    )
 
 
 @pytest.mark.parametrize("value", [None, 3, ["one"]])
 def test_an_invalid_folder_is_refused(value: Any) -> None:
     message = f"{value!r}: name one run folder; several are opened as an ensemble by open_ensemble"
-    assert refused(attnx.open_run, value) == message
-    assert refused(attnx.open_ensemble, [value]) == message
-    assert refused(attnx.open_ensemble, 3) == "3: give a list of run folders, or use open_run"
-    assert "expected" not in refused(attnx.open_run, "nowhere")
+    assert refusal_message(attnx.open_run, value) == message
+    assert refusal_message(attnx.open_ensemble, [value]) == message
+    assert refusal_message(attnx.open_ensemble, 3) == "3: give a list of run folders, or use open_run"
+    assert "expected" not in refusal_message(attnx.open_run, "nowhere")
 
 
 def test_an_invalid_source_is_refused(runs: Path) -> None:
     run = attnx.open_run("one")
     for source in (3, None, ["d", "a", "b"], b"dab"):
         message = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
-        assert refused(run.predict, [source]) == message
+        assert refusal_message(run.predict, [source]) == message
     for sources in (3, None, "dab"):
-        assert refused(run.predict, sources) == f"{sources!r}: give a list of sources, as in predict([{sources!r}])"
-    assert refused(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")
-    assert refused(run.predict, ["dab"], nbest="3") == "nbest='3': expected a whole number, 1 or more"
-    assert refused(run.predict, ["dab"], decoding=5).startswith("decoding=5: expected a name, or a name with knobs")
-    assert refused(attnx.open_run, "one", 3).startswith("one/checkpoints/3.ckpt: no such checkpoint; choose from best")
+        assert (
+            refusal_message(run.predict, sources)
+            == f"{sources!r}: give a list of sources, as in predict([{sources!r}])"
+        )
+    assert refusal_message(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")
+    assert refusal_message(run.predict, ["dab"], nbest="3") == "nbest='3': expected a whole number, 1 or more"
+    assert refusal_message(run.predict, ["dab"], decoding=5).startswith(
+        "decoding=5: expected a name, or a name with knobs"
+    )
+    assert refusal_message(attnx.open_run, "one", 3).startswith(
+        "one/checkpoints/3.ckpt: no such checkpoint; choose from best"
+    )
 
 
 def test_an_invalid_part_is_refused() -> None:
-    assert refused(attnx.register, "scorer", 3) == "cannot register 3: the name of a scorer is a word"
-    assert refused(attnx.register("scorer", "mine"), 3).startswith("cannot register 3 as the scorer 'mine'")
+    assert refusal_message(attnx.register, "scorer", 3) == "cannot register 3: the name of a scorer is a word"
+    assert refusal_message(attnx.register("scorer", "mine"), 3).startswith("cannot register 3 as the scorer 'mine'")

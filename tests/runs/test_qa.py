@@ -60,7 +60,7 @@ def train(folder: str, *overrides: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with stories and a run, ``one``, that learned two tasks together."""
     home = tmp_path_factory.mktemp("qa")
     write(home / "stories")
@@ -72,9 +72,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_folder(made: Path, work_folder: Path) -> Path:
+def run_folder(trained_folder: Path, work_folder: Path) -> Path:
     """Its copy in the test's own folder."""
-    shutil.copytree(made, work_folder, dirs_exist_ok=True)
+    shutil.copytree(trained_folder, work_folder, dirs_exist_ok=True)
     return work_folder / "one"
 
 
@@ -141,14 +141,14 @@ def test_slot_weights_are_saved_and_drawn(run_folder: Path) -> None:
 
 
 def test_a_stopped_run_resumes_with_equal_results(
-    made: Path,
+    trained_folder: Path,
     work_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     interrupt_at: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
 
-    shutil.copytree(made / "stories", "stories")
+    shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
     knobs = [*ENTITY, "model.dropout=0.3"]
     train("whole", *knobs)
@@ -159,16 +159,18 @@ def test_a_stopped_run_resumes_with_equal_results(
     assert same_weights(["whole", "cut"])
 
 
-def test_other_models_train_on_the_same_task(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(made / "stories", "stories")
+def test_other_models_train_on_the_same_task(
+    trained_folder: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
     run = train("plain", "task=qa", *[size for size in SMALL if not size.startswith("model.")], *sizes)
     assert len(run.predict([STORY])) == 1
 
 
-def test_word_keys_are_restored(made: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(made / "stories", "stories")
+def test_word_keys_are_restored(trained_folder: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
     knobs = [size for size in ENTITY if "slots" not in size]
     run = train("tied", *knobs, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")

@@ -86,10 +86,10 @@ MESSAGES = {
 
 @pytest.fixture(scope="module")
 def answers(
-    tmp_path_factory: pytest.TempPathFactory, trained: Path, run_lines: Callable[..., dict[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, trained_runs: Path, run_lines: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("asked")
-    shutil.copytree(trained, folder, dirs_exist_ok=True)
+    shutil.copytree(trained_runs, folder, dirs_exist_ok=True)
     shutil.copytree(folder / "two", folder / "other")
     symbols = json.loads((folder / "other/vocabulary/source.json").read_text(encoding="utf-8"))
     (folder / "other/vocabulary/source.json").write_text(json.dumps([*symbols, "z"]), encoding="utf-8")

@@ -34,7 +34,7 @@ HEAD = ["run", "status", "test_per", "scorer", "seed", "created", "duration", "s
 
 
 @pytest.fixture
-def made(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Write what ``attnx runs`` reads of a run folder, begun so many minutes after the last one."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -63,12 +63,12 @@ def made(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 @pytest.fixture
-def sweep(made: Make) -> Sweep:
+def sweep(write_run: Make) -> Sweep:
     """A finished sweep of three jobs, ``multirun/three``; the second is best in validation, the first in the test."""
     settings = [("dot", 5.0, 37.0), ("cosine", 11.0, 29.0), ("additive", 13.0, 41.0)]
     jobs = [SweepJob(number, [f"scorer={scorer}"], "finished") for number, (scorer, _, _) in enumerate(settings)]
     for number, (scorer, per, valid) in enumerate(settings):
-        made(f"multirun/three/{number}", scorer, per, valid=valid)
+        write_run(f"multirun/three/{number}", scorer, per, valid=valid)
     record = Sweep(Path("multirun/three"), "attnx -m ...", ["scorer=dot,cosine,additive"], status="finished", jobs=jobs)
     save_sweep(record)
     return record
@@ -94,10 +94,10 @@ def everything() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def test_runs_are_listed_newest_first_with_differences(made: Make, command: Command) -> None:
-    made("multirun/runs/one", "additive", 7.0)
-    made("multirun/runs/two", "dot", 11.238, seed=3)
-    made("multirun/deep/er/2", "dot", 13.0)
+def test_runs_are_listed_newest_first_with_differences(write_run: Make, command: Command) -> None:
+    write_run("multirun/runs/one", "additive", 7.0)
+    write_run("multirun/runs/two", "dot", 11.238, seed=3)
+    write_run("multirun/deep/er/2", "dot", 13.0)
     answer = command("runs")
     head, *rows = [line.split() for line in answer.out.splitlines()]
     assert (answer.code, answer.err, head) == (0, "", HEAD)
@@ -112,24 +112,24 @@ def test_runs_are_listed_newest_first_with_differences(made: Make, command: Comm
     assert "scorer" not in command("runs", "multirun/deep").out
 
 
-def test_an_untested_run_shows_its_validation(made: Make, command: Command) -> None:
-    made("multirun/a", per=7.0, valid=31.0)
-    made("multirun/b", per=None, valid=29.0, status="interrupted")
+def test_an_untested_run_shows_its_validation(write_run: Make, command: Command) -> None:
+    write_run("multirun/a", per=7.0, valid=31.0)
+    write_run("multirun/b", per=None, valid=29.0, status="interrupted")
     head, second, first = (line.split() for line in command("runs").out.splitlines())
     assert head[2:4] == ["test_per", "valid_per"]
     assert (first[2:4], second[2:4]) == (["7.00", "31.00"], ["-", "29.00"])
     assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
 
 
-def test_a_small_measure_is_shown(made: Make, command: Command) -> None:
+def test_a_small_measure_is_shown(write_run: Make, command: Command) -> None:
     """By its significant digits, as it would be in the report."""
-    made("multirun/small", per=0.08861)
+    write_run("multirun/small", per=0.08861)
     assert "0.08861" in command("runs").out.splitlines()[1]
 
 
-def test_a_silent_running_run_was_stopped(made: Make, command: Command) -> None:
+def test_a_silent_running_run_was_stopped(write_run: Make, command: Command) -> None:
     names = ["alive", "silent", "job", "silent-job", "fallen", "drawn"]
-    folders = {name: made(f"multirun/{name}", per=None, status="running") for name in names}
+    folders = {name: write_run(f"multirun/{name}", per=None, status="running") for name in names}
     for name in ("job", "silent-job"):
         (folders[name] / "progress.json").write_text('{"step": 5}', encoding="utf-8")
     (folders["fallen"] / "progress.json").write_text('{"error": "out of memory"}', encoding="utf-8")
@@ -166,12 +166,12 @@ def test_a_silent_job_runs_while_its_sweep_runs(sweep: Sweep, command: Command) 
         assert paths(command, "status=running") == ["multirun/three/0"]
 
 
-def test_words_filter_sort_and_limit(made: Make, command: Command) -> None:
+def test_words_filter_sort_and_limit(write_run: Make, command: Command) -> None:
     for number, (scorer, per, seed) in enumerate(
         [("additive", 7, 1), ("additive", 11, 2), ("dot", 5, 1), ("dot", 13, 3)]
     ):
-        made(f"multirun/{number}", scorer, per, seed)
-    made("multirun/4", "dot", None, 2, status="failed", name="mine")
+        write_run(f"multirun/{number}", scorer, per, seed)
+    write_run("multirun/4", "dot", None, 2, status="failed", name="mine")
 
     def listed_names(*words: str) -> str:
         return "".join(Path(path).name for path in paths(command, *words))
@@ -193,9 +193,9 @@ def test_words_filter_sort_and_limit(made: Make, command: Command) -> None:
     assert listed_names("since=3000w") == listed_names("multirun", "multirun/3", "2", "limit=5") == "43210"
 
 
-def test_json_output_is_complete(made: Make, command: Command) -> None:
-    made("multirun/a", "additive", 7.0, name="mine")
-    made("multirun/b", "dot", None, status="interrupted")
+def test_json_output_is_complete(write_run: Make, command: Command) -> None:
+    write_run("multirun/a", "additive", 7.0, name="mine")
+    write_run("multirun/b", "dot", None, status="interrupted")
     (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
     second, first = json.loads(command("runs", "--json").out, parse_constant=pytest.fail)
     expected = {"path": "multirun/a", "name": "mine", "status": "finished", "created": "2026-03-17T12:00:00+0000"}
@@ -213,9 +213,9 @@ def test_json_output_is_complete(made: Make, command: Command) -> None:
     assert command("runs", "scorer=additive", "--paths").out == "multirun/a\n"
 
 
-def test_a_terminal_shows_columns_that_fit(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    made("multirun/one", "additive", 7.0)
-    made("multirun/two", "dot", 11.0)
+def test_a_terminal_shows_columns_that_fit(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run("multirun/one", "additive", 7.0)
+    write_run("multirun/two", "dot", 11.0)
     for width, missing in ((120, ""), (36, "duration"), (22, "test_per")):
         screen = io.StringIO()
         monkeypatch.setattr(
@@ -262,12 +262,12 @@ def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None
     assert json.loads(command("runs", "--json").out)[0]["size"] < original
 
 
-def test_an_unreadable_run_is_left_out_with_its_reason(made: Make, command: Command) -> None:
-    made("multirun/good")
-    made("multirun/new", format=99)
-    (made("multirun/torn") / "config.yaml").write_text("seed: [1\nname: x\n", encoding="utf-8")
-    (made("multirun/list") / "config.yaml").write_text("- 1\n", encoding="utf-8")
-    (made("multirun/cut") / "run.json").write_text('{"format": 1', encoding="utf-8")
+def test_an_unreadable_run_is_left_out_with_its_reason(write_run: Make, command: Command) -> None:
+    write_run("multirun/good")
+    write_run("multirun/new", format=99)
+    (write_run("multirun/torn") / "config.yaml").write_text("seed: [1\nname: x\n", encoding="utf-8")
+    (write_run("multirun/list") / "config.yaml").write_text("- 1\n", encoding="utf-8")
+    (write_run("multirun/cut") / "run.json").write_text('{"format": 1', encoding="utf-8")
     answer = command("runs", "--paths")
     assert (answer.code, answer.out) == (0, "multirun/good\n")
     messages = sorted(answer.err.splitlines())
@@ -308,9 +308,9 @@ MISTAKES = {
 }
 
 
-def test_mistakes_give_one_line_and_delete_nothing(made: Make, command: Command) -> None:
-    made("multirun/a", "additive")
-    made("multirun/b", "dot")
+def test_mistakes_give_one_line_and_delete_nothing(write_run: Make, command: Command) -> None:
+    write_run("multirun/a", "additive")
+    write_run("multirun/b", "dot")
     files_before = everything()
     for words, message in MISTAKES.items():
         answer = command("runs", *words.split())
@@ -321,7 +321,7 @@ def test_mistakes_give_one_line_and_delete_nothing(made: Make, command: Command)
     assert everything() == files_before
 
 
-def test_an_empty_selection_is_explained(made: Make, command: Command) -> None:
+def test_an_empty_selection_is_explained(write_run: Make, command: Command) -> None:
     answer = command("runs")
     assert (answer.code, answer.err) == (
         2,
@@ -329,14 +329,14 @@ def test_an_empty_selection_is_explained(made: Make, command: Command) -> None:
     )
     Path("multirun").mkdir()
     assert command("runs") == (0, "", "attnx: no runs in multirun\n")
-    made("multirun/a", "additive")
+    write_run("multirun/a", "additive")
     answer = command("runs", "scorer=aditive")
     assert answer == (0, "", "attnx: none left: scorer=aditive of 1 run(s); scorer is additive\n")
 
 
-def test_two_runs_are_described_by_their_differences(made: Make, command: Command) -> None:
-    made("multirun/a", "additive", seed=3)
-    made("multirun/b", "dot")
+def test_two_runs_are_described_by_their_differences(write_run: Make, command: Command) -> None:
+    write_run("multirun/a", "additive", seed=3)
+    write_run("multirun/b", "dot")
     answer = command("runs", "diff", "a", "multirun/b")
     assert [line.split() for line in answer.out.splitlines()] == [
         ["key", "multirun/a", "multirun/b"],
@@ -348,17 +348,17 @@ def test_two_runs_are_described_by_their_differences(made: Make, command: Comman
     assert same == (0, "no difference: the configurations are the same\n", "")
 
 
-def test_runs_compare_equals_attnx_compare(made: Make, command: Command) -> None:
-    first, two = str(made("multirun/a", "additive", 7.0)), str(made("multirun/b", "dot", 5.0))
-    made("multirun/c", "cosine", 3.0)
+def test_runs_compare_equals_attnx_compare(write_run: Make, command: Command) -> None:
+    first, two = str(write_run("multirun/a", "additive", 7.0)), str(write_run("multirun/b", "dot", 5.0))
+    write_run("multirun/c", "cosine", 3.0)
     selected = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
     assert selected == command("compare", two, first)
     assert "5.00" in selected.out
     assert "3.00" not in selected.out
 
 
-def test_prune_deletes_only_with_yes(made: Make, command: Command) -> None:
-    done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
+def test_prune_deletes_only_with_yes(write_run: Make, command: Command) -> None:
+    done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
     files_before = everything()
     shown = command("runs", "prune")
     assert everything() == files_before
@@ -376,8 +376,8 @@ def test_prune_deletes_only_with_yes(made: Make, command: Command) -> None:
 
 
 @pytest.mark.parametrize(("keep", "stays"), [("last", {"last.ckpt"}), ("none", set())])
-def test_the_kept_checkpoint_can_be_selected(made: Make, command: Command, keep: str, stays: set[str]) -> None:
-    done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
+def test_the_kept_checkpoint_can_be_selected(write_run: Make, command: Command, keep: str, stays: set[str]) -> None:
+    done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
     shown = command("runs", "prune", f"keep={keep}").out
     assert "2 run(s) have no best weights after this" in shown
     assert ("1 run(s) that did not end begin anew if resumed after this" in shown) == (keep == "none")
@@ -385,15 +385,15 @@ def test_the_kept_checkpoint_can_be_selected(made: Make, command: Command, keep:
     assert (files(done), files(cut)) == (stays, stays)
 
 
-def test_without_the_selected_checkpoint_the_other_is_kept(made: Make, command: Command) -> None:
-    run = made("multirun/a")
+def test_without_the_selected_checkpoint_the_other_is_kept(write_run: Make, command: Command) -> None:
+    run = write_run("multirun/a")
     (run / "checkpoints" / "best.ckpt").unlink()
     command("runs", "prune", "keep=best", "--yes")
     assert files(run) == {"last.ckpt"}
 
 
-def test_running_runs_are_unchanged(made: Make, command: Command) -> None:
-    alive, stopped = (made(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
+def test_running_runs_are_unchanged(write_run: Make, command: Command) -> None:
+    alive, stopped = (write_run(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
     silent_for(stopped, 90000 * 200)
     content_before = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
     answer = command("runs", "prune", "keep=none", "--yes")
@@ -405,8 +405,8 @@ def test_running_runs_are_unchanged(made: Make, command: Command) -> None:
     assert {path: (alive / path).read_bytes() for path in content_before} == content_before
 
 
-def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, made: Make, command: Command) -> None:
-    made("multirun/single", valid=2.0)
+def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, write_run: Make, command: Command) -> None:
+    write_run("multirun/single", valid=2.0)
 
     def goes(*words: str) -> list[str]:
         lines = command("runs", "prune", "what=folders", "sort=path", *words).out.splitlines()
@@ -468,12 +468,12 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]
 
 
-def test_links_are_not_followed(made: Make, command: Command) -> None:
-    outside = made("outside/one")
+def test_links_are_not_followed(write_run: Make, command: Command) -> None:
+    outside = write_run("outside/one")
     linked = outside / "checkpoints"
     Path("multirun").mkdir()
     Path("multirun/link").symlink_to(outside.resolve())
-    inside = made("multirun/inside")
+    inside = write_run("multirun/inside")
     shutil.rmtree(inside / "checkpoints")
     (inside / "checkpoints").symlink_to(linked.resolve())
     assert paths(command) == ["multirun/inside"]
@@ -487,8 +487,8 @@ def test_links_are_not_followed(made: Make, command: Command) -> None:
     assert Path("multirun/link").is_symlink()
 
 
-def test_only_run_folders_are_deleted(made: Make, command: Command) -> None:
-    made("multirun/runs/one")
+def test_only_run_folders_are_deleted(write_run: Make, command: Command) -> None:
+    write_run("multirun/runs/one")
     for path in ("multirun/notes.txt", "multirun/runs/thesis.tex", "multirun/other/checkpoints/best.ckpt"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text("mine", encoding="utf-8")
@@ -501,9 +501,9 @@ def test_only_run_folders_are_deleted(made: Make, command: Command) -> None:
 
 
 def test_an_interrupted_deletion_leaves_no_partial_run(
-    made: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made("multirun/one")
+    write_run("multirun/one")
 
     def cut_off(folder: Path) -> None:
         (folder / "results.json").unlink()
@@ -516,8 +516,10 @@ def test_an_interrupted_deletion_leaves_no_partial_run(
     assert half.name.startswith(".one.")
 
 
-def test_deleted_checkpoints_are_recorded_first(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = made("multirun/one")
+def test_deleted_checkpoints_are_recorded_first(
+    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run("multirun/one")
     with monkeypatch.context() as patch:
 
         def cut_off(file: Path, missing_ok: bool = False) -> None:
@@ -532,8 +534,8 @@ def test_deleted_checkpoints_are_recorded_first(made: Make, command: Command, mo
     assert (files(run), read_mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
 
 
-def test_an_undeletable_folder_is_reported(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    made("multirun/one")
+def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run("multirun/one")
     monkeypatch.setattr(run_pruning.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
     assert answer.code == 1
@@ -541,9 +543,9 @@ def test_an_undeletable_folder_is_reported(made: Make, command: Command, monkeyp
     assert "0 bytes freed" in answer.out
 
 
-def test_the_command_imports_neither_torch_nor_hydra(made: Make) -> None:
-    made("multirun/one", "additive")
-    made("multirun/two", "dot")
+def test_the_command_imports_neither_torch_nor_hydra(write_run: Make) -> None:
+    write_run("multirun/one", "additive")
+    write_run("multirun/two", "dot")
     check = """
 import sys
 from attnx.cli.main import run
@@ -557,7 +559,7 @@ assert not found, found
     assert ran.returncode == 0, ran.stderr
 
 
-def documented() -> list[list[str]]:
+def documented_uses() -> list[list[str]]:
     """The uses of ``attnx runs`` in its help page and in docs/runs.md."""
     page = Path(__file__).parents[2] / "docs" / "runs.md"
     lines = [
@@ -568,13 +570,13 @@ def documented() -> list[list[str]]:
 
 
 def test_some_uses_are_documented() -> None:
-    assert len(documented()) >= 13
+    assert len(documented_uses()) >= 13
 
 
-@pytest.mark.parametrize("words", documented(), ids=shlex.join)
-def test_a_documented_use_works(made: Make, command: Command, words: list[str]) -> None:
+@pytest.mark.parametrize("words", documented_uses(), ids=shlex.join)
+def test_a_documented_use_works(write_run: Make, command: Command, words: list[str]) -> None:
     for number, scorer in enumerate(("additive", "additive", "dot")):
-        folder = made(
+        folder = write_run(
             f"multirun/scorers/{number}", scorer, name="g2p-full", status="failed" if number == 2 else "finished"
         )
         config = {**read_mapping(folder / "config.yaml"), "scope": {"name": "local", "window": 5}}

@@ -88,12 +88,12 @@ def write_parts(source: Callable[[int], str], target: str) -> list[str]:
     return ["task=sequences", *(f"task.{part}={part}.tsv" for part in parts)]
 
 
-def predicted(folder: str) -> list[dict[str, str]]:
+def read_predicted(folder: str) -> list[dict[str, str]]:
     with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def loaded(**knobs: Any) -> Any:
+def load_task(**knobs: Any) -> Any:
     """What the task makes of a table."""
     return AnySequence(train="train.tsv", **knobs).load()
 
@@ -110,7 +110,7 @@ def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[...
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
-    rows = predicted("one")
+    rows = read_predicted("one")
     assert [row["source"] for row in rows] == [" ".join(read(n)).replace("   ", " ␣ ") for n in range(36, 43)]
     assert {row["references"] for row in rows} == {" ".join(symbols).replace("   ", " ␣ ")}
     reopened = attnx.open_run("one")
@@ -132,7 +132,7 @@ def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pic
     """Scaled by the training part only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
-    rows = predicted("one")
+    rows = read_predicted("one")
     expected = [[f"9:0{step}" if step_names else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
     assert [row["source"].split() for row in rows] == expected
     reopened = attnx.open_run("one")
@@ -166,7 +166,7 @@ def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictur
         title = draw_means([alignment]).axes[0].get_title(loc="left")
         assert title.startswith(f"{alignment.name} \u2192")
         assert alignment.name in {f"rows/{n}.csv" for n in range(36, 43)}
-    assert [row["name"] for row in predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
+    assert [row["name"] for row in read_predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
 def test_columns_of_other_names_are_refused(
@@ -199,7 +199,7 @@ def test_a_resumed_run_with_feature_workers_ends_equally(
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")
     assert same_weights(["one", "two"])
-    assert predicted("one") == predicted("two")
+    assert read_predicted("one") == read_predicted("two")
 
 
 def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) -> None:
@@ -225,7 +225,7 @@ def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) ->
 
 def test_results_follow_from_predictions(run: Callable[..., Any], no_pictures: None) -> None:
     run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
-    edits = [int(row["edits"]) for row in predicted("one")]
+    edits = [int(row["edits"]) for row in read_predicted("one")]
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["test_symbol_error_rate"] == pytest.approx(100 * sum(edits) / (7 * 3))
     assert results["test_sequence_error_rate"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
@@ -237,7 +237,7 @@ def test_the_hash_of_a_source_decides_its_part(kind: str, work_folder: Path) -> 
     source = write_npz if kind == "features" else SOURCES["words"][0]
     for count in (60, 97):
         write_table(Path("train.tsv"), source, "up", range(count))
-        pairs = loaded(source=kind, holdout=0.15).pairs
+        pairs = load_task(source=kind, holdout=0.15).pairs
         names = [" ".join(source(n).split()) for n in range(count)]
         fractions = {name: hash_fraction(name) for name in names}
         assert len(pairs.test) == sum(fraction < 0.3 for fraction in fractions.values()) > 0
@@ -263,7 +263,7 @@ def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
 def test_ids_are_sorted_by_number(work_folder: Path) -> None:
     """Not in that of their digits."""
     write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))
-    data = loaded(source="ids", target="ids", holdout=0.15)
+    data = load_task(source="ids", target="ids", holdout=0.15)
     assert data.target.symbols[4:] == ("3", "20", "100")
     numbers = [int(symbol) for symbol in data.source.symbols[4:]]
     assert numbers == sorted(numbers)

@@ -40,7 +40,7 @@ def write(name: str, lines: list[str]) -> None:
     Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
 
-def translated(sentence: str, mark: str = "") -> str:
+def translate(sentence: str, mark: str = "") -> str:
     return " ".join(WORDS[word] + mark for word in reversed(sentence.rstrip(".").split())) + "!"
 
 
@@ -54,7 +54,7 @@ def texts(work_folder: Path) -> list[str]:
     lines = [result[0], *result[:107], "rot " * 23 + "."]
     sides = {
         "de": lines,
-        **{tag: [translated(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
+        **{tag: [translate(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
     }
     for side in sides.values():
         side.insert(5, " ")
@@ -69,9 +69,9 @@ def texts(work_folder: Path) -> list[str]:
     judged = {"v": result[107:112], "t": [result[3], *result[112:]]}
     for part, sentences in judged.items():
         write(f"{part}a.de", sentences)
-        write(f"{part}b.en", [translated(line) for line in sentences])
+        write(f"{part}b.en", [translate(line) for line in sentences])
         tagged = [(line, tag, mark) for line in sentences for tag, mark in (("xa", ""), ("yb", "b"))]
-        write(f"{part}.tsv", [f"{line}\t{translated(line, mark)}\t{tag}" for line, tag, mark in tagged])
+        write(f"{part}.tsv", [f"{line}\t{translate(line, mark)}\t{tag}" for line, tag, mark in tagged])
     return result
 
 
@@ -157,11 +157,11 @@ def test_an_existing_store_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: py
     first = task(**knobs).load()
     opened: list[str] = []
 
-    def watched(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
         opened.append(path.name)
         return read_lines(path, *args)
 
-    monkeypatch.setattr(parallel_corpus, "read_lines", watched)
+    monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
     time_before = Path("corpus/origin.json").stat().st_mtime_ns
     again = task(**knobs).load()
     assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
@@ -454,7 +454,7 @@ def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def alive() -> int:
         return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
 
-    def watched(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path, *args: Any) -> Iterator[tuple[int, str]]:
         readings.append(1 if path.name == "long.tsv" else 0)
         for number, line in read_lines(path, *args):
             if path.name == "long.tsv" and number % 503 == 0:
@@ -462,7 +462,7 @@ def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             yield number, line
 
     count_before = alive()
-    monkeypatch.setattr(parallel_corpus, "read_lines", watched)
+    monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
     data = task(train="long.tsv", **FILES_OF_PARTS).load()
     assert len(data.train_dataset()) == 5003
     assert readings.count(1) == 2

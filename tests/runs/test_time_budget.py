@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all runs."""
     clock, prepare, begin = Clock(), fit.prepare, TrainingModule.on_validation_epoch_start
 
-    def prepared(config: Any) -> Any:
+    def prepare_job(config: Any) -> Any:
         job = prepare(config)
         job.clock = clock
         return job
@@ -57,7 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     def start(self: TrainingModule) -> None:
         clock.zero = clock.now  # rates change so long after training began
 
-    monkeypatch.setattr(fit, "prepare", prepared)
+    monkeypatch.setattr(fit, "prepare", prepare_job)
     monkeypatch.setattr(step_time, "token_loss", clock.compute)
     monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
     monkeypatch.setattr(TrainingModule, "on_validation_epoch_start", validate)
@@ -70,11 +70,11 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     """The learning rate of each step that was taken, and whatever was taken again has the last one."""
     step, result = TrainingModule.training_step, dict[int, float]()
 
-    def noted(self: TrainingModule, *args: Any) -> Any:
+    def note_rate(self: TrainingModule, *args: Any) -> Any:
         result[self.global_step] = self.trainer.optimizers[0].param_groups[0]["lr"]
         return step(self, *args)
 
-    monkeypatch.setattr(TrainingModule, "training_step", noted)
+    monkeypatch.setattr(TrainingModule, "training_step", note_rate)
     return result
 
 
@@ -172,12 +172,12 @@ def test_a_killed_run_resumes_and_keeps_its_time(
     """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
     step = TrainingModule.training_step
 
-    def copied(self: TrainingModule, *args: Any) -> Any:
+    def copy_run(self: TrainingModule, *args: Any) -> Any:
         if self.global_step == 75 and not Path("cut").exists():
             shutil.copytree("whole", "cut")
         return step(self, *args)
 
-    monkeypatch.setattr(TrainingModule, "training_step", copied)
+    monkeypatch.setattr(TrainingModule, "training_step", copy_run)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
     run(*MINUTE, "trainer.checkpoint_every=60", "trainer.num_validations=1", folder="whole")
     plan, complete = info("cut")["plan"], dict(rates)

@@ -21,7 +21,7 @@ from attnx.training.train import PreparedRun, prepare
 
 
 @pytest.fixture
-def prepared(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
+def prepare_run(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
     """Everything of a small run built and nothing trained."""
 
     def make(*overrides: str) -> PreparedRun:
@@ -53,19 +53,19 @@ def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch
     chances: list[float] = []
     original = token_loss
 
-    def noted(model: Any, batch: Any, smoothing: float = 0.0, sampling: float = 0.0) -> Any:
+    def note_smoothing(model: Any, batch: Any, smoothing: float = 0.0, sampling: float = 0.0) -> Any:
         if model.training:
             chances.append(sampling)
         return original(model, batch, smoothing, sampling)
 
-    monkeypatch.setattr(lightning_module, "token_loss", noted)
+    monkeypatch.setattr(lightning_module, "token_loss", note_smoothing)
     run("model.scheduled_sampling=0.5", folder="one")
     # A straight line from 0 to 0.5 over five steps.
     assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
-def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun]) -> None:
-    job = prepared("task.smoothing=0.1")
+def test_label_smoothing_is_part_of_the_loss(prepare_run: Callable[..., PreparedRun]) -> None:
+    job = prepare_run("task.smoothing=0.1")
     assert job.module.task.smoothing == 0.1
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
@@ -93,14 +93,14 @@ def test_label_smoothing_changes_training_but_not_validation(
     assert first[0][valid] == first[1][valid]
 
 
-def test_training_starts_from_pretrained_vectors(prepared: Callable[..., PreparedRun], work_folder: Path) -> None:
+def test_training_starts_from_pretrained_vectors(prepare_run: Callable[..., PreparedRun], work_folder: Path) -> None:
     (work_folder / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
     # A symbol may hold spaces, and one of them need not be plain.
     (work_folder / "target.txt").write_text(
         "\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8"
     )
-    plain = prepared()
-    job = prepared("model.source_vectors=source.txt", "model.target_vectors=target.txt")
+    plain = prepare_run()
+    job = prepare_run("model.source_vectors=source.txt", "model.target_vectors=target.txt")
     model, data = job.module.model, job.data
     assert model.source.embedding.weight[data.source.encode("a")[0]].tolist() == [1, 2, 3, 4, 5]
     assert model.source.embedding.weight[data.source.encode("k")[0]].tolist() == [-1, 0, 0.5, 2, 9]
@@ -119,18 +119,18 @@ def test_training_starts_from_pretrained_vectors(prepared: Callable[..., Prepare
     ],
 )
 def test_step_time_is_measured_in_the_precision_of_the_run(
-    precision: str, expected_kind: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
+    precision: str, expected_kind: Any, prepare_run: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept are the weights as they were, and how the model itself is."""
     kinds = set()
 
-    def spied(model: Any, *args: Any) -> Any:
+    def spy_on_output(model: Any, *args: Any) -> Any:
         weight = model.output.weight
         kinds.add((weight.dtype, (weight @ weight.mT).dtype))
         return token_loss(model, *args)
 
-    monkeypatch.setattr(step_time, "token_loss", spied)
-    job = prepared(f"trainer.precision={precision}")
+    monkeypatch.setattr(step_time, "token_loss", spy_on_output)
+    job = prepare_run(f"trainer.precision={precision}")
     state_before = copy.deepcopy(job.module.model.state_dict())
     assert step_time.seconds_per_step(0.05, job.module, job.loaders, job.config["trainer"]) > 0
     assert kinds == {expected_kind}
@@ -139,7 +139,7 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
 
 
 def test_a_tied_output_is_the_embedding_before_and_after_training(
-    run: Callable[..., Any], prepared: Callable[..., PreparedRun]
+    run: Callable[..., Any], prepare_run: Callable[..., PreparedRun]
 ) -> None:
     tied = run("model.tie_embeddings=true", folder="one").model
     assert tied.output.weight is tied.embedding.weight
@@ -147,7 +147,7 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
     # Five wide each; the output's own weights are saved, and the readout becomes five wide instead of eleven.
     symbols = tied.embedding.num_embeddings
     assert tied.readout.size == 5
-    assert prepared().module.model.output.weight.shape == (symbols, 11)
+    assert prepare_run().module.model.output.weight.shape == (symbols, 11)
 
 
 def test_zero_patience_stops_at_the_first_worse_validation(
@@ -200,8 +200,8 @@ def lengths_in_batches(job: PreparedRun) -> list[set[int]]:
     return [set(rows.lengths(np.array(batch)).max(1).tolist()) for batch in job.loaders.batches]
 
 
-def test_a_pool_batches_rows_of_similar_length(prepared: Callable[..., PreparedRun]) -> None:
-    mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.bucket_pool_batches={pool}")) for pool in (1, 50))
+def test_a_pool_batches_rows_of_similar_length(prepare_run: Callable[..., PreparedRun]) -> None:
+    mixed, sorted_ = (lengths_in_batches(prepare_run(f"trainer.bucket_pool_batches={pool}")) for pool in (1, 50))
     assert len(mixed) == len(sorted_)
     # Sorted, lengths change within a batch once less often than there are lengths, at most.
     changes = len(set().union(*sorted_)) - 1

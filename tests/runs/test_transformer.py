@@ -111,12 +111,12 @@ def _noted(attention: Any) -> list[Any]:
     """The weights (h, q, m) of each read from now on."""
     result, read = [], attention.forward
 
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def note_weights(*args: Any, **kwargs: Any) -> Any:
         answer = read(*args, **{**kwargs, "need_weights": True})
         result.append(answer.weights[0].detach().numpy())
         return answer
 
-    attention.forward = noted
+    attention.forward = note_weights
     return result
 
 

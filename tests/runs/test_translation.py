@@ -42,7 +42,7 @@ def sentences() -> list[str]:
     return lines
 
 
-def translated(sentence: str, mark: str = "") -> str:
+def translate_sentence(sentence: str, mark: str = "") -> str:
     first, second, *remaining = sentence.rstrip(".").split()
     return " ".join(WORDS[word] + mark for word in (first, *remaining, second)) + "!"
 
@@ -67,7 +67,7 @@ def texts(work_folder: Path) -> list[str]:
         ("ta.de", "tb.en", result[78:]),
     ):
         write(source, lines)
-        write(target, [translated(line) for line in lines])
+        write(target, [translate_sentence(line) for line in lines])
     return result[78:]
 
 
@@ -94,9 +94,11 @@ def test_a_run_trains_from_files_and_reports_scores(
     outputs = [reopened.task.detokenize(row["prediction"].split()) for row in predicted]
     assert len(set(outputs)) > 1
     expected = {
-        "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translated(text) for text in texts]]).score,
-        "chrf": sacrebleu.CHRF().corpus_score(outputs, [[translated(text) for text in texts]]).score,
-        "ter": sacrebleu.TER(case_sensitive=True).corpus_score(outputs, [[translated(text) for text in texts]]).score,
+        "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translate_sentence(text) for text in texts]]).score,
+        "chrf": sacrebleu.CHRF().corpus_score(outputs, [[translate_sentence(text) for text in texts]]).score,
+        "ter": sacrebleu.TER(case_sensitive=True)
+        .corpus_score(outputs, [[translate_sentence(text) for text in texts]])
+        .score,
     }
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert expected["chrf"] > 0
@@ -131,16 +133,16 @@ def test_scores_are_saved_with_their_signatures(translate: Callable[..., Any], c
             line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if "test_bleu" in line
         ]
         assert line.replace("\\", "").endswith(f"{signature} |")
-    rows = compared("one", str(evaluation))
+    rows = comparison_rows("one", str(evaluation))
     assert rows["BLEU, signature"] == [signature, signature]
     results = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
     results["signatures"]["bleu"] = "nrefs:1|case:lc"
     (evaluation / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    unlike = compared("one", str(evaluation))["BLEU, signature: different, so not comparable"]
+    unlike = comparison_rows("one", str(evaluation))["BLEU, signature: different, so not comparable"]
     assert unlike == [signature, "nrefs:1|case:lc"]
 
 
-def compared(*folders: str) -> dict[str, list[str]]:
+def comparison_rows(*folders: str) -> dict[str, list[str]]:
     """The rows of a comparison, by their names."""
     console = Console(file=io.StringIO(), width=500)
     console.print(compare(folders))
@@ -161,7 +163,7 @@ def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., A
 def test_one_model_translates_into_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
     """The language is part of the query: one table per language, with scores of each."""
     for tag in ("xa", "yb"):
-        write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
+        write(f"{tag}.tsv", [f"{line}\t{translate_sentence(line, tag)}" for line in sentences()])
     data = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
     query = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3", "task.tokenizer=word"]
     translate(*data, *query, "task.holdout=0.1", folder="one")
@@ -179,7 +181,9 @@ def test_one_model_translates_into_two_languages(translate: Callable[..., Any], 
     assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence in either language
     sources = [reopened.task.texts.target.detokenize(row["source"].split()) for row in predicted]
     for tag, written in outputs.items():
-        references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]
+        references = [
+            translate_sentence(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag
+        ]
         assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
     assert results["test_chrf_macro"] == pytest.approx((results["test_chrf_xa"] + results["test_chrf_yb"]) / 2)
     for wrong in ("", "xc"):
@@ -202,9 +206,11 @@ def test_only_training_data_build_the_tokenizer(tokenizer: str, texts: list[str]
 def test_no_source_is_in_two_parts(texts: list[str]) -> None:
     """However many lines and languages it has; in a part that is held out its translations are references."""
     lines = [
-        f"{line}\t{translated(line, mark)}\t{tag}" for line in sentences() for mark, tag in (("", "xa"), ("b", "xa"))
+        f"{line}\t{translate_sentence(line, mark)}\t{tag}"
+        for line in sentences()
+        for mark, tag in (("", "xa"), ("b", "xa"))
     ]
-    lines += [f"{line.upper()}\t{translated(line)}\tyb" for line in sentences()]
+    lines += [f"{line.upper()}\t{translate_sentence(line)}\tyb" for line in sentences()]
     write("all.tsv", lines)
     task = Translation(train="all.tsv", languages=["xa", "yb"], tokenizer="word", holdout=0.1)
     data = task.load()
@@ -218,7 +224,7 @@ def test_no_source_is_in_two_parts(texts: list[str]) -> None:
 def test_dropped_pairs_are_reported(texts: list[str]) -> None:
     """Blank, too long, too lopsided; and what the test shares with the training."""
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
-    write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
+    write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translate_sentence(texts[0])])
     task = Translation(
         train=["a", "b"],
         valid=["va.de", "vb.en"],

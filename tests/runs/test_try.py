@@ -29,7 +29,7 @@ def run_try(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyP
     return give
 
 
-def written(word: str, **options: Any) -> str:
+def predicted_text(word: str, **options: Any) -> str:
     return " ".join(attnx.open_run("one").predict([word], **options)[0].output)
 
 
@@ -38,7 +38,7 @@ def test_a_piped_line_is_answered_with_its_alignment(run_try: Callable[..., Any]
     assert (answer.code, answer.err) == (0, "")
     first, head, *rows, last = answer.out.splitlines()
     (prediction,) = attnx.open_run("one").predict(["dab"], need_weights=True)
-    assert (first, last) == (" ".join(prediction.output), written("kes"))
+    assert (first, last) == (" ".join(prediction.output), predicted_text("kes"))
     assert head.split() == ["d", "a", "b"]
     assert [row.split()[0] for row in rows] == [*prediction.output, "</s>"]
     for row, weights in zip(rows, prediction.weights, strict=True):
@@ -62,8 +62,8 @@ def test_settings_at_the_prompt_persist(run_try: Callable[..., Any]) -> None:
         for item in (prediction, *prediction.alternatives)
     ]
     assert lines[7:] == [
-        written("dab", decoding=("beam", {"beam_size": 2})),
-        written(":a", decoding=("beam", {"beam_size": 2})),
+        predicted_text("dab", decoding=("beam", {"beam_size": 2})),
+        predicted_text(":a", decoding=("beam", {"beam_size": 2})),
     ]
 
 
@@ -88,14 +88,14 @@ def test_a_mistake_is_reported_and_the_prompt_continues(run_try: Callable[..., A
         assert line.startswith("attnx: ")
         assert message in line
     right, second, *helped = answer.out.splitlines()
-    assert right == written("dab")
+    assert right == predicted_text("dab")
     assert "ß" in second
     assert helped[0].startswith(":nbest N")
 
 
 def test_invalid_bytes_are_reported(run_try: Callable[..., Any]) -> None:
     answer = run_try(raw=b":grid off\nd\xffb\ndab\n")
-    assert (answer.code, answer.out) == (0, f"{written('dab')}\n")
+    assert (answer.code, answer.out) == (0, f"{predicted_text('dab')}\n")
     assert answer.err == "attnx: the line is not UTF-8 text\n"
 
 
@@ -114,12 +114,12 @@ def test_a_terminal_shows_a_prompt(runs: Path, command: Callable[..., Any], monk
     """Through a pseudo-terminal: Ctrl-C leaves the line, Ctrl-D the prompt."""
     answer_ = trying._respond
 
-    def pressed(prompt: Any, line: str) -> None:
+    def press(prompt: Any, line: str) -> None:
         if line == "kes":
             raise KeyboardInterrupt
         answer_(prompt, line)
 
-    monkeypatch.setattr(trying, "_respond", pressed)
+    monkeypatch.setattr(trying, "_respond", press)
     controller, terminal = os.openpty()
     os.write(controller, b":grid off\nkes\ndab\n\x04")
     with os.fdopen(terminal, encoding="utf-8") as typed:
@@ -130,7 +130,7 @@ def test_a_terminal_shows_a_prompt(runs: Path, command: Callable[..., Any], monk
     assert answer.out.splitlines() == [
         "one: type a source; :help for more, Ctrl-D ends",
         "> > ",
-        f"> {written('dab')}",
+        f"> {predicted_text('dab')}",
         "> ",
     ]
 

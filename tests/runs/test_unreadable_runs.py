@@ -50,11 +50,11 @@ def bomb(levels: int, width: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def nested(count: int) -> str:
+def nest_lists(count: int) -> str:
     return "[" * count + "]" * count
 
 
-def changed(**facts: Any) -> str:
+def info_text(**facts: Any) -> str:
     return json.dumps({"format": 1, "status": "finished", **facts})
 
 
@@ -62,7 +62,7 @@ def changed(**facts: Any) -> str:
 FILES: dict[str, tuple[str, str | bytes, str]] = {
     "aliases": ("config.yaml", bomb(9, 9), "config.yaml:6: more than 100,000 values"),
     "an alias of itself": ("config.yaml", "a: &a [*a]\n", "config.yaml: nested more than 50 times"),
-    "brackets in YAML": ("config.yaml", f"a: {nested(100_000)}", "config.yaml:1: nested more than 50 times"),
+    "brackets in YAML": ("config.yaml", f"a: {nest_lists(100_000)}", "config.yaml:1: nested more than 50 times"),
     "indents in YAML": ("config.yaml", "".join(" " * n + "a:\n" for n in range(999)), "nested more than 50 times"),
     "many values": ("config.yaml", "a: [" + "x," * MAX_VALUES + "]", "config.yaml:1: more than 100,000 values"),
     "a long number in YAML": ("config.yaml", "seed: " + "9" * 9999, "config.yaml:1: not valid YAML: a number of 9,999"),
@@ -72,16 +72,16 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "a key that is no text": ("config.yaml", "1: 2", "config.yaml: holds the key 1, which is no text"),
     "a list": ("config.yaml", "- 1", "config.yaml:1: expected names with values, found a list"),
     "a large file": ("config.yaml", "a: " + "x" * MAX_FILE_BYTES, "config.yaml: larger than 4 MiB"),
-    "brackets in JSON": ("run.json", nested(100_000), "run.json: nested more than 50 times"),
-    "some brackets": ("run.json", changed(a=json.loads(nested(60))), "run.json: nested more than 50 times"),
+    "brackets in JSON": ("run.json", nest_lists(100_000), "run.json: nested more than 50 times"),
+    "some brackets": ("run.json", info_text(a=json.loads(nest_lists(60))), "run.json: nested more than 50 times"),
     "a long number": ("run.json", f'{{"format": {"9" * 9999}}}', "run.json: holds a number of more than 64 bits"),
     "a large number": ("run.json", f'{{"format": 1, "steps": {2**64}}}', "run.json: holds a number of more than 64"),
     "half of a pair": ("run.json", '{"format": 1, "name": "\\ud800"}', "run.json: holds half of a surrogate pair"),
     "bytes": ("run.json", b"\xff\xfe", "run.json:1: not UTF-8"),
-    "a name that is a list": ("run.json", changed(name=[1]), "run.json: name: expected a text, found [1]"),
-    "overrides": ("run.json", changed(overrides=[1]), "run.json: overrides: expected a list of texts"),
-    "a measure": ("run.json", changed(monitor={}), "run.json: monitor: expected a text"),
-    "true": ("run.json", changed(format=True), "run.json: format must be a whole number"),
+    "a name that is a list": ("run.json", info_text(name=[1]), "run.json: name: expected a text, found [1]"),
+    "overrides": ("run.json", info_text(overrides=[1]), "run.json: overrides: expected a list of texts"),
+    "a measure": ("run.json", info_text(monitor={}), "run.json: monitor: expected a text"),
+    "true": ("run.json", info_text(format=True), "run.json: format must be a whole number"),
     "results": ("results.json", '{"test_per": "seven"}', "results.json: test_per: expected a number, found a str"),
     "intervals": ("results.json", '{"intervals": [1, 2]}', "results.json: intervals: expected names with values"),
     "an interval": (
@@ -243,10 +243,10 @@ def test_files_are_read_to_a_depth_limit(depth: int) -> None:
     """And no deeper."""
     for parse in (parse_json, parse_yaml):
         if depth == MAX_DEPTH:
-            assert str(parse(nested(depth), "x")) == nested(depth)
+            assert str(parse(nest_lists(depth), "x")) == nest_lists(depth)
         else:
             with pytest.raises(UserError, match="nested more than 50 times"):
-                parse(nested(depth), "x")
+                parse(nest_lists(depth), "x")
 
 
 def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:

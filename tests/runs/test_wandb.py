@@ -87,7 +87,7 @@ def recordings(folder: Path | str) -> list[Path]:
 
 
 @pytest.fixture
-def ended(words: Path, no_pictures: None) -> Ended:
+def run_to_end(words: Path, no_pictures: None) -> Ended:
     """Make a small run, or resume one; return its output and its folder."""
     from attnx.training.fit import fit, resume
 
@@ -193,7 +193,7 @@ def holds_secret(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_an_offline_run_records_everything(words: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_records_everything(words: Path, run_to_end: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded without a key: figures, configuration, pictures, table and page, and how to upload them."""
     monkeypatch.undo()
     monkeypatch.chdir(words.parent)
@@ -205,7 +205,7 @@ def test_an_offline_run_records_everything(words: Path, ended: Ended, monkeypatc
     save_sweep(
         Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])])
     )
-    output, folder = ended(*overrides, "logger.wandb.artifact=true", folder="scorers/0")
+    output, folder = run_to_end(*overrides, "logger.wandb.artifact=true", folder="scorers/0")
     assert "wandb: WANDB_MODE=offline; recording offline\n" in output
     (place,) = recordings(folder)
     records = read(place)
@@ -256,12 +256,12 @@ def test_an_offline_run_records_everything(words: Path, ended: Ended, monkeypatc
     assert holds_secret(folder) == []
 
 
-def test_a_failed_run_is_recorded_as_failed(ended: Ended, at_step: Callable[..., None]) -> None:
+def test_a_failed_run_is_recorded_as_failed(run_to_end: Ended, at_step: Callable[..., None]) -> None:
     def fail() -> None:
         raise RuntimeError("no")
 
     at_step(2, fail)
-    output, folder = ended(*PLAIN, error=RuntimeError)
+    output, folder = run_to_end(*PLAIN, error=RuntimeError)
     (place,) = recordings(folder)
     records = read(place)
     assert records.exit_code == 1
@@ -270,13 +270,13 @@ def test_a_failed_run_is_recorded_as_failed(ended: Ended, at_step: Callable[...,
     assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_resumed_run_keeps_its_id(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_keeps_its_id(run_to_end: Ended, at_step: Callable[..., None], server: Server) -> None:
     """Even where the server is back: what was recorded before must be uploaded before."""
     server.mood = "strict"
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
-    _, folder = ended(*PLAIN, error=Interrupted)
+    _, folder = run_to_end(*PLAIN, error=Interrupted)
     server.mood = "kind"
-    output, _ = ended(again=True)
+    output, _ = run_to_end(again=True)
     assert "wandb: an earlier part of this run is not uploaded yet; recording offline\n" in output
     first, second = [read(place) for place in recordings(folder)]
     assert first.run["run_id"] == second.run["run_id"]
@@ -289,10 +289,10 @@ def test_a_resumed_run_keeps_its_id(ended: Ended, at_step: Callable[..., None], 
     assert unsynced(folder) == []
 
 
-def test_a_resumed_run_continues_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_continues_at_the_server(run_to_end: Ended, at_step: Callable[..., None], server: Server) -> None:
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
-    _, folder = ended(*PLAIN, error=Interrupted)
-    output, _ = ended(again=True)
+    _, folder = run_to_end(*PLAIN, error=Interrupted)
+    output, _ = run_to_end(again=True)
     parts = [read(place) for place in recordings(folder)]
     assert [place.name.partition("-")[0] for place in recordings(folder)] == ["run", "run"]
     assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
@@ -302,11 +302,11 @@ def test_a_resumed_run_continues_at_the_server(ended: Ended, at_step: Callable[.
     assert "sync" not in output
 
 
-def test_an_open_run_of_the_user_is_unchanged(ended: Ended, work_folder: Path) -> None:
+def test_an_open_run_of_the_user_is_unchanged(run_to_end: Ended, work_folder: Path) -> None:
     foreign_run = wandb.init(
         mode="offline", project="theirs", dir=str(work_folder), settings=wandb.Settings(silent=True)
     )
-    _, folder = ended(*PLAIN)
+    _, folder = run_to_end(*PLAIN)
     (place,) = recordings(folder)
     assert read(place).run["run_id"] != foreign_run.id
     assert wandb.run is foreign_run
@@ -314,15 +314,15 @@ def test_an_open_run_of_the_user_is_unchanged(ended: Ended, work_folder: Path) -
     foreign_run.finish()
 
 
-def test_a_missing_key_is_reported(ended: Ended) -> None:
-    output, folder = ended(*PLAIN)
+def test_a_missing_key_is_reported(run_to_end: Ended) -> None:
+    output, folder = run_to_end(*PLAIN)
     assert output.count("wandb:") == 2
     assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
     assert len(recordings(folder)) == 1
 
 
-def test_a_server_receives_everything(ended: Ended, server: Server) -> None:
-    output, folder = ended(*PLAIN)
+def test_a_server_receives_everything(run_to_end: Ended, server: Server) -> None:
+    output, folder = run_to_end(*PLAIN)
     (place,) = recordings(folder)
     assert place.name.startswith("run-")
     assert f"wandb: {server.address}/we/attnx/runs/" in output
@@ -341,12 +341,12 @@ def test_a_server_receives_everything(ended: Ended, server: Server) -> None:
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb", "dumb to questions", "strict"])
-def test_an_unusable_server_at_the_start_is_reported(mood: str, ended: Ended, server: Server) -> None:
+def test_an_unusable_server_at_the_start_is_reported(mood: str, run_to_end: Ended, server: Server) -> None:
     """Nothing is uploaded, nothing is lost, and only what is whole is left."""
     server.mood = mood
     if mood == "gone":
         server.close()
-    output, folder = ended(*PLAIN)
+    output, folder = run_to_end(*PLAIN)
     assert output.count("; recording offline\n") == 1
     (place,) = recordings(folder)
     assert place.name.startswith("offline-run-")
@@ -359,7 +359,7 @@ def test_an_unusable_server_at_the_start_is_reported(mood: str, ended: Ended, se
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
 def test_a_server_lost_while_training_is_reported(
-    mood: str, ended: Ended, server: Server, at_step: Callable[..., None]
+    mood: str, run_to_end: Ended, server: Server, at_step: Callable[..., None]
 ) -> None:
     def lose() -> None:
         server.mood = mood
@@ -367,7 +367,7 @@ def test_a_server_lost_while_training_is_reported(
             server.close()
 
     at_step(2, lose)
-    output, folder = ended(*PLAIN)
+    output, folder = run_to_end(*PLAIN)
     first, second = recordings(folder)
     assert [path.name.partition("-")[0] for path in (first, second)] == ["run", "offline"]
     assert output.count("; recording offline from here\n") == 1
@@ -388,21 +388,21 @@ def test_a_server_lost_while_training_is_reported(
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
 def test_a_server_lost_at_the_end_is_reported(
-    mood: str, ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
+    mood: str, run_to_end: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After all steps, when only the end is left to report."""
     from attnx.loggers.wandb import Wandb
 
     finish = Wandb.finish
 
-    def lost(self: Wandb, *args: Any) -> str:
+    def lose_server(self: Wandb, *args: Any) -> str:
         server.mood = mood
         if mood == "gone":
             server.close()
         return finish(self, *args)
 
-    monkeypatch.setattr(Wandb, "finish", lost)
-    output, folder = ended(*PLAIN)
+    monkeypatch.setattr(Wandb, "finish", lose_server)
+    output, folder = run_to_end(*PLAIN)
     (place,) = recordings(folder)
     assert "wandb: the server did not take everything within 1 s; all is kept here\n" in output
     assert f"wandb sync --include-online {place}\n" in output
@@ -411,12 +411,12 @@ def test_a_server_lost_at_the_end_is_reported(
     assert records.exit_code == 0
 
 
-def test_an_endless_upload_is_stopped(ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_upload_is_stopped(run_to_end: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """W&B may ignore its own timeouts: the upload is then abandoned, with all data in the run folder."""
     forever = threading.Event()
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
     monkeypatch.setattr(wandb, "teardown", lambda exit_code=None: forever.wait())
-    output, folder = ended(*PLAIN)
+    output, folder = run_to_end(*PLAIN)
     (place,) = recordings(folder)
     assert f"wandb sync --include-online {place}\n" in output
     records = read(place)
@@ -482,7 +482,7 @@ class Slow:
 
 
 @pytest.fixture
-def paired(words: Path, no_pictures_folder: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_pair(words: Path, no_pictures_folder: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command for a run of two processes without a key."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
@@ -500,14 +500,14 @@ def paired(words: Path, no_pictures_folder: str) -> Callable[..., subprocess.Com
 PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every_n_steps=1", "folder=one")
 
 
-def test_two_processes_are_one_run_after_resuming(paired: Any, small: list[str]) -> None:
+def test_two_processes_are_one_run_after_resuming(run_pair: Any, small: list[str]) -> None:
     Path("stop").touch()
-    stopped = paired(*small, *PAIR, "+logger=wandb")
+    stopped = run_pair(*small, *PAIR, "+logger=wandb")
     assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
     assert stopped.stdout.count("recording offline\n") == 1
     (place,) = recordings("one")
     Path("stop").unlink()
-    resumed = paired("resume", "one")
+    resumed = run_pair("resume", "one")
     assert resumed.returncode == 0, resumed.stderr
     parts = [read(recording) for recording in recordings("one")]
     assert recordings("one")[0] == place
@@ -528,10 +528,10 @@ def test_two_processes_are_one_run_after_resuming(paired: Any, small: list[str])
     assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in resumed.stdout
 
 
-def test_a_run_whose_second_process_fails_is_recorded_as_failed(paired: Any, small: list[str]) -> None:
+def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair: Any, small: list[str]) -> None:
     """Also where that takes the first one longer than it would be waited for."""
     Path("fall").touch()
-    failed = paired(*small, *PAIR, "+logger=[slow,wandb]")
+    failed = run_pair(*small, *PAIR, "+logger=[slow,wandb]")
     assert failed.returncode == 1
     assert failed.stderr.startswith("attnx: rank 1 of 2 failed: RuntimeError: I have fallen over; the traceback is in")
     (place,) = recordings("one")

@@ -16,15 +16,15 @@ from attnx.cli import hydra
 from attnx.runs.sweep import read_sweep
 
 
-def installed(launcher: str, module: str) -> Any:
+def launcher_param(launcher: str, module: str) -> Any:
     spec = importlib.util.find_spec(module.partition(".")[0]) and importlib.util.find_spec(module)
     return pytest.param(launcher, marks=pytest.mark.skipif(spec is None, reason=f"{module} is not installed"))
 
 
 LAUNCHERS = [
-    installed("joblib", "hydra_plugins.hydra_joblib_launcher"),
-    installed("slurm_here", "submitit"),
-    installed("ray", "hydra_plugins.hydra_ray_launcher"),
+    launcher_param("joblib", "hydra_plugins.hydra_joblib_launcher"),
+    launcher_param("slurm_here", "submitit"),
+    launcher_param("ray", "hydra_plugins.hydra_ray_launcher"),
 ]
 
 

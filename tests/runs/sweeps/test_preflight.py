@@ -16,7 +16,7 @@ from attnx.sweeps.preflight import check_jobs, check_settings, is_local
 
 
 @pytest.fixture
-def refused(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
+def refuse_sweep(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
     """Ask for a sweep that must be refused without a trace; return the line."""
 
     def refused_message(*overrides: str) -> str:
@@ -40,19 +40,19 @@ def refused(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
 def test_a_mistake_of_every_job_is_reported_as_by_a_single_run(
     overrides: str,
     message: str,
-    refused: Callable[..., str],
+    refuse_sweep: Callable[..., str],
     command: Callable[..., Any],
     small: list[str],
     work_folder: Path,
 ) -> None:
     (work_folder / "bad.tsv").write_text("kab K AA B\n", encoding="utf-8")
-    line = refused("scorer=dot,additive", "seed=1,2", overrides)
+    line = refuse_sweep("scorer=dot,additive", "seed=1,2", overrides)
     assert message in line
     assert command(*[size for size in small if overrides.partition("=")[0] not in size], overrides).err == line
 
 
-def test_a_mistake_of_some_jobs_is_reported_with_the_first(refused: Callable[..., str]) -> None:
-    line = refused("scorer=dot,additive", "task.train=words.tsv,nowhere.tsv", "seed=1,2")
+def test_a_mistake_of_some_jobs_is_reported_with_the_first(refuse_sweep: Callable[..., str]) -> None:
+    line = refuse_sweep("scorer=dot,additive", "task.train=words.tsv,nowhere.tsv", "seed=1,2")
     first = "scorer=dot task.train=nowhere.tsv seed=1"
     assert line.startswith(
         f"attnx: 4 of 8 jobs cannot run, the first is {first}: task.train: nowhere.tsv: no such file"
@@ -60,14 +60,14 @@ def test_a_mistake_of_some_jobs_is_reported_with_the_first(refused: Callable[...
 
 
 def test_an_old_sweep_is_moved_only_if_the_new_one_can_run(
-    sweep: Callable[..., Any], refused: Callable[..., str]
+    sweep: Callable[..., Any], refuse_sweep: Callable[..., str]
 ) -> None:
     """And what is finished needs its data no more."""
     assert sweep("seed=1", "name=one").code == 0
-    refused("task.train=nowhere.tsv", "name=one", "fresh=true")
+    refuse_sweep("task.train=nowhere.tsv", "name=one", "fresh=true")
     Path("words.tsv").unlink()
     assert sweep("seed=1", "name=one").code == 0
-    assert "words.tsv: no such file" in refused("seed=1,2", "name=one")
+    assert "words.tsv: no such file" in refuse_sweep("seed=1,2", "name=one")
     assert [job.status for job in read_sweep("multirun/one").jobs] == ["finished"]
 
 

@@ -130,7 +130,7 @@ class Handle:
 
 
 @pytest.fixture
-def sent(work_folder: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
+def submitted_sweep(work_folder: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
     """A sweep of a job that was sent, is at work, and has a run folder."""
     job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
     sweep = Sweep(work_folder / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
@@ -167,10 +167,12 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 
 
 def test_a_requeued_job_is_awaited(
-    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
+    asks: Callable[..., list[int]],
+    work_folder: Path,
 ) -> None:
     """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
-    running, waiting = sent
+    running, waiting = submitted_sweep
     says(running, "interrupted")
     (work_folder / "result.pkl").touch()
 
@@ -192,9 +194,9 @@ def test_a_requeued_job_is_awaited(
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
 def test_a_job_missing_from_slurm_was_interrupted(
-    status: str, sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
+    status: str, submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
 ) -> None:
-    running, waiting = sent
+    running, waiting = submitted_sweep
     says(running, status)
     calls = asks(set, set)
     submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
@@ -204,9 +206,11 @@ def test_a_job_missing_from_slurm_was_interrupted(
 
 
 def test_without_slurm_commands_job_files_are_read(
-    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], work_folder: Path
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
+    asks: Callable[..., list[int]],
+    work_folder: Path,
 ) -> None:
-    running, waiting = sent
+    running, waiting = submitted_sweep
     messages: list[str] = []
 
     def fail() -> set[str]:
@@ -224,20 +228,20 @@ def test_without_slurm_commands_job_files_are_read(
 
 
 def test_the_last_requeue_is_reported_in_one_line(
-    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
     asks: Callable[..., list[int]],
     monkeypatch: pytest.MonkeyPatch,
     work_folder: Path,
 ) -> None:
     """Where submitit has counted the times; the command that waits hears of it by the job's files."""
-    running, waiting = sent
+    running, waiting = submitted_sweep
     save_sweep(running.sweep)
 
-    def counted(*_: Any) -> None:
+    def count_call(*_: Any) -> None:
         says(running, "interrupted")
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
-    monkeypatch.setattr(submission, "run_unless_done", counted)
+    monkeypatch.setattr(submission, "run_unless_done", count_call)
     submission.RemoteJob(str(running.sweep.path), 0, {}, {}, str(work_folder))()
     (work_folder / "result.pkl").touch()
     asks(lambda: {"4711_0"})

@@ -14,7 +14,7 @@ from attnx.runs.naming import check_name
 
 
 @pytest.fixture
-def refused(command: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
+def refuse_sweep(command: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
     """Ask for a sweep that must be refused without a trace; return the line."""
 
     def refused_message(*overrides: str) -> str:
@@ -46,17 +46,19 @@ def test_names_with_path_parts_are_refused_in_one_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
-def test_a_folder_of_other_files_is_unchanged(fresh: list[str], refused: Callable[..., str], work_folder: Path) -> None:
+def test_a_folder_of_other_files_is_unchanged(
+    fresh: list[str], refuse_sweep: Callable[..., str], work_folder: Path
+) -> None:
     (work_folder / "multirun" / "mine").mkdir(parents=True)
     (work_folder / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
-    line = refused("name=mine", *fresh)
+    line = refuse_sweep("name=mine", *fresh)
     assert "multirun/mine: is not the folder of a sweep, it holds README.md; choose another name=" in line
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
 @pytest.mark.parametrize("is_existing", [True, False])
 def test_a_link_out_of_multirun_is_not_followed(
-    is_existing: bool, fresh: list[str], refused: Callable[..., str], work_folder: Path
+    is_existing: bool, fresh: list[str], refuse_sweep: Callable[..., str], work_folder: Path
 ) -> None:
     away = work_folder / "away"
     if is_existing:
@@ -64,7 +66,7 @@ def test_a_link_out_of_multirun_is_not_followed(
         (away / "sweep.json").write_text("{}", encoding="utf-8")
     (work_folder / "multirun").mkdir()
     (work_folder / "multirun" / "mine").symlink_to(away)
-    assert f"multirun/mine: is a link to {away}; choose another name=" in refused("name=mine", *fresh)
+    assert f"multirun/mine: is a link to {away}; choose another name=" in refuse_sweep("name=mine", *fresh)
 
 
 def test_quoting_does_not_change_the_folder_name() -> None:

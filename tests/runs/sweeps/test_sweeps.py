@@ -59,7 +59,7 @@ def steps(folder: Path) -> list[int]:
         return [int(row["step"]) for row in csv.DictReader(file)]
 
 
-def reported(folder: str) -> str:
+def report_start(folder: str) -> str:
     """How a sweep's report begins, behind its heading."""
     return Path(folder, "report.md").read_text(encoding="utf-8").splitlines()[2]
 
@@ -349,7 +349,7 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     assert err == f"attnx: {message}; resume with: attnx resume multirun/cut\n"
     assert "stopping" in out
     assert out.splitlines()[-1] == "multirun/cut/report.html"
-    assert reported("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
+    assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
     until_free("multirun/cut")
     assert all(has_ended(job) for job in jobs)
     assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
@@ -358,7 +358,7 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     clear_moods()
     assert command("resume", "multirun/cut", "-j", "2").code == 0
     assert stands("multirun/cut") == ["finished"] * 3
-    assert reported("multirun/cut") == "3 runs: 3 finished."
+    assert report_start("multirun/cut") == "3 runs: 3 finished."
     assert attempts("multirun/cut") == [2, 2, 1]
     sweep("scorer=moody", "seed=2", "name=whole")
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
@@ -451,7 +451,7 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
     assert stands("multirun/cut") == ["running", "waiting"]
     assert not Path("multirun/cut/report.html").exists()
     assert command("report", "multirun/cut").code == 0
-    assert reported("multirun/cut") == "2 runs: 1 interrupted, 1 waiting."
+    assert report_start("multirun/cut") == "2 runs: 1 interrupted, 1 waiting."
     clear_moods()
     assert sweep("scorer=moody", "seed=1,2", "name=cut").code == 0
     assert stands("multirun/cut") == ["finished", "finished"]
@@ -516,7 +516,7 @@ def test_a_mistake_is_reported(line: str, message: str, command: Callable[..., A
 
 
 @pytest.fixture
-def mixed(work_folder: Path) -> Sweep:
+def mixed_sweep(work_folder: Path) -> Sweep:
     """A sweep whose jobs stand in every way."""
     jobs = [
         SweepJob(0, ["scorer=dot", "seed=1"], "finished", seconds=61.0, attempts=1, monitor="valid_per", best=7.25),
@@ -527,12 +527,12 @@ def mixed(work_folder: Path) -> Sweep:
     return Sweep(work_folder / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
 
 
-def test_the_table_shows_every_job(mixed: Sweep) -> None:
+def test_the_table_shows_every_job(mixed_sweep: Sweep) -> None:
     console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
     screen = LiveTable(console, max_parallel=1)
     running = JobProgress(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
     screen.first_steps[1] = (time.monotonic() - 10, 10)
-    console.print(screen.table(mixed, {1: running}))
+    console.print(screen.table(mixed_sweep, {1: running}))
     lines = console.export_text().splitlines()
     rows = [line for line in lines if "dot" in line or "mlp" in line]
     assert [
@@ -544,19 +544,19 @@ def test_the_table_shows_every_job(mixed: Sweep) -> None:
     assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
 
 
-def test_a_sweep_record_reads_back(mixed: Sweep) -> None:
-    mixed.path.mkdir()
-    save_sweep(mixed)
-    assert read_sweep(mixed.path) == mixed
-    file = mixed.path / "sweep.json"
+def test_a_sweep_record_reads_back(mixed_sweep: Sweep) -> None:
+    mixed_sweep.path.mkdir()
+    save_sweep(mixed_sweep)
+    assert read_sweep(mixed_sweep.path) == mixed_sweep
+    file = mixed_sweep.path / "sweep.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"format": 1', '"format": 2'), encoding="utf-8")
     with pytest.raises(UserError, match="format 2"):
-        read_sweep(mixed.path)
+        read_sweep(mixed_sweep.path)
 
 
-def test_a_record_is_updated_from_the_folders(mixed: Sweep) -> None:
+def test_a_record_is_updated_from_the_folders(mixed_sweep: Sweep) -> None:
     """What is gone is to be done; what was running and has no folder never began."""
-    mixed.path.mkdir()
-    save_sweep(mixed)
-    result = open_record(mixed.path, "attnx -m", [], None)
+    mixed_sweep.path.mkdir()
+    save_sweep(mixed_sweep)
+    result = open_record(mixed_sweep.path, "attnx -m", [], None)
     assert [job.status for job in result.jobs] == ["waiting"] * 4
