@@ -131,8 +131,8 @@ class Attention(nn.Module):
         """What may be read, and by what the weights are multiplied; a window holds within each source."""
         memory_mask = inputs.memory.mask if inputs.memory.mask.dim() == 3 else inputs.memory.mask[:, None]
         sources = torch.split(memory_mask, list(inputs.memory.lengths), dim=-1)
-        masks = [ScopeMask(*self.scope(inputs.queries, inputs.steps, source)) for source in sources]
-        mask = masks[0]
+        masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
+        mask = ScopeMask(*masks[0])
         if len(masks) > 1:
             gains = [mask.gain for mask in masks if mask.gain is not None]
             allowed_mask = torch.cat([mask.allowed_mask for mask in masks], -1)

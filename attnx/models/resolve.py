@@ -44,6 +44,16 @@ def scope_sources(scope: Mapping[str, Any]) -> list[str]:
     )
 
 
+def require_attention(config: Mapping[str, Any], model: str) -> None:
+    """Check that a model which cannot do without attention has some.
+
+    Raises:
+        UserError: it has none.
+    """
+    if config["attention"]["name"] == "none":
+        raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
+
+
 def require_tags(num_tags: int, setting: str) -> None:
     """Check that the data has tags, which a setting needs.
 

@@ -96,7 +96,7 @@ def test_every_scope_covers_the_past(scope: str) -> None:
     ("choices", "message"),
     [
         ({"scope": node("scope", "encoder_decoder")}, "model=history has no encoder"),
-        ({"attention": node("attention", "none")}, "model=history needs attention to its own past"),
+        ({"attention": node("attention", "none")}, "model=history needs attention, but attention=none is chosen"),
         ({"task": node("task", "g2p")}, "task=g2p outputs something else"),
         ({"task": node("task", "language_model")}, "model=seq2seq with recipe=attention_rnn"),
         ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),

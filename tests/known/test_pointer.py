@@ -93,7 +93,7 @@ def test_something_may_always_follow(rule: Any) -> None:
 
 REFUSED = {
     "task=g2p": "the answers of task=g2p are other symbols; use task=pointing",
-    "attention=none": "attention=none is for model=seq2seq",
+    "attention=none": "model=pointer needs attention",
     "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
     "attention.heads=2": "a pointer has one head",
     "attention.dropout=0.1": "attention.dropout=0.1 would drop output probabilities",

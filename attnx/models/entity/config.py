@@ -8,6 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.models.resolve import require_attention
 
 Config = Mapping[str, Any]
 
@@ -42,18 +43,13 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
     task, model = config.get("task", {}), config["model"]
     if task and not registry.describe("task", task["name"]).properties.get("reads_stories"):
         raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
-    _check_attention(config["attention"])
+    require_attention(config, "entity")
     _check_scope(config["scope"])
     _check_scorers(config)
     _check_decoding(config.get("decoding", {}))
     entities = task.get("entities") or []
     num_slots = _resolve_num_slots(model, entities)
     return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))
-
-
-def _check_attention(attention: Config) -> None:
-    if attention["name"] == "none":
-        raise UserError("model=entity answers by attention over its slots, but attention=none is chosen; remove it")
 
 
 def _check_scope(scope: Config) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.models.resolve import require_attention
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
 
 Config = Mapping[str, Any]
@@ -29,10 +30,7 @@ def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
         UserError: one line with the settings that contradict each other and what to choose.
     """
     _check_task(config)
-    if config["attention"]["name"] == "none":
-        raise UserError(
-            "model=history needs attention to its own past, but attention=none is chosen; remove one of the two"
-        )
+    require_attention(config, "history")
     _check_scope(config["scope"])
     return resolve_seq2seq(as_seq2seq(config))
 

@@ -10,7 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
-from attnx.models.resolve import part_declarations, scope_sources
+from attnx.models.resolve import part_declarations, require_attention, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -43,6 +43,7 @@ def resolve_pointer(config: Config) -> ResolvedPointerConfig:
         UserError: one line with the settings that contradict each other and what to choose.
     """
     _check_task(config)
+    require_attention(config, "pointer")
     _check_attention(config["attention"])
     _check_parts(config)
     _check_window(config)
@@ -82,10 +83,6 @@ def _check_task(config: Config) -> None:
 
 def _check_attention(attention: Config) -> None:
     """Check that attention gives one distribution over the source."""
-    if attention["name"] == "none":
-        raise UserError(
-            "model=pointer needs attention, whose weights are its output; attention=none is for model=seq2seq"
-        )
     if attention["heads"] > 1:
         raise UserError(f"attention.heads={attention['heads']}: a pointer has one head; remove it")
     if attention["dropout"]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import scope_sources
+from attnx.models.resolve import require_attention, scope_sources
 from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
@@ -86,9 +86,7 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
 
 
 def _check_attends(config: Config) -> None:
-    attention = config["attention"]
-    if attention["name"] == "none":
-        raise UserError("model=transformer needs attention, but attention=none is chosen; remove one of the two")
+    require_attention(config, "transformer")
     for name in config["query"]:
         if name != "current_state":
             reason = UNSUPPORTED_QUERIES.get(name, "the queries of a layer are its states")
