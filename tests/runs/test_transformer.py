@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnx.attention.types import AttentionInputs
 from attnx.config.compose import compose
 from attnx.data.special_tokens import BOS
 from attnx.export.folder import export
@@ -109,14 +110,14 @@ def _as_it_was_written(run: Any, alignment: Any) -> None:
 
 def _noted(attention: Any) -> list[Any]:
     """The weights (h, q, m) of each read from now on."""
-    result, read = [], attention.forward
+    result, read = [], attention.attend
 
-    def note_weights(*args: Any, **kwargs: Any) -> Any:
-        answer = read(*args, **{**kwargs, "need_weights": True})
+    def note_weights(inputs: AttentionInputs) -> Any:
+        answer = read(inputs._replace(need_weights=True))
         result.append(answer.weights[0].detach().numpy())
         return answer
 
-    attention.forward = note_weights
+    attention.attend = note_weights
     return result
 
 
