@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "attnx"
 FILES = sorted(PACKAGE.rglob("*.py"))
-NAMED_FILES = [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+NAMED_FILES = [*FILES, *(file for name in ("tests", "benchmarks") for file in sorted((ROOT / name).rglob("*.py")))]
 MAX_BODY_LINES = 29
 MAX_PARAMETERS = 7
 ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "version.py"}
