@@ -116,7 +116,7 @@ def test_the_configuration_folder_must_be_given_to_resume(
     calls: list[Any] = []
     monkeypatch.setattr(hydra, "sweep", lambda *overrides: calls.append(overrides) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
-    assert calls == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
+    assert calls == [(hydra.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
 
 
 def test_a_job_number_that_leaves_the_folder_is_refused(
