@@ -31,7 +31,7 @@ class RunFailed(UserError):
 class Stopped(KeyboardInterrupt):
     """A signal asked a command to stop; the message says how to go on."""
 
-    def __init__(self, message: str, signum: int) -> None:
+    def __init__(self, message: str, signum: int = signal.SIGINT) -> None:
         super().__init__(message)
         self.signum = signum
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,14 +12,9 @@ from attnx import registry
 from attnx.loggers.contract import Logger, RunStart
 from attnx.runs.status import RunStatus
 
-STAGES = ("train", "valid", "test")
-
 
 class Loggers:
     """The loggers of a run. A logger that raises is removed, with one line for the user.
-
-    Args:
-        specs: names and parameters.
 
     Raises:
         UserError: a logger needs a package that is not installed.
@@ -38,24 +34,21 @@ class Loggers:
     def start(self, run: RunStart) -> dict[str, Any]:
         """Start all; return the state of each, for a resumed run."""
         self._report = run.report
-        states = dict(run.state)
-        for name, logger in [*self._loggers.items()]:
-            state = self._try(name, logger.start, run._replace(state=states.get(name, {})))
-            if state is not None:
-                states[name] = dict(state)
-        return states
+        states = run.state
+        return {
+            **states,
+            **self._call_all(lambda name, logger: dict(logger.start(run._replace(state=states.get(name, {}))))),
+        }
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log values by attnx's names: ``valid_per`` becomes ``valid/per``."""
         by_section = add_sections(values)
-        for name, logger in [*self._loggers.items()]:
-            self._try(name, logger.log, step, by_section)
+        self._call_all(lambda name, logger: logger.log(step, by_section))
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
         """Show those files that exist."""
         existing = {key: path for key, path in files.items() if path.is_file()}
-        for name, logger in [*self._loggers.items()]:
-            self._try(name, logger.show, step, existing)
+        self._call_all(lambda name, logger: logger.show(step, existing))
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
         """Finish all; return the commands that the user has to run, by logger."""
@@ -63,19 +56,24 @@ class Loggers:
             with suppress(Exception):  # so that it releases what it holds
                 logger.finish(status, {})
         by_section = add_sections(summary)
-        commands = {
-            name: self._try(name, logger.finish, status, by_section) for name, logger in [*self._loggers.items()]
-        }
+        commands = self._call_all(lambda name, logger: logger.finish(status, by_section))
         return {name: command for name, command in commands.items() if command}
 
-    def _try(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return method(*args)
-        except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            self._report(f"{name}: {reason}; the run goes on without this logger")
-            self._removed.append(self._loggers.pop(name))
-            return None
+    def _call_all(self, call: Callable[[str, Logger], Any]) -> dict[str, Any]:
+        """Make a call to each logger, and remove those that raise; return the results by name."""
+        results = {}
+        for name, logger in [*self._loggers.items()]:
+            try:
+                results[name] = call(name, logger)
+            except Exception as error:
+                self._report(f"{name}: {one_line(error)}; the run goes on without this logger")
+                self._removed.append(self._loggers.pop(name))
+        return results
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error in one line, or its type."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def add_sections(values: Mapping[str, float]) -> dict[str, float]:
@@ -84,9 +82,4 @@ def add_sections(values: Mapping[str, float]) -> dict[str, float]:
     >>> add_sections({"valid_per": 7.0, "steps": 5.0})
     {'valid/per': 7.0, 'steps': 5.0}
     """
-    return {_add_section(name): value for name, value in values.items()}
-
-
-def _add_section(name: str) -> str:
-    stage, underscore, metric = name.partition("_")
-    return f"{stage}/{metric}" if underscore and stage in STAGES else name
+    return {re.sub(r"^(train|valid|test)_", r"\1/", name): value for name, value in values.items()}

@@ -37,7 +37,7 @@ class TensorBoard:
         self._step = 0
         if not run.state:
             config = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")
-            self._text("run", f"{run.name}\n\n    {config}")
+            self._writer.add_text("run", f"{run.name}\n\n    {config}", 0)
         return {"is_started": True}
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -48,28 +48,20 @@ class TensorBoard:
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
         """Write pictures, and the first rows of tables."""
+        from matplotlib.image import imread
+
         for name, path in files.items():
             if path.suffix == ".png":
-                self._writer.add_image(name, _pixels(path), step, dataformats="HWC")
+                self._writer.add_image(name, imread(path), step, dataformats="HWC")
             elif path.suffix == ".tsv":
-                self._text(name, _markdown(path), step)
+                self._writer.add_text(name, _markdown(path), step)
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
-        self._text("end", status, self._step)
+        self._writer.add_text("end", status, self._step)
         self.log(self._step, {f"summary/{name}": value for name, value in summary.items()})
         self._writer.close()
         return ""
-
-    def _text(self, name: str, text: str, step: int = 0) -> None:
-        self._writer.add_text(name, text, step)
-
-
-def _pixels(path: Path) -> Any:
-    import numpy as np
-    from PIL import Image
-
-    return np.asarray(Image.open(path).convert("RGB"))
 
 
 def _markdown(path: Path) -> str:

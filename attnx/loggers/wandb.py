@@ -12,10 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from attnx.loggers.collection import one_line
 from attnx.loggers.contract import RunStart
-from attnx.loggers.timeout import CallTimeout, call_with_timeout
 from attnx.loggers.wandb_files import INCOMPLETE, as_media, model_artifact, recordings, sync_command, unsynced
-from attnx.loggers.wandb_server import STOP_SECONDS, offline_reason, stop_service, unreachable_reason
+from attnx.loggers.wandb_server import (
+    STOP_SECONDS,
+    CallTimeout,
+    call_with_timeout,
+    offline_reason,
+    stop_service,
+    unreachable_reason,
+)
 from attnx.registry import Rate, register
 from attnx.runs.status import RunStatus
 
@@ -118,7 +125,7 @@ class Wandb:
             stop_service(self._wandb)  # its process has the id reserved
             for recording in {*recordings(self._start.folder)} - previous:
                 shutil.rmtree(recording)
-            return _one_line(error)
+            return one_line(error)
         return ""
 
     def _with_server(self, act: Callable[[], Any]) -> None:
@@ -128,10 +135,9 @@ class Wandb:
             if not problem:
                 try:
                     act()
-                except Exception as error:
-                    problem = _one_line(error)
-                else:
                     return
+                except Exception as error:
+                    problem = one_line(error)
             self._close(0)
             stop_service(self._wandb)
             self._run = self._init("offline")
@@ -140,16 +146,14 @@ class Wandb:
 
     def _close(self, exit_code: int) -> bool:
         """Finish a recording; return whether it is complete: at the server, or offline."""
-        folder, is_complete = Path(self._run.dir).parent, True
+        folder, is_complete = Path(self._run.dir).parent, False
         with _silence_wandb() as output:
             try:
                 call_with_timeout(self.patience + STOP_SECONDS, lambda: self._run.finish(exit_code=exit_code))
-            except CallTimeout:  # W&B does not always keep its own timeout
-                is_complete = False
-                stop_service(self._wandb)
-            except TimeoutError:
-                is_complete = False
-        is_complete = is_complete and "wandb sync" not in output.getvalue()
+                is_complete = "wandb sync" not in output.getvalue()
+            except TimeoutError as error:
+                if isinstance(error, CallTimeout):  # W&B does not always keep its own timeout
+                    stop_service(self._wandb)
         if not is_complete:
             (folder / INCOMPLETE).touch()
         return is_complete
@@ -187,10 +191,6 @@ class Wandb:
                 reinit="create_new",  # leaves a run alone that a notebook or an earlier job has open
                 settings=self._settings(),
             )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextlib.contextmanager

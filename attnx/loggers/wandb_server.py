@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import netrc
 import os
+import threading
 import urllib.error
 import urllib.request
-from pathlib import Path
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
-from urllib.parse import urlsplit
-
-from attnx.loggers.timeout import CallTimeout, call_with_timeout
 
 STOP_SECONDS = 2.0  # time for calls that should return at once
 
 
 def offline_reason(settings: Any, timeout: float) -> str:
-    """Why nothing can be uploaded; "" if it can be tried.
-
-    Args:
-        settings: W&B's, with the server's address, and a key if one was given in this process.
-        timeout: seconds that the server has to answer.
-    """
+    """Why nothing can be uploaded; "" if it can be tried. The server has ``timeout`` seconds to answer."""
     address = str(settings.base_url)
     if not (getattr(settings, "api_key", None) or has_api_key(address)):
         return "no API key (`wandb login`, or WANDB_API_KEY)"
@@ -30,17 +23,11 @@ def offline_reason(settings: Any, timeout: float) -> str:
 
 
 def has_api_key(address: str) -> bool:
-    """Whether the environment or a netrc file has a key for a server. The key itself is not read."""
-    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
-    homes = [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]
-    for path in (Path(home).expanduser() for home in homes):
-        try:
-            if netrc.netrc(path).authenticators(urlsplit(address).hostname or ""):
-                return True
-        except (OSError, netrc.NetrcParseError):
-            continue
-    return False
+    """Whether the environment or a netrc file has a key for a server."""
+    from requests.utils import get_netrc_auth  # which W&B's client requires
+
+    is_in_environment = os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE")
+    return bool(is_in_environment or get_netrc_auth(address))
 
 
 def unreachable_reason(address: str, timeout: float) -> str:
@@ -73,3 +60,30 @@ def stop_service(wandb: Any) -> None:
             if process is not None:
                 process.kill()
                 call_with_timeout(STOP_SECONDS, process.wait)
+
+
+class CallTimeout(TimeoutError):
+    """A call did not return in time; it continues in a thread that ends with the process."""
+
+
+def call_with_timeout(seconds: float, function: Callable[[], Any]) -> Any:
+    """Call a function in a thread; return or raise what it does.
+
+    Raises:
+        CallTimeout: it takes longer.
+
+    >>> call_with_timeout(5, lambda: 7)
+    7
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()  # which, unlike an executor's, lets the process end
+    if wait([future], seconds).not_done:
+        raise CallTimeout(f"not done within {seconds:g} s")
+    return future.result()

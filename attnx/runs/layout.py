@@ -55,6 +55,8 @@ EXPORT: Final = "export"
 # A sweep's job: its output, and its step while it runs.
 LOG: Final = "log.txt"
 PROGRESS: Final = "progress.json"
+# Environment variable naming a job's progress file; a run that is no job of a sweep has none.
+PROGRESS_VARIABLE: Final = "ATTNX_PROGRESS"
 # The sweep's folder: its record and lock, the seconds of a training step with the lock of its measurement, and a
 # search's trials.
 SWEEP: Final = "sweep.json"

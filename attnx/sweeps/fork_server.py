@@ -11,14 +11,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
 from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
-from attnx.training.distributed.child_process import ChildProcess
-from attnx.training.distributed.parent_death import interrupt_with_parent
+from attnx.training.distributed.child_process import ChildProcess, interrupt_with_parent
 
 # Modules that runs import. None of them starts a thread, which a fork would not survive.
 IMPORTED_MODULES = (
@@ -46,12 +44,12 @@ def serve(connection: int) -> None:
         _exit_quickly(run_job(spec))
 
 
-def run_alone(lock: int, spec: Sequence[Any]) -> None:
-    """Run one job in a process that was started for it, and exit."""
+def run_alone(lock: int, spec: JobSpec) -> int:
+    """Run one job in a process that was started for it; return the exit code."""
     os.set_inheritable(lock, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     interrupt_with_parent(os.getppid())
-    sys.exit(run_job(JobSpec(*spec)))
+    return run_job(spec)
 
 
 def _exit_quickly(code: int) -> None:

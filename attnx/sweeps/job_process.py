@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
-from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, RUN
+from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, PROGRESS_VARIABLE, RUN
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
-from attnx.training.callbacks.heartbeat import PROGRESS_VARIABLE
 from attnx.training.distributed.slurm import slurm_job, stop_signals
 
 

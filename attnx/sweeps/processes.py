@@ -6,9 +6,11 @@ import contextlib
 import multiprocessing
 import signal
 import time
+from functools import partial
 from multiprocessing import reduction
 from typing import Any
 
+from attnx.sweeps.fork_server import run_alone, serve
 from attnx.sweeps.job_process import JobSpec
 from attnx.training.distributed.child_process import ChildProcess, spawn
 
@@ -39,7 +41,7 @@ class ForkServerProcesses:
         self.connection, server_end = multiprocessing.Pipe()
         with server_end:
             descriptor = server_end.fileno()
-            self.server = spawn("attnx.sweeps.fork_server:serve", [descriptor], self.environment, [descriptor])
+            self.server = spawn(partial(serve, descriptor), self.environment, [descriptor])
         self.threads = 0
         if self.lock is not None:
             self.set_lock(self.lock)
@@ -116,8 +118,7 @@ class SubprocessProcesses:
 
     def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
-        arguments = [self.lock, spec]
-        self.processes[job] = spawn("attnx.sweeps.fork_server:run_alone", arguments, spec.environment, [self.lock])
+        self.processes[job] = spawn(partial(run_alone, self.lock, spec), spec.environment, [self.lock])
 
     def send_signal(self, job: int, signum: int) -> None:
         """Send a signal to a job's process, unless it has ended."""

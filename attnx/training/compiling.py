@@ -1,18 +1,20 @@
-"""Compiles the steps of a model's loop with torch.compile before training, and reports the result."""
+"""Builds a model's kernels, and compiles the steps of its loop with torch.compile, before training."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
+from attnx import registry
+from attnx.accel.attention.kernel_call import build_failure, is_for
 from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
 from attnx.attention.planner import WORDS
-from attnx.data.batches import Batch, collate
+from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.tasks.contract import token_loss
@@ -23,6 +25,30 @@ from attnx.training.loaders import Loaders
 
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
+
+
+def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
+    """Build the kernels of a model for a device, and return the text of the start table.
+
+    A kernel that cannot be built is left out, and the next one serves. The start table has a line of its own on C
+    files (:func:`attnx.accel.prebuild.without_c`), so a kernel in C is left out here without a reason.
+    """
+    kernels = {
+        str(registry.registered_name("kernel", type(kernel))): kernel
+        for part in model.modules()
+        for kernel in getattr(part, "kernels", ())
+        if is_for(kernel, device)
+    }
+    failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
+    built = [name for name, failure in failures.items() if failure is None]
+    fallback = "what none of them admits is read by the definition"
+    notes = [f"{' '.join(built)}; {fallback}" if built else "none: every read is by the definition"]
+    notes += [
+        f"{name} cannot be built and is left out: {failure}"
+        for name, failure in failures.items()
+        if failure is not None and not hasattr(kernels[name], "source")
+    ]
+    return "; ".join(notes)
 
 
 def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
@@ -36,7 +62,7 @@ def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str
     Raises:
         UserError: CUDA graphs without CUDA, or no working compiler.
     """
-    mode, model, device = trainer.get("compile", "off"), module.model, training_device(trainer)
+    mode, model, device = trainer["compile"], module.model, training_device(trainer)
     if mode == "off":
         return None
     if mode == "graphs" and device.type != "cuda":
@@ -50,8 +76,8 @@ def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str
         breaks = _train_trial_batches(module, loaders, device)
     except Exception as error:
         compile_model(model, None)
-        reason = in_a_line(_cause(error))
-        if _is_compiler_missing(error):
+        reason = in_a_line(cause := _cause(error))
+        if _is_compiler_missing(cause):
             raise UserError(f"trainer.compile={mode}: torch found no working compiler ({reason})") from error
         return f"not compiled: torch cannot compile a step ({reason})"
     compile_model(model, CompileOptions(has_graphs))
@@ -69,7 +95,7 @@ def _uncompiled_reason(model: torch.nn.Module, mode: str, trainer: Mapping[str, 
         return f"{WORDS[model.plan.schedule]} has no loop of steps"
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return "parts of the model are placed on different devices"
-    if trainer.get("strategy") == "fsdp" and rank_info().world_size > 1:
+    if trainer["strategy"] == "fsdp" and rank_info().world_size > 1:
         return "strategy=fsdp shards the weights of a step over processes"
     if mode == "graphs" and model.state_projection is not None:
         return "the memory grows each step, so one CUDA graph cannot be reused"
@@ -85,29 +111,17 @@ def _train_trial_batches(module: TrainingModule, loaders: Loaders, device: torch
     from torch._dynamo.utils import counters
 
     breaks_before = Counter(counters["graph_break"])
-    model = module.model.to(device).train()
+    model, smoothing = module.model.to(device).train(), module.task.smoothing
     try:
         with torch.random.fork_rng():
-            for batch in _batches(loaders, device):
-                sampling = module.settings.sampling
-                token_loss(model, batch, module.task.smoothing, sampling).mean.backward()  # type: ignore[no-untyped-call]
+            for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
+                batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
+                loss = token_loss(model, batch, smoothing, module.sampling)
+                loss.mean.backward()  # type: ignore[no-untyped-call]
     finally:
         model.zero_grad(set_to_none=True)
         model.cpu()
     return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - breaks_before]
-
-
-def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:
-    for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
-        batch: Batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
-        yield batch
-
-
-def _is_compiler_missing(error: BaseException) -> bool:
-    """Whether the cause is a missing or broken compiler."""
-    from torch._inductor import exc
-
-    return isinstance(_cause(error), exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -115,3 +129,9 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
         error = inner
     return error
+
+
+def _is_compiler_missing(cause: BaseException) -> bool:
+    from torch._inductor import exc
+
+    return isinstance(cause, exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)

@@ -7,53 +7,39 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from multiprocessing import synchronize
-from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from attnx.data.batches import Batch
 from attnx.data.dataset import Row
 from attnx.errors import UserError
-from attnx.training.distributed.parent_death import interrupt_with_parent
+from attnx.training.distributed.child_process import interrupt_with_parent
 
-SHARED_MEMORY = Path("/dev/shm")
 SEMAPHORES_PER_EVENT = 5
 # Parts of the messages of PyTorch, multiprocessing and the system for full shared memory.
 FULL_MEMORY_MESSAGES = ("shared memory", "unable to write to file </torch_", "Bus error")
 
 
-@dataclass(frozen=True)
-class SharedBatches:
-    """Collates batches in shared memory.
+def collate_shared(collate: Callable[[Sequence[Row]], Batch], rows: Sequence[Row]) -> Batch:
+    """Collate a batch in shared memory.
 
     A tensor in a queue would be shared by the queue's thread, whose errors are lost; here they reach the main process.
 
-    Attributes:
-        collate: collates rows to a batch.
+    Raises:
+        RuntimeError: shared memory is full.
     """
-
-    collate: Callable[[Sequence[Row]], Batch]
-
-    def __call__(self, rows: list[Row]) -> Batch:
-        """Make a batch.
-
-        Raises:
-            RuntimeError: shared memory is full.
-        """
-        batch = self.collate(rows)
-        for tensor in batch:
-            if isinstance(tensor, Tensor):
-                tensor.share_memory_()  # type: ignore[no-untyped-call]
-        return batch
+    batch = collate(rows)
+    for tensor in batch:
+        if isinstance(tensor, Tensor):
+            tensor.share_memory_()  # type: ignore[no-untyped-call]
+    return batch
 
 
 def begin_worker(worker_id: int) -> None:
     """Let the system kill this worker when its parent dies; it has nothing to save."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    assert parent.pid is not None
+    parent: Any = multiprocessing.parent_process()
     interrupt_with_parent(parent.pid, signal.SIGKILL)
 
 
@@ -68,7 +54,7 @@ def refuse_full_memory(workers: int) -> None:
         _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + SEMAPHORES_PER_EVENT)]
     except OSError as error:
         raise UserError(
-            f"trainer.num_workers={workers}: shared memory cannot be used ({SHARED_MEMORY}: {error.strerror}); "
+            f"trainer.num_workers={workers}: shared memory cannot be used (/dev/shm: {error.strerror}); "
             "free some of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
         ) from error
 

@@ -24,6 +24,7 @@ from attnx.errors import (
     is_out_of_memory,
 )
 from attnx.laws.plug_ins import find_plug_in
+from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG, ERROR, RUN
 from attnx.runs.status import RunStatus
@@ -34,11 +35,7 @@ from attnx.training.data_workers import is_out_of_shared_memory
 
 @contextmanager
 def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
-    """Record a failure in run.json, and raise it as one line if its cause is known; error.txt has the traceback.
-
-    Args:
-        folder: the run folder.
-        trainer: the trainer's knobs.
+    """Record a failure in the run folder, and raise it as one line if its cause is known; error.txt has the traceback.
 
     Raises:
         Interrupted: by a signal.
@@ -48,38 +45,43 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
     with StopSignal() as stop_signal:
         try:
             yield
-        except (KeyboardInterrupt, Interrupted) as interrupt:
+        except (KeyboardInterrupt, Exception) as error:
             stop_signal.ignore()
-            signum = interrupt.signum if isinstance(interrupt, Interrupted) else stop_signal.signum or signal.SIGINT
-            if is_deleted(folder):
-                raise Stopped(deleted_message(folder), signum) from None
-            _update_info(folder, status=RunStatus.INTERRUPTED)
-            raise Interrupted(folder, signum) from None
-        except Exception as error:
-            stop_signal.ignore()
-            if is_deleted(folder):
-                raise RunFailed(deleted_message(folder)) from error
-            if isinstance(error, UserError):
-                _update_info(folder, status=RunStatus.FAILED, error=str(error))
+            failure = _record(error, folder, trainer, stop_signal.signum)
+            with suppress(OSError, UserError):  # the disk may be full
+                write_run_readme(folder)
+            if failure is error:
                 raise
-            line = failure_line(error, folder, trainer)
-            text = line or f"{type(error).__name__}: {' '.join(str(error).split())}"
-            _update_info(folder, status=RunStatus.FAILED, error=text)
-            note = _save_traceback(error, folder)
-            if line:
-                raise RunFailed(line) from error
-            error.add_note(f"{note}; try again with: {_resume_command(folder)}")
-            raise
+            raise failure from (error if isinstance(failure, RunFailed) else None)
+
+
+def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], signum: int) -> BaseException:
+    """Record an error in run.json and error.txt; return the exception to raise."""
+    deleted = f"{folder}: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        signum = error.signum if isinstance(error, Interrupted) else signum or signal.SIGINT
+        if is_deleted(folder):
+            return Stopped(deleted, signum)
+        _update_info(folder, status=RunStatus.INTERRUPTED)
+        return Interrupted(folder, signum)
+    if is_deleted(folder):
+        return RunFailed(deleted)
+    line = str(error) if isinstance(error, UserError) else failure_line(error, folder, trainer)
+    _update_info(
+        folder, status=RunStatus.FAILED, error=line or f"{type(error).__name__}: {' '.join(str(error).split())}"
+    )
+    if isinstance(error, UserError):
+        return error
+    note = _save_traceback(error, folder)
+    if line:
+        return RunFailed(line)
+    error.add_note(f"{note}; try again with: {resume_command(folder)}")
+    return error
 
 
 def is_deleted(folder: Path) -> bool:
     """Whether the folder of a running run was deleted."""
     return not (folder / RUN).is_file()
-
-
-def deleted_message(folder: Path) -> str:
-    """The message for a deleted folder."""
-    return f"{folder}: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
 
 
 def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
@@ -96,13 +98,13 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
             f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then resume with: "
-            f"{_resume_command(folder)}"
+            f"{resume_command(folder)}"
         )
     if write_error := explain_write_error(error, str(folder)):
-        return f"{write_error}, then resume with: {_resume_command(folder)}"
+        return f"{write_error}, then resume with: {resume_command(folder)}"
     if match := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (
-            f"a data worker died (process {match[1]} {match[2]}); resume with: {_resume_command(folder)}; if it "
+            f"a data worker died (process {match[1]} {match[2]}); resume with: {resume_command(folder)}; if it "
             f"happens again, set trainer.num_workers to 0 in {folder / CONFIG}"
         )
     if line := find_plug_in(error):
@@ -110,7 +112,8 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     return ""
 
 
-def _resume_command(folder: Path) -> str:
+def resume_command(folder: Path) -> str:
+    """The command that resumes a run."""
     return f"attnx resume {shlex.quote(str(folder))}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightning
 import torch
@@ -18,43 +18,47 @@ from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed import process_group
 
 
-class Settings(NamedTuple):
-    """How to train.
-
-    Attributes:
-        optimizer: builds an optimizer from parameters.
-        lr_schedule: builds a learning-rate schedule from an optimizer, and a function from a step to progress.
-        plan: the optimizer steps of the run.
-        sampling: the final probability of scheduled sampling, reached linearly.
-    """
-
-    optimizer: Callable[..., Optimizer]
-    lr_schedule: Callable[..., Any]
-    plan: StepPlan
-    sampling: float
-
-
 class TrainingModule(lightning.LightningModule):
     """Trains by the task's loss; validates and tests by decoding and the task's metrics.
 
     Args:
         predictor: the model, with its task, data and search.
-        settings: optimizer and schedules.
+        build_optimizer: from ``parameters``.
+        build_lr_schedule: from an ``optimizer``, and a function from a step to ``progress``.
+        sampling: the final probability of scheduled sampling, reached linearly.
+
+    Attributes:
+        plan: the optimizer steps of the run, set before it is trained.
     """
 
-    def __init__(self, predictor: Predictor, settings: Settings) -> None:
+    plan: StepPlan
+    batch: Batch | None = None  # the last one that was moved to the device, for messages
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        build_optimizer: Callable[..., Optimizer],
+        build_lr_schedule: Callable[..., Any],
+        sampling: float,
+    ) -> None:
         super().__init__()
-        self.predictor, self.settings = predictor, settings
+        self.predictor, self.sampling = predictor, sampling
+        self.build_optimizer, self.build_lr_schedule = build_optimizer, build_lr_schedule
         self.model, self.task, self.data = predictor.model, predictor.task, predictor.data
         self.valid_metrics = nn.ModuleDict(self.task.metrics(self.data.tags))
         self.test_metrics = nn.ModuleDict(self.task.metrics(self.data.tags))
         self._predictions: dict[int, Prediction] = {}
         self._token_counts: list[Tensor] = []  # target steps of each accumulation step so far
 
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Remember the batch."""
+        self.batch = batch
+        return batch
+
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss per target step of a batch; over all ranks and accumulation steps."""
-        progress = self.settings.plan.progress(self.global_step)
-        loss = token_loss(self.model, batch, self.task.smoothing, self.settings.sampling * progress)
+        progress = self.plan.progress(self.global_step)
+        loss = token_loss(self.model, batch, self.task.smoothing, self.sampling * progress)
         turns = self.trainer.accumulate_grad_batches
         return loss.mean if self.trainer.world_size * turns == 1 else self._distributed_loss(loss, turns)
 
@@ -78,27 +82,19 @@ class TrainingModule(lightning.LightningModule):
         if self._token_counts and not self.trainer.fit_loop._should_accumulate():
             if len(self._token_counts) > 1 or self.trainer.accumulate_grad_batches > 1:
                 scale = self._token_counts[0] / torch.stack(self._token_counts).sum()
-                gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
-                for gradient in gradients:
+                for gradient in (weight.grad for weight in self.parameters() if weight.grad is not None):
                     gradient.mul_(scale.to(gradient.device, gradient.dtype))
             self._token_counts = []
 
     def on_validation_epoch_start(self) -> None:
-        """Reset the sums of the validation loss."""
-        self._reset_sums()
+        """Reset the sums of the loss and of target steps."""
+        self._sums = torch.zeros(2, device=self.device, dtype=torch.float64)
 
-    def on_test_epoch_start(self) -> None:
-        """Reset the sums of the test loss."""
-        self._reset_sums()
-
-    def _reset_sums(self) -> None:
-        self._total = torch.zeros((), device=self.device, dtype=torch.float64)
-        self._tokens = torch.zeros((), device=self.device, dtype=torch.float64)
+    on_test_epoch_start = on_validation_epoch_start
 
     def _add_loss(self, batch: Batch) -> None:
         loss = token_loss(self.model, batch)
-        self._total += loss.total
-        self._tokens += loss.tokens
+        self._sums += torch.stack([loss.total.double(), loss.tokens.double()])
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         """Add a batch to the validation's loss and metrics; without metrics nothing is decoded."""
@@ -113,7 +109,7 @@ class TrainingModule(lightning.LightningModule):
 
     def _log_loss(self, stage: str) -> None:
         """Log the loss per target step over all ranks and batches; of symbols also the perplexity."""
-        total, tokens = process_group.all_reduce_sum(torch.stack([self._total, self._tokens]))
+        total, tokens = process_group.all_reduce_sum(self._sums)
         self.log_dict(loss_results(stage, total / tokens, self.data.target))
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
@@ -141,8 +137,7 @@ class TrainingModule(lightning.LightningModule):
     def _update_metrics(self, pairs: Sequence[Pair], batch: Batch, metrics: nn.ModuleDict) -> list[Prediction]:
         rows = _row_indices(batch)
         predictions = self.predictor.decode_batch([pairs[row] for row in rows], batch) if rows else []
-        outputs, decoded = [item.output for item in predictions], [item.pair for item in predictions]
-        self.task.update(metrics, outputs, decoded)
+        self.task.update(metrics, [item.output for item in predictions], [item.pair for item in predictions])
         return predictions
 
     @property
@@ -152,8 +147,8 @@ class TrainingModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """The optimizer and its schedule, stepped at every optimizer step."""
-        optimizer = self.settings.optimizer(self.model.parameters())
-        schedule = self.settings.lr_schedule(optimizer, self.settings.plan.progress)
+        optimizer = self.build_optimizer(parameters=self.model.parameters())
+        schedule = self.build_lr_schedule(optimizer=optimizer, progress=self.plan.progress)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 

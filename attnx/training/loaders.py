@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import lightning
@@ -17,7 +18,7 @@ from attnx.data.sample import sample_examples
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.contract import SequenceData
-from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
+from attnx.training.data_workers import begin_worker, collate_shared, refuse_full_memory
 from attnx.training.distributed.process_group import rank_info
 
 Loader = DataLoader[Row]
@@ -31,8 +32,7 @@ class Loaders(lightning.LightningDataModule):
 
     Args:
         data: pairs and vocabularies; all its validation and test pairs are used.
-        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``accumulate_grad_batches``,
-            ``bucket_pool_batches``, ``tag_sampling_temperature``, ``num_workers``.
+        trainer: the trainer's knobs.
         seed: of the order of the batches.
 
     Attributes:
@@ -45,23 +45,27 @@ class Loaders(lightning.LightningDataModule):
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
-        self.data, self.workers = data, trainer["num_workers"]
+        self.data, self.workers, temperature = data, trainer["num_workers"], trainer["tag_sampling_temperature"]
         refuse_full_memory(self.workers)
-        tokens, temperature = trainer.get("batch_tokens"), trainer.get("tag_sampling_temperature", 1.0)
         if temperature > 1 and not data.tags:
             raise UserError(
                 f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, but the data have none"
             )
         self.train_rows = data.train_dataset()
-        steps, world = trainer["accumulate_grad_batches"], rank_info().world_size
-        size = None if tokens else trainer["batch_size"] * steps * world
-        tokens = tokens and tokens * steps * world
-        pool = trainer.get("bucket_pool_batches", 50)
-        self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
-        self.shares = ShardedBatchSampler(self.batches, rank_info().rank, world, steps)
+        info, turns, tokens = rank_info(), trainer["accumulate_grad_batches"], trainer["batch_tokens"]
+        size = None if tokens else trainer["batch_size"] * turns * info.world_size
+        self.batches = BucketBatches(
+            self.train_rows,
+            size,
+            tokens and tokens * turns * info.world_size,
+            seed=seed,
+            pool=trainer["bucket_pool_batches"],
+            temperature=temperature,
+        )
+        self.shares = ShardedBatchSampler(self.batches, info.rank, info.world_size, turns)
         self.valid_rows = data.evaluation_dataset(data.pairs.valid)
         self.test_rows = data.evaluation_dataset(data.pairs.test)
-        self.evaluation_batch_size = 4 * trainer["batch_size"]
+        self.evaluation_batch_size = 4 * trainer["batch_size"] * info.world_size
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that depends on seed and epoch alone."""
@@ -76,7 +80,7 @@ class Loaders(lightning.LightningDataModule):
         return self._evaluation_loader(self.test_rows)
 
     def _evaluation_loader(self, rows: PairDataset) -> Loader:
-        batches = BucketBatches(rows, self.evaluation_batch_size * rank_info().world_size, shuffle=False)
+        batches = BucketBatches(rows, self.evaluation_batch_size, shuffle=False)
         return _loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
     def state_dict(self) -> dict[str, Any]:
@@ -101,19 +105,14 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
     count, parts = trainer["valid_examples"], data.pairs
     valid = sample_examples(parts.valid, count)
     if monitor.endswith(f"_{MACRO}"):
-        _refuse_missing_tags(data, count, len({pair.tag for pair in valid}), monitor)
+        mean = f"{monitor}, which selects the best weights, is the mean over {len(data.tags)} tags"
+        if missing := sorted(set(data.tags) - {pair.tag for pair in parts.valid}):
+            advice = "name a task.valid that has some, or hold out more examples"
+            raise UserError(f"the validation part has no example of {missing[0]!r}, and {mean}; {advice}")
+        if len({pair.tag for pair in valid}) < len(data.tags):
+            raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
     test = sample_examples(parts.test, trainer["test_examples"])
     return replace(data, pairs=parts._replace(valid=valid, test=test))
-
-
-def _refuse_missing_tags(data: SequenceData, count: int | None, drawn: int, monitor: str) -> None:
-    """Refuse a validation sample without some tag if the mean over all tags selects the best weights."""
-    mean = f"{monitor}, which selects the best weights, is the mean over {len(data.tags)} tags"
-    if missing := sorted(set(data.tags) - {pair.tag for pair in data.pairs.valid}):
-        advice = "name a task.valid that has some, or hold out more examples"
-        raise UserError(f"the validation part has no example of {missing[0]!r}, and {mean}; {advice}")
-    if drawn < len(data.tags):
-        raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
 
 
 def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
@@ -121,5 +120,11 @@ def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) ->
     dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
     if not workers:
         return DataLoader(dataset, batch_sampler=shares, collate_fn=collate_rows)
-    knobs: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "worker_init_fn": begin_worker}
-    return DataLoader(dataset, batch_sampler=shares, collate_fn=SharedBatches(collate_rows), **knobs)
+    return DataLoader(
+        dataset,
+        batch_sampler=shares,
+        collate_fn=partial(collate_shared, collate_rows),
+        num_workers=workers,
+        persistent_workers=True,
+        worker_init_fn=begin_worker,
+    )

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
 
 from attnx.config.groups import PART_GROUPS
 from attnx.config.view import names_text
-from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import Interrupted, UserError
 from attnx.files.printable import printable
-from attnx.inference.write_alignments import save_alignments
 from attnx.loggers.contract import RunStart
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.display_name import display_name
-from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
-from attnx.reports.figures.local_windows import read_window
 from attnx.reports.run.readme import write_run_readme
-from attnx.runs.alignments import read_best_alignments
 from attnx.runs.info import update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTURE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
-from attnx.training.callbacks.heat_maps import HeatMaps
 from attnx.training.distributed import process_group
 from attnx.training.train import PreparedRun
 
@@ -36,6 +29,7 @@ TAGGED_KINDS = ("task", "model", "attention", "scorer", "scope", "query", "norma
 LOGGED_INFO = (
     "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git"
 )  # fmt: skip
+ShowLine = Callable[[str], None]
 
 
 @contextmanager
@@ -48,20 +42,21 @@ def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Ite
     def show_line(line: str) -> None:
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
+    status = RunStatus.FAILED
     try:
-        start = _run_start(read_run(folder), prepared.config)._replace(report=show_line)
+        start = _run_start(read_run(folder), prepared.config, show_line)
         update_info(folder, logged=prepared.loggers.start(start))
-        prepared.callbacks.append(_heat_maps(prepared))
         yield
         prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder))
-    except BaseException as error:
-        is_interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
-        _finish(prepared, folder, RunStatus.INTERRUPTED if is_interrupted else RunStatus.FAILED, show_line)
+        status = RunStatus.FINISHED
+    except (Interrupted, KeyboardInterrupt):
+        status = RunStatus.INTERRUPTED
         raise
-    _finish(prepared, folder, RunStatus.FINISHED, show_line)
+    finally:
+        _finish(prepared, folder, status, show_line)
 
 
-def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: Any) -> None:
+def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: ShowLine) -> None:
     """Finish the loggers; commands that the user has to run are shown, and written into the folder's README."""
     process_group.mark_finishing()
     run = read_run(folder)
@@ -74,7 +69,7 @@ def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: A
         write_run_readme(folder)
 
 
-def _run_start(run: Run, config: Mapping[str, Any]) -> RunStart:
+def _run_start(run: Run, config: Mapping[str, Any], show_line: ShowLine) -> RunStart:
     nodes = {kind: config[kind] for kind in PART_GROUPS if kind in config}
     names = {kind: [*node] if kind in MULTI_SELECT_KINDS else [node["name"]] for kind, node in nodes.items()}
     return RunStart(
@@ -88,28 +83,8 @@ def _run_start(run: Run, config: Mapping[str, Any]) -> RunStart:
             "run": {"folder": str(run.path), **{key: run.info[key] for key in LOGGED_INFO if key in run.info}},
         },
         state=run.info.get("logged", {}),
-        report=print,
+        report=show_line,
     )
-
-
-def _heat_maps(prepared: PreparedRun) -> HeatMaps:
-    """A callback that shows the alignments of some validation examples, evenly from short to long."""
-    rows = prepared.loaders.valid_rows
-    pairs = prepared.loaders.data.pairs.valid
-    by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    indices = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_PANELS_ON_PAGE))
-
-    def draw(step: int, predictions: list[Any]) -> None:
-        with TemporaryDirectory() as folder:
-            save_alignments(Path(folder), predictions)
-            best = read_best_alignments(folder)
-            if best:
-                picture = save_figure(
-                    draw_alignments_page(best, read_window(prepared.config)), Path(folder) / ALIGNMENTS_PICTURE
-                )
-                prepared.loggers.show(step, {"valid/alignments": picture})
-
-    return HeatMaps([pairs[index] for index in indices], [rows[index] for index in indices], draw)
 
 
 def _pictures(folder: Path) -> dict[str, Path]:
@@ -127,15 +102,11 @@ def _pictures(folder: Path) -> dict[str, Path]:
 def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
     """The results, and the values of the best validation with its step."""
     summary = {name: float(value) for name, value in run.results.items() if value is not None}
-    try:
+    curves: Mapping[str, Mapping[int, float]] = {}
+    with suppress(UserError):  # a summary must not hide why the run ended
         curves = run.curves
-    except UserError:  # a loggers' summary must not hide why the run ended
-        return summary
-    curve = curves.get(monitor)
-    if not curve:
-        return summary
-    best = min(curve, key=lambda step: curve[step] * (-1 if maximize else 1))
-    values = {
-        f"best/{name}": curves[name][best] for name in curves if name.startswith("valid_") and best in curves[name]
-    }
-    return {**summary, **values, "best/step": best}
+    if curve := curves.get(monitor):
+        best = min(curve, key=lambda step: curve[step] * (-1 if maximize else 1))
+        valid = {name: curve for name, curve in curves.items() if name.startswith("valid_") and best in curve}
+        summary |= {**{f"best/{name}": curve[best] for name, curve in valid.items()}, "best/step": best}
+    return summary

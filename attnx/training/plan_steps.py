@@ -1,25 +1,38 @@
-"""Plans the optimizer steps of a run; in a sweep a time becomes a number of steps once, for all jobs."""
+"""Plans the optimizer steps of a run; a time becomes steps by the measured time of a step, in a sweep once."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import copy
+import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import torch
+from lightning.fabric.plugins.precision import DoublePrecision, MixedPrecision, Precision
+from lightning.fabric.utilities import move_data_to_device
 from rich.console import Console
+from torch import nn
 
+from attnx.data.batches import Batch
 from attnx.files.atomic_files import write_json
 from attnx.registry.param_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import StepTime, read_step_time
 from attnx.runs.sweep import sweep_of
-from attnx.training import step_time
+from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
+from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group
-from attnx.training.train import PreparedRun, placement_of
+from attnx.training.distributed.devices import training_device
+from attnx.training.train import PreparedRun
+from attnx.training.trainers.lightning import set_tf32
 
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
+WARM_UP_STEPS = 3
+# The shorter of these ends the measurement: seconds, and a share of the training time.
+MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE = 4.0, 0.05
 
 
 def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPlan:
@@ -27,11 +40,6 @@ def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPla
 
     ``trainer.max_steps`` and ``trainer.max_epochs`` fix the number of steps. In a sweep a time fixes it, too, the same
     for all jobs, unless ``budget=time``. A single run, and a job with ``budget=time``, ends by its clock.
-
-    Args:
-        prepared: the run.
-        folder: its folder.
-        console: shows that the run waits for another one.
     """
     trainer = prepared.config["trainer"]
     time_allowed: float | None = None
@@ -40,63 +48,106 @@ def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPla
     elif trainer["max_epochs"] is not None:
         steps = int(trainer["max_epochs"] * len(prepared.loaders.batches))
     else:
-        time_allowed = seconds_allowed(prepared)
         sweep = sweep_of(folder) if prepared.config.get("budget", "steps") == "steps" else None
         per_step = _measure_once(sweep, prepared, folder, console) if sweep else measure_step(prepared)
-        steps = step_time.steps_within(time_allowed, per_step)
-        time_allowed = None if sweep else time_allowed
+        steps = steps_within(_seconds(prepared), per_step)
+        time_allowed = None if sweep else _seconds(prepared)
     return StepPlan([Revision(0, steps, trainer["num_validations"])], time_allowed)
 
 
-def seconds_allowed(prepared: PreparedRun) -> float:
+def _seconds(prepared: PreparedRun) -> float:
     """The seconds of ``trainer.max_time``."""
     allowed = seconds(prepared.config["trainer"]["max_time"])
     assert allowed is not None, "checked with the configuration"
     return allowed
 
 
-def measure_step(prepared: PreparedRun) -> float:
-    """The seconds of a training step; several processes measure together."""
-    process_group.send_command(process_group.RankCommand())
-    device, trainer = placement_of(prepared.config).get("decoder"), prepared.config["trainer"]
-    return step_time.seconds_per_step(
-        seconds_allowed(prepared), prepared.module, prepared.loaders, trainer, device, prepared.clock
-    )
+def steps_within(time_allowed: float, per_step: float) -> int:
+    """The number of steps that fit into a time, of which a share is reserved for validations.
+
+    >>> steps_within(100, 0.5)
+    188
+    """
+    return max(1, int((1 - VALIDATION_SHARE) * time_allowed / per_step))
 
 
 def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Console) -> float:
     """The seconds of a step for all jobs of a sweep: the first job measures, the others wait."""
-    with _lock(sweep / STEP_TIME_LOCK, lambda: console.print(WAITING)):
-        step_seconds = read_step_time(sweep)
-        if step_seconds is None:
+    with _lock(sweep / STEP_TIME_LOCK, console):
+        step_time = read_step_time(sweep)
+        if step_time is None:
             per_step = measure_step(prepared)
-            max_time = prepared.config["trainer"]["max_time"]
-            steps = step_time.steps_within(seconds_allowed(prepared), per_step)
-            step_seconds = StepTime(per_step, int(folder.resolve().name), max_time, steps)
-            write_json(sweep / STEP_TIME, step_seconds._asdict())
-    return step_seconds.seconds_per_step
+            steps = steps_within(_seconds(prepared), per_step)
+            step_time = StepTime(per_step, int(folder.resolve().name), prepared.config["trainer"]["max_time"], steps)
+            write_json(sweep / STEP_TIME, step_time._asdict())
+    return step_time.seconds_per_step
 
 
 @contextlib.contextmanager
-def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a file lock, which the system releases if the process dies.
-
-    Args:
-        path: of the lock file.
-        on_wait: called if another process holds it.
-    """
+def _lock(path: Path, console: Console) -> Iterator[None]:
+    """Lock a file; the system unlocks it if the process dies."""
     import fcntl  # which not every system has
 
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_wait()
+            console.print(WAITING)
             fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)  # forked data workers have the file open, too
-    finally:
-        os.close(file)
+
+
+def measure_step(prepared: PreparedRun) -> float:
+    """Measure the seconds of an optimizer step on a copy of the model, with the device and precision of the run.
+
+    The random state is restored afterwards. Several processes measure together and exchange gradients; the clock of
+    the main process decides.
+    """
+    process_group.send_command(process_group.RankCommand())
+    trainer, devices = prepared.config["trainer"], prepared.devices
+    device = devices["decoder"] if devices else training_device(trainer)
+    model = copy.deepcopy(prepared.module.model)
+    step = _step_function(model if devices else model.to(device), prepared, device)
+    limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * _seconds(prepared))
+    with torch.random.fork_rng():
+        for index, batch in enumerate(itertools.cycle(prepared.loaders.train_dataloader())):
+            step(batch)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            if index + 1 == WARM_UP_STEPS:
+                start = prepared.clock()
+            elif index >= WARM_UP_STEPS:
+                elapsed = prepared.clock() - start
+                if process_group.broadcast_from_main(partial(bool, elapsed > limit)):
+                    break
+    per_step: float = elapsed / (index + 1 - WARM_UP_STEPS) * trainer["accumulate_grad_batches"]
+    return process_group.broadcast_from_main(lambda: per_step)
+
+
+def _step_function(model: nn.Module, prepared: PreparedRun, device: torch.device) -> Callable[[Batch], None]:
+    """A function that takes one training step."""
+    trainer, module = prepared.config["trainer"], prepared.module
+    name, clip = trainer["precision"], trainer["gradient_clip_val"]
+    set_tf32(name)
+    is_mixed = name in ("bf16-mixed", "16-mixed")
+    precision = MixedPrecision(name, device.type) if is_mixed else DoublePrecision() if name == 64 else Precision()
+    model = precision.convert_module(model.train())
+    optimizer = module.build_optimizer(parameters=model.parameters())
+
+    def step(batch: Batch) -> None:
+        batch = precision.convert_input(move_data_to_device(batch, device))
+        optimizer.zero_grad()
+        with precision.forward_context():
+            loss = token_loss(model, batch, module.task.smoothing, module.sampling)
+        precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
+        for weight in model.parameters():
+            if weight.grad is not None:
+                process_group.all_reduce_sum(weight.grad)
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        precision.optimizer_step(optimizer)
+
+    return step

@@ -7,16 +7,18 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from attnx.accel.prebuild import without_c
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
+from attnx.models.resolve import resolve_model
 from attnx.runs.layout import (
     CHECKPOINTS,
     CONFIG,
@@ -32,31 +34,36 @@ from attnx.runs.layout import (
 from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.status import RunStatus
-from attnx.tasks.contract import SequenceData, SequenceTask
+from attnx.tasks.contract import metric_signatures
+from attnx.training.distributed.devices import training_device
+from attnx.training.distributed.process_group import rank_info
+from attnx.training.distributed.slurm import slurm_job
+from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 
 
-def create_run_folder(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[str, Any]) -> Path:
+def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:
     """Create a run folder with its configuration and provenance.
 
-    Args:
-        config: plain; ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
-        overrides: of the command.
-        facts: derived from the configuration (schedule, sizes), for run.json.
+    The configuration's ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
 
     Raises:
         UserError: the folder is not empty, or cannot be written.
     """
+    config = prepared.config
     text = yaml.safe_dump({key: value for key, value in config.items() if key != "folder"}, sort_keys=False)
-    folder = chosen_folder(config) or _new_folder(text)
+    # A unique name: the time, and a hash of the configuration and this process.
+    token = hashlib.sha256(f"{text}{os.getpid()}{time.time_ns()}".encode()).hexdigest()[:6]
+    folder = chosen_folder(config) or RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{token}"
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(text, encoding="utf-8")
         copies = copy_plugins(folder, config)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
+    versions = {"attnx": __version__, "python": platform.python_version()}
     info = {
         "format": FORMAT,
         "name": config["name"],
@@ -64,17 +71,71 @@ def create_run_folder(config: Mapping[str, Any], overrides: Sequence[str], facts
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": " ".join(["attnx", *overrides]),
         "overrides": list(overrides),
-        "versions": _versions(),
+        "versions": versions | {package: metadata.version(package) for package in PACKAGES},
         "git": _git_state(),
         **copies,
-        **facts,
+        **_derived_facts(prepared),
     }
     write_json(folder / RUN, info)
     return folder
 
 
-def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> None:
+def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
+    """Values derived from the configuration and the data, for the start table and run.json; none is empty."""
+    config, module, processes = prepared.config, prepared.module, rank_info().world_size
+    resolved = resolve_model(config)
+    summary = {"derived": "", **(resolved.summary() if resolved else {})}
+    on_cpu = training_device(config["trainer"]).type == "cpu"
+    facts: dict[str, Any] = {
+        **summary,
+        "derived": f"{summary['derived']} {_projection(module.model)}".strip(),
+        "kernels": prepared.kernels,
+        "compiler": without_c(config) if on_cpu else None,
+        "compiled": prepared.compiled,
+        "monitor": module.task.monitor,
+        "maximize": module.task.maximize,
+        "fingerprint": prepared.loaders.train_rows.fingerprint(),
+        **task_notes(prepared),
+        "placement": {part: str(device) for part, device in prepared.devices.items()},
+        "processes": processes if processes > 1 else None,
+        "slurm_job": slurm_job(),
+        "parameters": sum(weight.numel() for weight in module.model.parameters()),
+        "data": _describe_data(prepared),
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}
+
+
+def task_notes(prepared: PreparedRun) -> dict[str, Any]:
+    """The task's notes on its data, and the signatures of its metrics, if it has any."""
+    task = prepared.module.task
+    facts = {"notes": getattr(task, "notes", []), "signatures": metric_signatures(task, prepared.module.test_metrics)}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _projection(model: Any) -> str:
+    project: Any = getattr(getattr(model, "attention", None), "project", None)
+    if not hasattr(project, "in_features"):
+        return ""
+    return f"projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
+
+
+def _describe_data(prepared: PreparedRun) -> str:
+    """The sizes of the parts, and how sources and targets are encoded."""
+    data, pairs, samples = prepared.data, prepared.data.pairs, prepared.loaders.data.pairs
+    train_count = len(pairs.train) or len(prepared.loaders.train_rows)
+    parts = f"{_sample_size(samples.valid, pairs.valid)} valid, {_sample_size(samples.test, pairs.test)} test"
+    tags = f"; tags {' '.join(data.tags)}" if data.tags else ""
+    return f"{train_count:,} train, {parts}; source {data.source}, target {data.target}{tags}"
+
+
+def _sample_size(sample: Sequence[Any], part: Sequence[Any]) -> str:
+    """The number of examples, and of how many if it is a sample."""
+    return f"{len(sample):,}" + (f" of {len(part):,}" if len(sample) < len(part) else "")
+
+
+def save_vocabularies(folder: Path, prepared: PreparedRun) -> None:
     """Write the vocabulary or features of each side, the tags if there are any, and what the task adds."""
+    data = prepared.data
     (folder / VOCABULARY).mkdir(exist_ok=True)
     for side, symbols, features in (
         (data.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
@@ -83,32 +144,18 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
         side.save(folder / VOCABULARY / (symbols if isinstance(side, Vocabulary) else features))
     if data.tags:
         write_json(folder / VOCABULARY / TAGS, data.tags)
-    task.save(folder / VOCABULARY)
-
-
-def _new_folder(text: str) -> Path:
-    """A unique folder name: the time, and a hash of the configuration and this process."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    token = hashlib.sha256(f"{text}{os.getpid()}{time.time_ns()}".encode()).hexdigest()[:6]
-    return RUNS / f"{stamp}-{token}"
-
-
-def _versions() -> dict[str, str]:
-    versions = {"attnx": __version__, "python": platform.python_version()}
-    return versions | {package: metadata.version(package) for package in PACKAGES}
+    prepared.module.task.save(folder / VOCABULARY)
 
 
 def _git_state() -> dict[str, Any]:
     """The commit of the code, and whether files are changed; empty outside a repository."""
     root = Path(__file__).resolve().parents[2]
+    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch"]
     if not (root / ".git").exists():
         return {}
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(root), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
     try:
-        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return {}
+    commit = next(line.split()[-1] for line in lines if line.startswith("# branch.oid"))
+    return {"commit": commit, "changed": any(not line.startswith("#") for line in lines)}

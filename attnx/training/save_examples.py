@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from attnx.data.batches import collate
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attnx.data.batches import as_batch, collate
 from attnx.data.dataset import PairDataset
-from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_by_length
+from attnx.data.features import Features
+from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.write_alignments import save_alignments
+from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.saved_sources import write_points
 from attnx.training.lightning_module import TrainingModule
-from attnx.training.self_attention_maps import self_attention_maps
 
-MAX_EXAMPLES: Final = 100
+# Examples whose attention weights are saved; and those of them with the maps of every self-attention head.
+MAX_EXAMPLES, MAX_SELF_ATTENTION_EXAMPLES = 100, 3
+Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
 def save_examples(module: TrainingModule, rows: PairDataset, folder: Path) -> None:
-    """Decode test examples, evenly from short to long, with their weights, and save these.
-
-    Args:
-        module: after its test.
-        rows: the test examples, encoded.
-        folder: the run's.
-    """
-    pairs = module.data.pairs.test
-    by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    indices = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES))
-    batch = collate([rows[index] for index in indices])
+    """Decode test examples, evenly from short to long, and save their weights, and of positions the points."""
     module.eval().cpu().float()
+    pairs = module.data.pairs.test
+    indices = evenly_by_length([pair.source for pair in pairs], MAX_EXAMPLES)
+    batch = collate([rows[index] for index in indices])
     predictions = module.predictor.decode_batch([pairs[index] for index in indices], batch, need_weights=True)
     if any(prediction.weights is not None for prediction in predictions):
-        save_alignments(folder, predictions, self_attention_maps(module.predictor, predictions))
+        save_alignments(folder, predictions, _self_attention_maps(module.predictor, predictions))
     if getattr(module.task, "positions", False):
         write_points(folder / VOCABULARY, [pair.features for pair in pairs if pair.features is not None])
+
+
+def _self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]) -> dict[int, Maps]:
+    """The weights (layers h, t, t) of each stream by its name, by the indices of some predictions.
+
+    They are recomputed in one parallel pass, and equal those of step-by-step decoding. Empty for models without
+    self-attention.
+    """
+    if not hasattr(predictor.model, "self_attention_weights"):
+        return {}
+    indices = [index for index, prediction in enumerate(predictions) if prediction.weights is not None]
+    sources = [predictions[index].pair.source for index in indices]
+    some = [indices[position] for position in evenly_by_length(sources, MAX_SELF_ATTENTION_EXAMPLES)]
+    return {index: maps for index in some if (maps := _maps(predictor, predictions[index]))}
+
+
+@torch.inference_mode()
+def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
+    assert prediction.weights is not None
+    model: Any = predictor.model
+    target: Any = predictor.data.target
+    batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
+    start = model.target.start_input(1, torch.device("cpu"))
+    output = target.encode(prediction.output)
+    source, last = subtract_last_value(model.target, batch.source)
+    if isinstance(target, Features):  # the model reads the first of several quantiles
+        output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
+    inputs = torch.cat([start[:, None], torch.as_tensor(output, dtype=start.dtype)[None]], dim=1)
+    steps = prediction.weights.shape[-2]
+    streams = model.self_attention_weights(source, batch.source_mask, inputs[:, :steps], batch.tag)
+    return {name: weights[0].float().numpy() for name, weights in streams.items()}

@@ -1,54 +1,51 @@
-"""Trains, tests and writes a run folder, from a checked configuration."""
+"""Builds a run from a checked configuration, trains and tests it, and writes its folder."""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from attnx import registry
-from attnx.errors import Interrupted, UserError
+from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
-from attnx.inference.checkpoint import fitting_weights, load_weights
+from attnx.inference.checkpoint import load_weights
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.plug_ins import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
-from attnx.runs.info import update_info
-from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
+from attnx.runs.layout import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.contract import SequenceData
-from attnx.training.build_kernels import build_kernels
-from attnx.training.callbacks.checkpoint import CheckpointManager, SaveInterval
+from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
-from attnx.training.callbacks.follow_plan import FollowPlan
+from attnx.training.callbacks.heat_maps import HeatMaps
 from attnx.training.callbacks.logs import Logs
 from attnx.training.callbacks.metrics_csv import MetricsFile
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.profile import Profile
 from attnx.training.callbacks.progress import ShowProgress
-from attnx.training.callbacks.step_plan import Revision, StepPlan
+from attnx.training.callbacks.step_plan import FollowPlan, StepPlan
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.callbacks.throughput import Throughput
+from attnx.training.callbacks.throughput import Throughput, peak_memory
 from attnx.training.callbacks.time_budget import TimeBudget
-from attnx.training.compiling import compile_steps
-from attnx.training.distributed import model_parallel, process_group
+from attnx.training.compiling import build_kernels, compile_steps
+from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
-from attnx.training.lightning_module import Settings, TrainingModule
+from attnx.training.distributed.model_parallel import place_model, placement_devices
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
-from attnx.training.peak_memory import peak_memory
 from attnx.training.save_examples import save_examples
-from attnx.training.silence_warnings import silence_warnings
-from attnx.training.trainers.lightning import TrainerSettings
+from attnx.training.trainers.lightning import silence_warnings
 
 Config = Mapping[str, Any]
 
@@ -63,7 +60,7 @@ class PreparedRun:
         module: the model and how it is trained.
         loaders: of batches.
         loggers: the configured ones; none outside the main process.
-        callbacks: added by the session of the loggers.
+        devices: of the parts of the model; empty if they are all on one.
         kernels: those that were built.
         compiled: which steps of the model are compiled, if any.
         clock: returns seconds.
@@ -74,7 +71,7 @@ class PreparedRun:
     module: TrainingModule
     loaders: Loaders
     loggers: Loggers
-    callbacks: list[Callback] = field(default_factory=list)
+    devices: Mapping[str, torch.device]
     kernels: str = ""
     compiled: str | None = None
     clock: Callable[[], float] = time.perf_counter
@@ -89,10 +86,10 @@ def prepare(config: Config) -> PreparedRun:
     """
     silence_warnings()
     check_plug_ins(config)
-    devices = placement_of(config)
     prepared = assemble(config, *load(config))
     trainer = config["trainer"]
-    prepared.kernels = build_kernels(prepared.module.model, devices.get("attention", training_device(trainer)))
+    attention_device = prepared.devices.get("attention", training_device(trainer))
+    prepared.kernels = build_kernels(prepared.module.model, attention_device)
     prepared.compiled = compile_steps(prepared.module, prepared.loaders, trainer)
     return prepared
 
@@ -113,44 +110,22 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     Raises:
         UserError: the parts do not fit each other, or a device or a package is missing.
     """
-    devices, trainer = placement_of(config), config["trainer"]
-    if trainer.get("accelerator") == "gpu" and not torch.accelerator.is_available():
-        raise UserError("trainer.accelerator=gpu: no GPU is available; use auto or cpu")
-    if config.get("accel") == "off" and trainer.get("compile", "off") != "off":
-        raise UserError(
-            f"trainer.compile={trainer['compile']} compiles steps, and accel=off compiles nothing; leave one out"
-        )
+    trainer = config["trainer"]
+    devices = placement_devices(config.get("placement", {}), trainer["accelerator"])
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     model = build_model(config, data)
     if devices:
-        model_parallel.place_model(model, devices)
+        place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
-    settings = Settings(
-        optimizer=_builder("optimizer", config, "parameters"),
-        lr_schedule=_builder("lr_schedule", config, "optimizer", "progress"),
-        plan=StepPlan([Revision(0, 0, 1)]),  # replaced when the steps are planned
+    module = TrainingModule(
+        Predictor(model, task, drawn, registry.build("decoding", config["decoding"])),
+        build_optimizer=partial(registry.build, "optimizer", config["optimizer"]),
+        build_lr_schedule=partial(registry.build, "lr_schedule", config["lr_schedule"]),
         sampling=config["model"].get("scheduled_sampling", 0.0),
     )
-    predictor = Predictor(model, task, drawn, registry.build("decoding", config["decoding"]))
+    loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     loaders = Loaders(drawn, trainer, config["seed"])
-    return PreparedRun(config, data, TrainingModule(predictor, settings), loaders, _loggers(config))
-
-
-def placement_of(config: Config) -> dict[str, torch.device]:
-    """The device of each part of the model that ``placement`` names.
-
-    Raises:
-        UserError: there is no such device, or steps are to be compiled.
-    """
-    devices = model_parallel.placement_devices(config.get("placement"), config["trainer"].get("accelerator", "auto"))
-    if devices and config["trainer"].get("compile", "off") != "off":
-        raise UserError("trainer.compile compiles steps for one device, and placement names several; leave one out")
-    return devices
-
-
-def _loggers(config: Config) -> Loggers:
-    """The configured loggers; none outside the main process."""
-    return Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
+    return PreparedRun(config, data, module, loaders, loggers, devices)
 
 
 def train(
@@ -163,22 +138,20 @@ def train(
     """
     process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
     module, options = prepared.module, prepared.config["trainer"]
-    module.settings = module.settings._replace(plan=plan)
-    monitor, maximize = module.task.monitor, module.task.maximize
-    interval = SaveInterval(options.get("checkpoint_every"), options.get("checkpoint_minutes"))
+    module.plan, task = plan, module.task
     with StopSignal() as stop_signal:
-        checkpoints = CheckpointManager(
-            folder / CHECKPOINTS, monitor, maximize, options.get("save_top_k", 1), interval, stop_signal
-        )
+        ranking = task.monitor, task.maximize, options["save_top_k"]
+        intervals = options["checkpoint_every"], options["checkpoint_minutes"]
+        checkpoints = CheckpointManager(folder / CHECKPOINTS, *ranking, *intervals, stop_signal)
         throughput = Throughput(prepared.clock)
-        callbacks = _callbacks(prepared, folder, plan, console, throughput)
-        trainer = _trainer(prepared, [*callbacks, checkpoints], plan.end)
+        callbacks = [*_callbacks(prepared, folder, plan, console, throughput), checkpoints]
+        trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices)
         try:
             _fit(prepared, trainer, checkpoints, resume)
             results = _test(prepared, trainer, throughput, console)
             if process_group.is_main_process():
                 result = EvaluationResult(results, module.test_metrics, module.predictions)
-                save_evaluation(folder, module.task, module.data.tags, result)
+                save_evaluation(folder, task, module.data.tags, result)
                 save_examples(module, prepared.loaders.test_rows, folder)
         except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
@@ -217,58 +190,28 @@ def _test(
     }
 
 
-def _builder(kind: str, config: Config, *names: str) -> Any:
-    """A function that builds a part from its positional arguments, in the order of ``names``."""
-    spec = config[kind]
-
-    def build(*arguments: Any) -> Any:
-        return registry.build(kind, spec, **dict(zip(names, arguments, strict=True)))
-
-    return build
-
-
 def _callbacks(
     prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput
-) -> list[Callback]:
+) -> list[lightning.Callback]:
     """The built-in callbacks, the configured ones, and those of loggers."""
-    config, task = prepared.config, prepared.module.task
-    patience = config["trainer"]["patience"]
-
-    def update_plan(plan: StepPlan) -> None:
-        update_info(folder, **plan.run_fields())
-
-    callbacks: list[Callback] = [
+    config, task, loggers = prepared.config, prepared.module.task, prepared.loggers
+    options = config["trainer"]
+    callbacks = [
         PerBatchSeed(config["seed"]),
         NanGuard(folder, prepared.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
-        *([TimeBudget(plan, throughput, update_plan)] if plan.seconds else []),
+        *([TimeBudget(plan, throughput, folder)] if plan.seconds else []),
         FollowPlan(plan),
         ShowProgress(console, throughput, task.monitor),
-        *(registry.build("callback", {"name": name, **knobs}) for name, knobs in config.get("callback", {}).items()),
+        *(registry.build("callback", choice) for choice in config.get("callback", {}).items()),
     ]
-    if prepared.loggers:
-        callbacks += [Logs(prepared.loggers, throughput, config["trainer"]["log_every_n_steps"]), *prepared.callbacks]
+    if loggers:
+        callbacks.append(Logs(loggers, throughput, options["log_every_n_steps"]))
+        callbacks.append(HeatMaps(loggers, prepared.loaders, config))
     if config.get("profile") and process_group.is_main_process():
         callbacks.append(Profile(folder / PROFILE, console))
-    if patience is not None:
+    if options["patience"] is not None:
         mode = "max" if task.maximize else "min"
-        callbacks.append(ResumableEarlyStopping(task.monitor, patience=patience, min_delta=0.0, mode=mode))
+        callbacks.append(ResumableEarlyStopping(task.monitor, patience=options["patience"], min_delta=0.0, mode=mode))
     return callbacks
-
-
-def _trainer(prepared: PreparedRun, callbacks: list[Callback], steps: int) -> lightning.Trainer:
-    settings: TrainerSettings = registry.build("trainer", prepared.config["trainer"])
-    return settings.trainer(callbacks, steps, placement_of(prepared.config))
-
-
-def check_fits(module: TrainingModule, folder: Path) -> None:
-    """Check that a run can resume from the last checkpoint in its folder.
-
-    Raises:
-        UserError: there is none, it is damaged, or its weights do not fit the model.
-    """
-    checkpoint = folder / CHECKPOINTS / LAST
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start a new run")
-    fitting_weights(module.model, checkpoint)

@@ -19,7 +19,7 @@ from attnx.decoding.greedy import Greedy
 from attnx.inference.predictor import Predictor
 from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
-from attnx.training.lightning_module import Settings, TrainingModule
+from attnx.training.lightning_module import TrainingModule
 
 BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -127,8 +127,9 @@ class Unmeasured:
 def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
-    settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)
-    experiment = TrainingModule(Predictor(covering(build_model, 3.0), Unmeasured(), data, Greedy()), settings)
+    predictor = Predictor(covering(build_model, 3.0), Unmeasured(), data, Greedy())
+    experiment = TrainingModule(predictor, None, None, 0.0)
+    experiment.plan = StepPlan([Revision(0, 1, 1)])
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
     for name, stand_in in (

@@ -296,10 +296,10 @@ KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "strategy": "ddp"}
 def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
         resolve_device_count({**KNOBS, "devices": None})
-    with pytest.raises(UserError, match="over GPUs, and none is visible"):
+    with pytest.raises(UserError, match="over GPUs, and none is available"):
         resolve_device_count({**KNOBS, "strategy": "fsdp"})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    with pytest.raises(UserError, match=r"trainer\.devices=5: only 3 GPUs are visible"):
+    with pytest.raises(UserError, match=r"trainer\.devices=5: only 3 GPUs are available"):
         resolve_device_count({**KNOBS, "accelerator": "auto", "devices": 5})
     assert resolve_device_count({**KNOBS, "accelerator": "auto", "devices": None})["devices"] == 3
     for name in ("NODE_RANK", "SLURM_NODEID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"):

@@ -184,15 +184,15 @@ def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
 
 
 def test_only_the_first_process_logs(
-    run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
+    words: Path, small: list[str], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.training import train
     from attnx.training.distributed import process_group
+    from attnx.training.train import prepare
 
-    monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=1, world_size=2))
-    assert not train._loggers({"logger": {"journal": {}}})
-    monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=0, world_size=2))
-    assert train._loggers({"logger": {"journal": {}}})
+    for rank in range(2):
+        monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=rank, world_size=2))
+        loggers = prepare(attnx.compose([*small, "attention=none", "+logger=journal"])).loggers
+        assert bool(loggers) is (rank == 0)
 
 
 def test_gradient_norms_are_computed_per_part() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from attnx.errors import UserError
 from attnx.tasks.contract import token_loss
-from attnx.training import fit, lightning_module, step_time
+from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
@@ -58,7 +58,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.zero = clock.now  # rates change so long after training began
 
     monkeypatch.setattr(fit, "prepare", prepare_job)
-    monkeypatch.setattr(step_time, "token_loss", clock.compute)
+    monkeypatch.setattr(plan_steps, "token_loss", clock.compute)
     monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
     monkeypatch.setattr(TrainingModule, "on_validation_epoch_start", validate)
     monkeypatch.setattr(TrainingModule, "on_train_start", start)
@@ -151,9 +151,9 @@ def test_the_same_clock_gives_the_same_run(
 def test_a_run_is_reproduced_by_its_number_of_steps(
     run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_time, "VALIDATION_SHARE", 0.0)
+    monkeypatch.setattr(plan_steps, "VALIDATION_SHARE", 0.0)
     monkeypatch.setattr("attnx.training.callbacks.time_budget.VALIDATION_SHARE", 0.0)
-    monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
+    monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
     assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]

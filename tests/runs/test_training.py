@@ -16,7 +16,7 @@ import torch
 from attnx.config.compose import compose
 from attnx.data.batches import collate
 from attnx.tasks.contract import token_loss
-from attnx.training import step_time
+from attnx.training import plan_steps
 from attnx.training.train import PreparedRun, prepare
 
 
@@ -129,10 +129,10 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
         kinds.add((weight.dtype, (weight @ weight.mT).dtype))
         return token_loss(model, *args)
 
-    monkeypatch.setattr(step_time, "token_loss", spy_on_output)
-    job = prepare_run(f"trainer.precision={precision}")
+    monkeypatch.setattr(plan_steps, "token_loss", spy_on_output)
+    job = prepare_run(f"trainer.precision={precision}", "trainer.max_time=00:00:01")
     state_before = copy.deepcopy(job.module.model.state_dict())
-    assert step_time.seconds_per_step(0.05, job.module, job.loaders, job.config["trainer"]) > 0
+    assert plan_steps.measure_step(job) > 0
     assert kinds == {expected_kind}
     changed = job.module.model.state_dict()
     assert all(torch.equal(weight, changed[name]) for name, weight in state_before.items())

@@ -437,7 +437,7 @@ from torch import Tensor, distributed
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
-from attnx.training.distributed.supervisor import GRACE_SECONDS
+from attnx.training.distributed.launcher import GRACE_SECONDS
 
 
 @register("scorer", "moody")

@@ -10,22 +10,17 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import lightning
+import torch
+from lightning import Trainer
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
-from attnx.files.atomic_files import PARTIAL, atomic_write
+from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
 from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.stop_signal import StopSignal
-
-
-class SaveInterval(NamedTuple):
-    """How often to save between validations: optimizer steps, minutes, or whichever comes first; None for never."""
-
-    steps: int | None = None
-    minutes: float | None = None
 
 
 class CheckpointManager(Checkpoint):
@@ -42,10 +37,9 @@ class CheckpointManager(Checkpoint):
 
     Args:
         folder: of the checkpoints.
-        monitor: the metric that ranks checkpoints.
-        maximize: whether higher is better.
+        monitor, maximize: the metric that ranks checkpoints, and whether higher is better.
         count: how many of the best are kept.
-        interval: between validations.
+        steps, minutes: how often to save between validations, whichever comes first; None for never.
         stop_signal: whether the run was asked to stop.
     """
 
@@ -55,7 +49,8 @@ class CheckpointManager(Checkpoint):
         monitor: str,
         maximize: bool = False,
         count: int = 1,
-        interval: SaveInterval = SaveInterval(),  # noqa: B008  # immutable
+        steps: int | None = None,
+        minutes: float | None = None,
         stop_signal: StopSignal | None = None,
     ) -> None:
         self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
@@ -64,10 +59,10 @@ class CheckpointManager(Checkpoint):
         self.lowest_values = [math.inf] * count  # of the best checkpoints, signed so that lower is better
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
-        self.interval, self.stop_signal = interval, stop_signal or StopSignal()
+        self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
         self._is_between_steps, self._next_save = False, math.inf
 
-    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
         """Delete partial files of a run that was killed, and finish its renaming."""
         if not trainer.is_global_zero:
             return
@@ -76,44 +71,36 @@ class CheckpointManager(Checkpoint):
         if self.validated_step == self.saved_step and self.last.is_file():
             self._rank_last()
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, *_: Any) -> None:
         """From now on a stop waits for the end of the step."""
         self._schedule_save()
         self.stop_signal.is_polled = True
         self.stop_signal.listen()  # Lightning has installed its own handlers
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, *_: Any) -> None:
         """From now on a stop interrupts at once."""
         self.stop_signal.is_polled = False
         if self._must_stop(trainer):
             raise KeyboardInterrupt
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, *_: Any) -> None:
         """A step has begun."""
         self._is_between_steps = False
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Save if it is time to, and stop if asked to, unless gradients accumulate or a validation follows."""
         is_validated = (trainer.fit_loop.total_batch_idx + 1) % (trainer.val_check_batch or 1) == 0  # by FollowPlan
         if is_validated or trainer.fit_loop._should_accumulate():
             return
-        must_stop = self._must_stop(trainer)
-        if must_stop or any_process(trainer, self._is_save_time(trainer.global_step)):
+        must_stop, step = self._must_stop(trainer), trainer.global_step
+        is_due = bool(self.steps and step % self.steps == 0) or time.monotonic() > self._next_save
+        if must_stop or any_process(trainer, is_due):
             self._save(trainer)
         if must_stop:
             raise KeyboardInterrupt
         self._is_between_steps = True
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Save and rank the checkpoint, then stop if asked to."""
         self.validated_step = trainer.global_step
         value = self.sign * float(trainer.callback_metrics[self.monitor])
@@ -126,25 +113,19 @@ class CheckpointManager(Checkpoint):
         if trainer.state.fn == TrainerFn.FITTING and self._must_stop(trainer):
             raise KeyboardInterrupt
 
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, trainer: Trainer, *_: Any) -> None:
         """Save, if the error arose between two steps, as where batches are loaded."""
         if self._is_between_steps and trainer.world_size == 1 and self.saved_step != trainer.global_step:
             with suppress(Exception):  # the first error is the one to report
                 self._save(trainer)
 
-    def _must_stop(self, trainer: lightning.Trainer) -> bool:
+    def _must_stop(self, trainer: Trainer) -> bool:
         return any_process(trainer, bool(self.stop_signal.signum))
 
-    def _is_save_time(self, step: int) -> bool:
-        steps = self.interval.steps
-        return bool(steps and step % steps == 0) or time.monotonic() > self._next_save
-
     def _schedule_save(self) -> None:
-        self._next_save = time.monotonic() + 60 * (self.interval.minutes or math.inf)
+        self._next_save = time.monotonic() + 60 * (self.minutes or math.inf)
 
-    def _save(self, trainer: lightning.Trainer) -> None:
+    def _save(self, trainer: Trainer) -> None:
         self.saved_step, self._is_between_steps = trainer.global_step, False  # an error in it must not save again
         trainer.save_checkpoint(self.last)
         self._schedule_save()
@@ -165,20 +146,32 @@ class CheckpointManager(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {
-            "lowest_values": self.lowest_values,
-            "rank": self.rank,
-            "validated_step": self.validated_step,
-            "saved_step": self.saved_step,
-        }
+        return {name: getattr(self, name) for name in ("lowest_values", "rank", "validated_step", "saved_step")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
-        self.lowest_values = [*state_dict["lowest_values"], *self.lowest_values][: len(self.ranked)]
-        self.rank = state_dict["rank"]
-        self.validated_step, self.saved_step = state_dict["validated_step"], state_dict["saved_step"]
+        padding = self.lowest_values
+        vars(self).update(state_dict)
+        self.lowest_values = [*self.lowest_values, *padding][: len(self.ranked)]
 
 
-def any_process(trainer: lightning.Trainer, value: bool) -> bool:
+def any_process(trainer: Trainer, value: bool) -> bool:
     """Whether a value is true in any process of the group: all must do the same after the same step."""
     return trainer.strategy.reduce_boolean_decision(value, all=False) if trainer.world_size > 1 else value
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Lightning's checkpoint plug-in with atomic writes: a partial file, fsync, then a rename.
+
+    Lightning's own plug-in writes into the system's temporary folder and copies from there if that is another disk, so
+    a process that is killed can leave half a checkpoint.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        """Write a checkpoint."""
+        path = Path(path)
+        with atomic_write(path) as partial:
+            with partial.open("wb") as file:  # given a path, torch does not report why a write failed
+                torch.save(checkpoint, file)
+            fsync(partial)
+        fsync(path.parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightning
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 
@@ -16,12 +16,12 @@ class ResumableEarlyStopping(EarlyStopping):
 
     has_stopped = False
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Stop again."""
         trainer.should_stop = self.has_stopped
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Decide whether to stop."""
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Decide whether to stop, and remember it."""
         super().on_validation_end(trainer, pl_module)
         self.has_stopped = self.has_stopped or trainer.should_stop
 

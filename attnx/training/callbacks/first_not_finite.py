@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import types
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -16,14 +15,11 @@ from attnx import registry
 from attnx.accel.swap import PLAIN
 from attnx.laws.candidate import Candidate
 from attnx.registry.source_scan import KINDS
+from attnx.training.callbacks.wrap_methods import wrap_methods
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
-    """Describe the first module whose output is not finite: its path in the model, its part, file and line.
-
-    Args:
-        model: the model.
-        compute: the forward pass that ended in a number that is not finite.
+    """Describe the first module whose output is not finite in a forward pass: its path in the model, part, file, line.
 
     Returns:
         a clause; "" if every output is finite this time.
@@ -34,53 +30,32 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
         )
     outputs: list[tuple[str, nn.Module, str]] = []  # path, module and method of the first one
 
-    def check(path: str, module: nn.Module, method: str, output: Any) -> None:
-        if not outputs and any(not_finite(leaf) for leaf in tree_leaves(output)):
-            outputs.append((path, module, method))
+    def check_output(path: str, module: nn.Module, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            output = method(*args, **kwargs)
+            tensors = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.is_floating_point())
+            if not outputs and not all(bool(tensor.isfinite().all()) for tensor in tensors):
+                outputs.append((path, module, name))
+            return output
 
-    with ExitStack() as stack, torch.no_grad():
-        for path, module in model.named_modules():
-            stack.enter_context(_watch(path, module, check))
+        return call
+
+    wrappers = {
+        (module, name): partial(check_output, path, module, name)
+        for path, module in model.named_modules()
+        for name in _methods(module)
+    }
+    with wrap_methods(wrappers), torch.no_grad():
         compute()
     return _describe(*outputs[0], model) if outputs else ""
 
 
-def not_finite(value: Any) -> bool:
-    """Whether a value is a tensor of floating-point numbers of which some are NaN or infinite."""
-    return isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all())
-
-
-@contextmanager
-def _watch(path: str, module: nn.Module, check: Callable[[str, nn.Module, str, Any], None]) -> Iterator[None]:
-    """Check the outputs of a module's forward and of its other public methods, such as a scorer's ``score``."""
+def _methods(module: nn.Module) -> set[str]:
+    """A module's forward, and its other public methods, such as a scorer's ``score``."""
     classes = type(module).__mro__[: type(module).__mro__.index(nn.Module)]
-    methods = {
-        name
-        for class_ in classes
-        for name, item in vars(class_).items()
-        if isinstance(item, types.FunctionType) and not name.startswith("_") and name != "forward"
-    } - vars(module).keys()
-    hook = module.register_forward_hook(lambda _, inputs, output: check(path, module, "forward", output))
-    for name in methods:
-        object.__setattr__(
-            module, name, _check_output(getattr(module, name), functools.partial(check, path, module, name))
-        )
-    try:
-        yield
-    finally:
-        hook.remove()
-        for name in methods:
-            object.__delattr__(module, name)
-
-
-def _check_output(method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        output = method(*args, **kwargs)
-        check(output)
-        return output
-
-    return call
+    functions = {name for cls in classes for name, item in vars(cls).items() if isinstance(item, types.FunctionType)}
+    return {name for name in functions if not name.startswith("_")} - vars(module).keys()
 
 
 def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> str:

@@ -1,39 +1,46 @@
-"""Decode a few validation examples with their attention weights at each validation, to draw heat maps."""
+"""Draw the attention weights of a few validation examples at each validation, for loggers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import lightning
 import torch
+from lightning import Callback, Trainer
 from lightning.fabric.utilities import move_data_to_device
-from lightning.pytorch.callbacks import Callback
 
 from attnx.data.batches import collate
-from attnx.data.dataset import Row
-from attnx.data.examples import Pair
+from attnx.data.evenly_spaced import evenly_by_length
+from attnx.inference.write_alignments import save_alignments
+from attnx.loggers.collection import Loggers
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
+from attnx.reports.figures.local_windows import read_window
+from attnx.runs.alignments import read_best_alignments
+from attnx.runs.layout import ALIGNMENTS_PICTURE
+from attnx.training.loaders import Loaders
 
 
 class HeatMaps(Callback):
-    """Decodes the same examples at each validation, in the main process.
+    """Decodes the same validation examples at each validation, evenly from short to long, and shows their weights."""
 
-    Args:
-        pairs: the examples.
-        rows: the same, encoded.
-        draw: called with the optimizer step and the decoded examples.
-    """
+    def __init__(self, loggers: Loggers, loaders: Loaders, config: Mapping[str, Any]) -> None:
+        pairs = loaders.data.pairs.valid
+        indices = evenly_by_length([pair.source for pair in pairs], MAX_PANELS_ON_PAGE)
+        self.pairs, self.rows = [pairs[index] for index in indices], [loaders.valid_rows[index] for index in indices]
+        self.loggers, self.window = loggers, read_window(config)
 
-    def __init__(self, pairs: Sequence[Pair], rows: Sequence[Row], draw: Callable[[int, list[Any]], None]) -> None:
-        self.pairs, self.rows, self.draw = pairs, rows, draw
-
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Decode and draw."""
-        if not trainer.is_global_zero or not self.pairs:
-            return
         was_training = pl_module.training
         batch = move_data_to_device(collate(self.rows), pl_module.device)
         with torch.no_grad():
-            decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)  # type: ignore[union-attr,operator]
+            decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
         pl_module.train(was_training)
-        self.draw(trainer.global_step, decoded)
+        with TemporaryDirectory() as folder:
+            save_alignments(Path(folder), decoded)
+            best = read_best_alignments(folder)
+            if best:
+                picture = save_figure(draw_alignments_page(best, self.window), Path(folder) / ALIGNMENTS_PICTURE)
+                self.loggers.show(trainer.global_step, {"valid/alignments": picture})

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import lightning
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
 from attnx.loggers.collection import Loggers
@@ -26,10 +25,8 @@ CHILD_NAMES = {
 class Logs(Callback):
     """Logs every few optimizer steps and at validations, in the main process.
 
-    Args:
-        loggers: the loggers.
-        throughput: measures examples a second.
-        interval: optimizer steps between two rows. A loss is the mean over them; gradient norms are the last step's.
+    There are ``interval`` optimizer steps between two rows. A loss is the mean over them; gradient norms are the last
+    step's.
     """
 
     def __init__(self, loggers: Loggers, throughput: Throughput, interval: int) -> None:
@@ -38,26 +35,17 @@ class Logs(Callback):
         self._norms: dict[str, Tensor] = {}
         self._last_step = 0
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Start at the step of a resumed run."""
         self._last_step = trainer.global_step
 
-    def on_before_optimizer_step(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, optimizer: torch.optim.Optimizer
-    ) -> None:
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Measure the gradients before they are clipped, if this step gets a row."""
         if trainer.is_global_zero and (trainer.global_step + 1) % self.interval == 0:
             assert isinstance(pl_module.model, nn.Module)
             self._norms = gradient_norms(pl_module.model)
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
         if not trainer.is_global_zero:
             return
@@ -67,14 +55,14 @@ class Logs(Callback):
             self._last_step = step
             self.loggers.log(step, self._row(trainer))
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Log the metrics of a validation, and what was measured since the last row."""
         if trainer.is_global_zero:
             metrics = trainer.callback_metrics
             valid = {name: float(value) for name, value in metrics.items() if name.startswith("valid_")}
             self.loggers.log(trainer.global_step, {**(self._row(trainer) if self._losses else {}), **valid})
 
-    def _row(self, trainer: lightning.Trainer) -> dict[str, float]:
+    def _row(self, trainer: Trainer) -> dict[str, float]:
         names = ["train_loss", *(f"gradient_norm/{part}" for part in self._norms)]
         values = torch.stack([torch.stack(self._losses).mean(), *self._norms.values()]).tolist()
         self._losses, self._norms = [], {}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
-import lightning
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, LightningModule, Trainer
 
 from attnx.files.atomic_files import atomic_write, fsync
 from attnx.training.callbacks.throughput import Throughput
@@ -18,12 +15,8 @@ from attnx.training.callbacks.throughput import Throughput
 class MetricsFile(Callback):
     """Adds rows to a CSV file, atomically.
 
-    A resumed run continues after the rows that its checkpoint counts; rows that a killed run wrote after its last
-    checkpoint are written again.
-
-    Args:
-        path: the file. The columns of metrics follow from the first validation.
-        throughput: measures examples a second.
+    The columns of metrics follow from the first validation. A resumed run continues after the rows that its checkpoint
+    counts; rows that a killed run wrote after its last checkpoint are written again.
     """
 
     def __init__(self, path: Path, throughput: Throughput) -> None:
@@ -32,7 +25,7 @@ class MetricsFile(Callback):
         self._losses: list[Any] = []
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
-    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
         """Delete the rows that were written after the checkpoint."""
         if not trainer.is_global_zero:
             return
@@ -42,35 +35,24 @@ class MetricsFile(Callback):
         elif len(lines) > self.row_count + 1:
             self._write("".join(lines[: self.row_count + 1]))
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
         self._losses.append(outputs["loss"].detach())
         self._epoch = trainer.current_epoch
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Write a row."""
         losses, self._losses = self._losses, []
         if not trainer.is_global_zero:
             return
         row = self._row(trainer, [float(loss) for loss in losses])
         text = self._read() if self.row_count else ""
-        columns = text.partition("\r\n")[0].split(",") if text else list(row)
-        buffer = io.StringIO(newline="")
-        writer = csv.DictWriter(buffer, columns)
-        if not text:
-            writer.writeheader()
-        writer.writerow(row)
-        self._write(text + buffer.getvalue())
+        text = text or ",".join(row) + "\r\n"
+        columns = text.partition("\r\n")[0].split(",")
+        self._write(text + ",".join(str(row[name]) for name in columns) + "\r\n")
         self.row_count += 1
 
-    def _row(self, trainer: lightning.Trainer, losses: list[float]) -> dict[str, Any]:
+    def _row(self, trainer: Trainer, losses: list[float]) -> dict[str, Any]:
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("valid_")}
         return {
             "step": trainer.global_step,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lightning
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, Trainer
 
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
@@ -21,40 +20,36 @@ from attnx.training.callbacks.first_not_finite import first_not_finite
 MAX_ROWS, MAX_CHARACTERS = 8, 60
 # How the note begins that is added to an exception; see :mod:`attnx.training.failure_report`.
 STEP_NOTE_PREFIX = "at step"
+PHASES = {"train": "in training", "validate": "in validation", "test": "in the test"}
 
 
 class NanGuard(Callback):
-    """Raises as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights.
-
-    Args:
-        folder: the run folder, where the batch is saved.
-        data: of the batches.
-    """
+    """Raises as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights."""
 
     def __init__(self, folder: Path, data: SequenceData) -> None:
         self.folder, self.data = folder, data
-        self._batch: Batch | None = None
-        self._phase = "before training"
 
-    def on_before_backward(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, loss: Any) -> None:
+    def on_before_backward(self, trainer: Trainer, pl_module: Any, loss: Any) -> None:
         """Check the loss."""
-        if torch.isfinite(loss) or self._batch is None:
+        if torch.isfinite(loss):
             return
-        value, rows = float(loss.detach()), self._batch.row_index.tolist()
+        batch: Batch = pl_module.batch
+        value, rows = float(loss.detach()), batch.row_index.tolist()
         row_list = ", ".join(map(str, rows[:MAX_ROWS])) + (", ..." if len(rows) > MAX_ROWS else "")
         file = self.folder / (BAD_BATCH if trainer.is_global_zero else f"{trainer.global_rank}-{BAD_BATCH}")
         try:
-            self._save_batch(self._batch, file, value, trainer)
+            self._save_batch(batch, file, value, trainer)
             saved = f"the batch is in {file}"
         except OSError as error:
             saved = f"the batch could not be saved ({error.strerror})"
+        origin = first_not_finite(pl_module.model, lambda: token_loss(pl_module.model, batch))
         raise RunFailed(
             f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of {len(rows)} rows "
-            f"({row_list}; the first: {self._first_source(self._batch)}){_origin(pl_module, self._batch)}; {saved}; "
+            f"({row_list}; the first: {self._first_source(batch)}){origin and f'; {origin}'}; {saved}; "
             "start a new run with a lower optimizer.lr, or set trainer.gradient_clip_val"
         )
 
-    def _save_batch(self, batch: Batch, file: Path, loss: float, trainer: lightning.Trainer) -> None:
+    def _save_batch(self, batch: Batch, file: Path, loss: float, trainer: Trainer) -> None:
         """Save the batch as plain values, which ``torch.load(file, weights_only=True)`` opens."""
         texts = {
             name: [vocabulary.decode(row.tolist()) for row in ids.cpu()]
@@ -76,48 +71,12 @@ class NanGuard(Callback):
         symbols = " ".join(self.data.source.decode(batch.source[0].tolist()))
         return repr(symbols if len(symbols) <= MAX_CHARACTERS else symbols[:MAX_CHARACTERS] + "...")
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch, batch_idx: int
-    ) -> None:
-        """Remember the batch."""
-        self._batch, self._phase = batch, "in training"
-
-    def on_validation_batch_start(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Remember the batch."""
-        self._batch, self._phase = batch, "in validation"
-
-    def on_test_batch_start(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Remember the batch."""
-        self._batch, self._phase = batch, "in the test"
-
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, trainer: Trainer, pl_module: Any, exception: BaseException) -> None:
         """Note at which batch it arose."""
-        if self._batch is not None:
-            rows, source_length = self._batch.source.shape[:2]
-            target_length = self._batch.target.shape[1]
+        batch: Batch | None = pl_module.batch
+        if batch is not None and trainer.state.stage is not None:
+            rows, source_length = batch.source.shape[:2]
             exception.add_note(
-                f"{STEP_NOTE_PREFIX} {trainer.global_step}, {self._phase}, with a batch of {rows} rows of up to "
-                f"{source_length} source and {target_length} target positions"
+                f"{STEP_NOTE_PREFIX} {trainer.global_step}, {PHASES[trainer.state.stage]}, with a batch of {rows} rows "
+                f"of up to {source_length} source and {batch.target.shape[1]} target positions"
             )
-
-
-def _origin(module: Any, batch: Batch) -> str:
-    """A clause with the part whose output is the first that is not finite, if a second pass shows it."""
-    clause = first_not_finite(module.model, lambda: token_loss(module.model, batch))
-    return f"; {clause}" if clause else ""

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightning
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, LightningModule, Trainer
 
 
 class PerBatchSeed(Callback):
     """Seeds dropout and sampling at each training batch, from the run's seed, the epoch and the batch.
 
-    A validation and the test are seeded from the run's seed and the step. Ranks draw different
-    numbers; rank 0 draws those of a single process.
-
-    Args:
-        seed: of the run.
+    A validation and the test are seeded from the run's seed and the step. Ranks draw different numbers; rank 0 draws
+    those of a single process.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Seed for the batch."""
         _seed(self.seed, trainer.current_epoch, batch_idx, trainer.global_rank)
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Seed for the batch."""
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Seed for a validation, or for the test."""
         _seed(self.seed, trainer.global_step, trainer.global_rank)
 
-    def on_test_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Seed for the batch."""
-        _seed(self.seed, trainer.global_step, trainer.global_rank)
+    on_test_start = on_validation_start
 
 
 def _seed(*entropy: int) -> None:

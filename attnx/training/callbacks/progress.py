@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
+from pathlib import Path
 from typing import Any
 
-import lightning
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -17,23 +20,20 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from attnx.training.callbacks.heartbeat import Heartbeat
+from attnx.files.atomic_files import write_json
+from attnx.runs.layout import PROGRESS_VARIABLE
 from attnx.training.callbacks.throughput import Throughput
 
 # Steps between updates of the loss; reading it waits for the device.
 LOSS_INTERVAL_STEPS = 10
+# Seconds between two writes of the file for the sweep.
+WRITE_INTERVAL_SECONDS = 0.5
 # With more metrics than this (one a language), only the loss and the monitored one are shown.
 MAX_METRICS = 4
 
 
 class ShowProgress(Callback):
-    """Shows progress with rich.
-
-    Args:
-        console: where to show it.
-        throughput: measures examples a second.
-        monitor: the metric that ranks checkpoints.
-    """
+    """Shows progress with rich; ``monitor`` is the metric that ranks checkpoints."""
 
     def __init__(self, console: Console, throughput: Throughput, monitor: str) -> None:
         self.console, self.throughput, self.monitor = console, throughput, monitor
@@ -48,11 +48,11 @@ class ShowProgress(Callback):
             console=console,
             disable=not console.is_terminal,
         )
-        self.heartbeat = Heartbeat()
+        self._next_write = 0.0
         self._task: TaskID | None = None
         self._metrics = ""
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Start the bar at the step of a resumed run."""
         if trainer.is_global_zero:
             self.bar.start()
@@ -60,24 +60,17 @@ class ShowProgress(Callback):
                 "training", total=trainer.max_steps, completed=trainer.global_step, status=""
             )
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Move the bar."""
         if self._task is None:
             return
-        self.heartbeat.beat(trainer.global_step)
+        self._write_step(trainer.global_step)
         fields: dict[str, Any] = {}
         if trainer.global_step % LOSS_INTERVAL_STEPS == 0:
             fields = {"status": f"loss {float(outputs['loss']):.3f}  {self._speed()}  {self._metrics}"}
         self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **fields)
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Show the metrics."""
         logged = trainer.callback_metrics
         names = [name for name in logged if name.startswith("valid_") and name != "valid_perplexity"]
@@ -88,15 +81,21 @@ class ShowProgress(Callback):
             line = f"step {trainer.global_step}/{trainer.max_steps}  {self._metrics}  {self._speed()}"
             self.console.print(line, soft_wrap=True)
 
+    def _write_step(self, step: int) -> None:
+        """Report the step to the sweep, if this is a job; an error of the file system does not stop training."""
+        file = os.environ.get(PROGRESS_VARIABLE)
+        if file and time.monotonic() >= self._next_write:
+            self._next_write = time.monotonic() + WRITE_INTERVAL_SECONDS
+            with contextlib.suppress(OSError):
+                write_json(Path(file), {"step": step})
+
     def _speed(self) -> str:
         return f"{self.throughput.examples_per_second:.0f} examples/s"
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """End the bar."""
         self.bar.stop()
 
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *_: Any) -> None:
         """End the bar."""
         self.bar.stop()

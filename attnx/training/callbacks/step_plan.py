@@ -1,12 +1,15 @@
-"""Step plan of a run: at which optimizer steps it validates and ends, and its progress. It reads no clock."""
+"""Step plan of a run: at which optimizer steps it validates and ends, and its progress."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from lightning import Callback, Trainer
 
 from attnx.errors import UserError
 from attnx.registry.param_types import seconds
@@ -58,11 +61,6 @@ class StepPlan:
         """Steps after which training ends, by the last revision."""
         return self.revisions[-1].steps
 
-    @property
-    def validations(self) -> int:
-        """Number of validations, by the last revision."""
-        return self.revisions[-1].validations
-
     def progress(self, step: int) -> float:
         """The share of the training that is done after some steps, from 0 to 1."""
         if step >= self.end:
@@ -80,13 +78,10 @@ class StepPlan:
         if not 0 < step <= self.end:
             return False
         validations = next(revision.validations for revision in reversed(self.revisions) if revision.step < step)
-        return self._validations_until(step, validations) > self._validations_until(step - 1, validations)
+        return self.validations_until(step, validations) > self.validations_until(step - 1, validations)
 
-    def remaining_validations(self, step: int, validations: int) -> int:
-        """How many of a number of validations remain after a step."""
-        return validations - self._validations_until(step, validations)
-
-    def _validations_until(self, step: int, validations: int) -> int:
+    def validations_until(self, step: int, validations: int) -> int:
+        """How many of a number of validations are due until a step."""
         return math.floor(self.progress(step) * validations + ROUNDING_TOLERANCE)
 
     def run_fields(self) -> dict[str, Any]:
@@ -96,40 +91,47 @@ class StepPlan:
 
 
 def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> StepPlan:
-    """Read the plan of a run.
-
-    Args:
-        folder: the run folder.
-        info: the content of run.json.
-        max_time: the time budget, HH:MM:SS.
+    """Read the plan of a run from the content of its run.json; ``max_time`` is the time budget, HH:MM:SS.
 
     Raises:
         UserError: there is no valid plan.
     """
     try:
         revisions = [Revision(**fields) for fields in info["plan"]]
-        is_valid = all(type(value) is int for revision in revisions for value in revision)
-        _check_order(revisions)
-    except (KeyError, TypeError, ValueError):
-        is_valid = False
+    except (KeyError, TypeError):
+        revisions = []
     is_timed = info.get("budget") == "time"
     time_budget = seconds(max_time) if is_timed else None
-    if not is_valid or (is_timed and time_budget is None):
+    if not _are_valid(revisions) or (is_timed and time_budget is None):
         raise UserError(f"{folder / RUN}: plan: is not a valid step plan; restore the file, or start a new run")
     return StepPlan(revisions, time_budget)
 
 
-def _check_order(revisions: Sequence[Revision]) -> None:
-    """Check that revisions start at step 0, and each one before the end of the previous one.
+def _are_valid(revisions: Sequence[Revision]) -> bool:
+    """Whether revisions start at step 0, and each one before the end of the previous one."""
+    return (
+        all(type(value) is int for revision in revisions for value in revision)
+        and [revision.step for revision in revisions[:1]] == [0]
+        and all(revision.step < revision.steps and revision.validations > 0 for revision in revisions)
+        and all(earlier.step < later.step < earlier.steps for earlier, later in itertools.pairwise(revisions))
+    )
 
-    Raises:
-        ValueError: they do not.
-    """
-    previous = None
-    for revision in revisions:
-        is_in_order = revision.step == 0 if previous is None else previous.step < revision.step < previous.steps
-        if not is_in_order or revision.steps <= revision.step or revision.validations < 1:
-            raise ValueError
-        previous = revision
-    if previous is None:
-        raise ValueError
+
+class FollowPlan(Callback):
+    """Has Lightning validate and end by the plan, which may be revised, whatever the trainer was built with."""
+
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
+        """Set the last step and the next validation for the step at which a resumed run begins."""
+        self.on_train_batch_end(trainer)
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        """Set the last step and the next validation."""
+        loop = trainer.fit_loop
+        loop.epoch_loop.max_steps = self.plan.end
+        batches = loop.total_batch_idx + 1
+        is_validated = self.plan.has_validation_after(trainer.global_step) and not loop._should_accumulate()
+        # Lightning validates where this divides the number of batches.
+        trainer.val_check_batch = batches if is_validated else batches + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from attnx.training.distributed.slurm import stop_signals
@@ -44,9 +44,7 @@ class StopSignal:
         self.listen()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Restore the previous handlers; Lightning leaves Ctrl-C ignored once it has handled one."""
         for signum, handler in self._previous_handlers.items():
             signal.signal(signum, handler)

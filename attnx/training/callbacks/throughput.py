@@ -1,13 +1,14 @@
-"""Measure examples and tokens a second of training, without validation and warm-up."""
+"""Measure examples and tokens a second of training, without validation and warm-up; and peak memory."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-import lightning
-from lightning.pytorch.callbacks import Callback
+import torch
+from lightning import Callback, LightningModule, Trainer
 
 from attnx.data.batches import Batch
 
@@ -17,9 +18,6 @@ WARMUP_BATCHES = 3
 
 class Throughput(Callback):
     """Measures complete training steps, data loading included.
-
-    Args:
-        clock: returns seconds.
 
     Attributes:
         examples: rows since the clock started.
@@ -50,24 +48,17 @@ class Throughput(Callback):
         """Seconds since training began, without the time between the parts of a resumed run."""
         return self._earlier_parts + self.clock() - self._start
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_start(self, *_: Any) -> None:
         """Stop the clock."""
         self._batch_start = None
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Batch, *_: Any) -> None:
         """Start the clock if it is stopped. Else it runs since the end of the previous batch, so loading counts."""
         if self._batch_start is None:
             self._batch_start = self.clock()
 
     def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        batch_idx: int,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, *_: Any
     ) -> None:
         """Count the batch."""
         now = self.clock()
@@ -88,3 +79,19 @@ class Throughput(Callback):
         self.examples, self.tokens, self.seconds, self._earlier_parts = (
             state_dict[name] for name in ("examples", "tokens", "seconds", "elapsed")
         )
+
+
+def peak_memory() -> dict[str, float]:
+    """Peak megabytes of the process so far, imports included, by their names in results.json.
+
+    ``peak_memory_mb`` is the resident memory, where the system reports it; ``peak_gpu_memory_mb`` torch's on the GPU.
+    """
+    megabytes: dict[str, float] = {}
+    if sys.platform != "win32":
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        megabytes["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        megabytes["peak_gpu_memory_mb"] = torch.cuda.max_memory_allocated() / 1e6
+    return megabytes

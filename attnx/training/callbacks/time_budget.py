@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import lightning
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, Trainer
 
+from attnx.runs.info import update_info
 from attnx.training.callbacks.checkpoint import any_process
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.callbacks.throughput import Throughput
@@ -25,47 +25,33 @@ class TimeBudget(Callback):
     The plan is checked when a fifth of the remainder has passed, by the clock or by progress, and so on: checks become
     more frequent towards the end. The rate is that of the steps since the last check. A validation is expected to take
     as long as the last one. If validations would take more than half of the remaining time, fewer are made, but the
-    last one always. In a process group rank 0's clock decides.
-
-    Args:
-        plan: a plan with a time budget, which is revised.
-        throughput: measures the elapsed time.
-        save_plan: called with a plan that was revised.
+    last one always. In a process group rank 0's clock decides. A plan that was revised is recorded in run.json.
     """
 
-    def __init__(self, plan: StepPlan, throughput: Throughput, save_plan: Callable[[StepPlan], None]) -> None:
+    def __init__(self, plan: StepPlan, throughput: Throughput, folder: Path) -> None:
         assert plan.seconds is not None
-        self.plan, self.seconds, self.throughput, self.save_plan = plan, plan.seconds, throughput, save_plan
+        self.plan, self.seconds, self.throughput, self.folder = plan, plan.seconds, throughput, folder
         self.max_validations = plan.revisions[0].validations
         self.validation_seconds = VALIDATION_SHARE * plan.seconds / self.max_validations
         self._validation_start: float | None = None
         self._next_check = 0.0  # share of the run at which to check again
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Start to time steps."""
         self._schedule_check(trainer.global_step)
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_start(self, *_: Any) -> None:
         """Start to time a validation with its checkpoint, which lasts until the next batch."""
         self._validation_start = self.throughput.elapsed
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, *_: Any) -> None:
         """Note the time of the validation that has ended."""
         if self._validation_start is not None:
             self.validation_seconds = self.throughput.elapsed - self._validation_start
             self._check_time += self.validation_seconds
             self._validation_start = None
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Check the plan, if it is time to."""
         step = trainer.global_step
         # Up to the last revision, a run that was killed repeats what it did.
@@ -76,7 +62,7 @@ class TimeBudget(Callback):
             if revision is not None:
                 self.plan.revisions.append(revision)
                 if trainer.is_global_zero:
-                    self.save_plan(self.plan)
+                    update_info(self.folder, **self.plan.run_fields())
             self._schedule_check(step)
 
     def _share_done(self, step: int) -> float:
@@ -96,11 +82,12 @@ class TimeBudget(Callback):
         seconds, remaining_progress = self.seconds - elapsed, 1 - plan.progress(step)
         affordable = int(MAX_VALIDATION_SHARE * seconds / max(self.validation_seconds, 1e-9) / remaining_progress)
         validations = max(1, min(self.max_validations, affordable))
-        remaining_validations = plan.has_validation_after(step) + plan.remaining_validations(step, validations)
-        seconds -= self.validation_seconds * remaining_validations
+        remaining_validations = validations - plan.validations_until(step, validations)
+        seconds -= self.validation_seconds * (remaining_validations + plan.has_validation_after(step))
         rate = (step - self._check_step) / max(elapsed - self._check_time, 1e-9)
         end = step + max(1, round(seconds * rate))
-        if abs(end - plan.end) <= TOLERANCE_SHARE * self.seconds * rate and validations == plan.validations:
+        is_close = abs(end - plan.end) <= TOLERANCE_SHARE * self.seconds * rate
+        if is_close and validations == plan.revisions[-1].validations:
             return None
         return Revision(step, end, validations)
 

@@ -1,31 +1,30 @@
-"""Child processes: start a new Python, signal it, and describe how it ended."""
+"""Child processes: start a new Python, signal it, describe how it ended, and end with the parent."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import ctypes
 import os
+import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 
-# The child imports modules from where its parent does; what it calls, and with which arguments, comes by its input.
-PROGRAM = (
-    "import importlib, json, sys; sys.path[:], (module, function), arguments = json.load(sys.stdin); "
-    "getattr(importlib.import_module(module), function)(*arguments)"
-)
+from attnx.errors import ExitCode
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+PARENT_POLL_SECONDS = 1.0
+# The child imports modules from where its parent does, then makes the call that comes by its input.
+PROGRAM = "import pickle, sys; read = sys.stdin.buffer; sys.path[:] = pickle.load(read); sys.exit(pickle.load(read)())"
 
 
 class ChildProcess:
-    """A child process, forked or spawned.
-
-    Args:
-        process: the process id of a fork, or what ``subprocess`` started.
+    """A child process: the process id of a fork, or what ``subprocess`` started.
 
     Attributes:
-        pid: the process id.
         exit_code: the exit code once it has ended, negative if a signal ended it; None before.
     """
 
@@ -56,27 +55,21 @@ class ChildProcess:
 
 
 def spawn(
-    target: str, arguments: Sequence[Any], environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
+    call: Callable[[], int | None], environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
 ) -> ChildProcess:
-    """Start a new Python that calls a function, out of reach of the terminal's Ctrl-C.
+    """Start a new Python that makes a call, out of reach of the terminal's Ctrl-C.
 
     Args:
-        target: the function, as ``module:function``.
-        arguments: its arguments; values that JSON can hold.
-        environment: all environment variables of the child; left out, those of this process.
+        call: can be pickled; returns the exit code.
+        environment: all environment variables of the child; by default those of this process.
         pass_fds: file descriptors that stay open in the child.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        env=environment,
-        pass_fds=pass_fds,
-        start_new_session=True,
-        stdin=subprocess.PIPE,
-    )
+    command, pipe = [sys.executable, "-c", PROGRAM], subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, pass_fds=pass_fds, start_new_session=True, stdin=pipe)
     assert process.stdin is not None
     path = [os.path.abspath(folder) for folder in sys.path]
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-        stdin.write(json.dumps([path, target.split(":"), arguments]).encode())
+        stdin.write(pickle.dumps(path) + pickle.dumps(call))
     return ChildProcess(process)
 
 
@@ -96,3 +89,26 @@ def describe_exit(code: int) -> str:
 def available_cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def interrupt_with_parent(parent: int, signum: int = signal.SIGINT, grace_seconds: float | None = None) -> None:
+    """Have this process signaled when its parent has died.
+
+    Linux does that itself (prctl); elsewhere a thread polls once a second. A thread ends the process if it does not end
+    by itself within ``grace_seconds``, if given.
+    """
+    is_signaled = sys.platform == "linux" and not ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0)
+    if is_signaled and os.getppid() != parent:  # it died before prctl was called
+        os.kill(os.getpid(), signum)
+    if not is_signaled or grace_seconds is not None:
+        thread_signal = 0 if is_signaled else signum  # 0 sends nothing
+        threading.Thread(target=_watch_parent, args=[parent, thread_signal, grace_seconds], daemon=True).start()
+
+
+def _watch_parent(parent: int, signum: int, grace_seconds: float | None) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_SECONDS)
+    os.kill(os.getpid(), signum)
+    if grace_seconds is not None:
+        time.sleep(grace_seconds)
+        os._exit(ExitCode.INTERRUPTED)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from attnx.errors import UserError
 from attnx.training.distributed.process_group import RankInfo, rank_info
@@ -18,25 +18,27 @@ CLUSTER_PORTS = range(20000, 30000)
 
 def needs_processes(trainer: Mapping[str, Any]) -> bool:
     """Whether a run trains in more than one process."""
-    return (trainer.get("devices", 1), trainer.get("num_nodes", 1)) != (1, 1)
-
-
-def needs_launch(config: Mapping[str, Any]) -> bool:
-    """Whether a run trains in several processes that are still to be launched."""
-    return needs_processes(config["trainer"]) and rank_info().world_size == 1
+    return (trainer["devices"], trainer["num_nodes"]) != (1, 1)
 
 
 def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration whose ``trainer.devices`` is a number.
 
     Raises:
-        UserError: as :func:`resolve_device_count`; or both ``placement`` and several processes are asked for.
+        UserError: as :func:`resolve_device_count`; or settings contradict each other.
     """
-    if config.get("placement") and needs_processes(config["trainer"]):
-        raise UserError(
-            "placement puts one model on several devices, trainer=ddp a copy on each; leave one of them out"
-        )
-    trainer = config["trainer"]
+    placement, trainer = config.get("placement"), config["trainer"]
+    compiles = trainer["compile"] != "off"
+    for is_contradiction, message in (
+        (
+            placement and needs_processes(trainer),
+            "placement puts a model on several devices, trainer=ddp a copy on each",
+        ),
+        (placement and compiles, "trainer.compile compiles steps for one device, and placement names several"),
+        (compiles and config.get("accel") == "off", "trainer.compile compiles steps, and accel=off compiles nothing"),
+    ):
+        if is_contradiction:
+            raise UserError(f"{message}; leave one out")
     return {**config, "trainer": resolve_device_count(trainer) if rank_info().world_size == 1 else trainer}
 
 
@@ -46,33 +48,29 @@ def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: there are too few GPUs, or none, or their number is unknown.
     """
-    gpus = 0 if trainer.get("accelerator") == "cpu" else torch.cuda.device_count()
-    devices = trainer.get("devices", 1)
-    has_several = needs_processes(trainer)
-    if trainer.get("accelerator") == "gpu" and not gpus and has_several:
-        raise UserError("trainer.accelerator=gpu: no GPU is visible here; use trainer.accelerator=cpu")
+    accelerator, devices, has_several = trainer["accelerator"], trainer["devices"], needs_processes(trainer)
+    gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
+    if accelerator == "gpu" and not (gpus if has_several else torch.accelerator.is_available()):
+        raise UserError("trainer.accelerator=gpu: no GPU is available; use auto or cpu")
     if devices is None and not gpus:
-        raise UserError("trainer.devices: no GPU is visible here; say how many processes: trainer.devices=2")
+        raise UserError("trainer.devices: no GPU is available; say how many processes: trainer.devices=2")
     if gpus and has_several and (devices or 0) > gpus:
         raise UserError(
-            f"trainer.devices={devices}: only {gpus} GPUs are visible; use as many, or trainer.accelerator=cpu"
+            f"trainer.devices={devices}: only {gpus} GPUs are available; use as many, or trainer.accelerator=cpu"
         )
-    if trainer.get("strategy") == "fsdp" and has_several and not gpus:
-        raise UserError("trainer=fsdp shards a model over GPUs, and none is visible here; use trainer=ddp")
-    return {**trainer, "devices": devices or gpus} if "devices" in trainer else dict(trainer)
+    if trainer["strategy"] == "fsdp" and has_several and not gpus:
+        raise UserError("trainer=fsdp shards a model over GPUs, and none is available; use trainer=ddp")
+    return {**trainer, "devices": devices or gpus}
 
 
 def training_device(trainer: Mapping[str, Any]) -> torch.device:
     """The device that this process trains on."""
-    has_gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
+    has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.is_available()
     return torch.device("cuda", rank_info().local_rank) if has_gpu else torch.device("cpu")
 
 
 def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
-    """The ranks of the processes on this machine.
-
-    Args:
-        trainer: the trainer's parameters, resolved.
+    """The ranks of the processes on this machine, by the resolved parameters of the trainer.
 
     Raises:
         UserError: there are several machines, and the environment does not say which one this is, or where they meet.
@@ -98,7 +96,8 @@ def _find_node(nodes: int) -> tuple[int, str]:
     """The rank of this machine and the address where all machines meet, from the environment."""
     node_rank = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
     job = os.environ.get("SLURM_JOB_ID", "")
-    address = os.environ.get("MASTER_ADDR") or _first_host(os.environ.get("SLURM_JOB_NODELIST", ""))
+    first_host = SLURMEnvironment.resolve_root_node_address(os.environ.get("SLURM_JOB_NODELIST", ""))
+    address = os.environ.get("MASTER_ADDR") or first_host
     port = os.environ.get("MASTER_PORT") or (
         str(CLUSTER_PORTS[int(job) % len(CLUSTER_PORTS)]) if job.isdecimal() else ""
     )
@@ -111,12 +110,3 @@ def _find_node(nodes: int) -> tuple[int, str]:
         machines = os.environ.get("SLURM_NNODES", f"{int(node_rank) + 1} or more")
         raise UserError(f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number")
     return int(node_rank), f"tcp://{address}:{port}"
-
-
-def _first_host(names: str) -> str:
-    """The first of SLURM's host names.
-
-    >>> _first_host("gpu[07-09,12],cpu1"), _first_host("one,two")
-    ('gpu07', 'one')
-    """
-    return re.sub(r"^([^,\[]*)(?:\[(\w+).*|,.*)?$", r"\1\2", names)

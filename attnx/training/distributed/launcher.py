@@ -1,51 +1,47 @@
-"""Launch the ranks of a run on this machine, and wait for them; none outlives the launcher."""
+"""Launch the ranks of a run on this machine, and supervise them: signals, the first failure, the end of all."""
 
 from __future__ import annotations
 
-import importlib
-import json
+import contextlib
+import math
 import os
+import pickle
 import signal
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from attnx.errors import ExitCode, Interrupted, RunFailed, UserError, exit_code_for
-from attnx.training.distributed.child_process import ChildProcess, spawn
-from attnx.training.distributed.parent_death import interrupt_with_parent
-from attnx.training.distributed.process_group import MESSAGE_FOLDER_VARIABLE, RankInfo, init_process_group
-from attnx.training.distributed.supervisor import ExitReport, ProcessSupervisor, report_file
+from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for
+from attnx.runs.info import update_info
+from attnx.runs.layout import ERROR
+from attnx.runs.status import RunStatus
+from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.distributed.child_process import ChildProcess, describe_exit, interrupt_with_parent, spawn
+from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo, init_process_group
+from attnx.training.failure_report import is_deleted, resume_command
 
+POLL_SECONDS = 0.05
+# Time that rank 0 has to end by itself once another rank has ended; and in addition, if it is finishing its loggers by
+# then, each of which has a limit of its own.
+GRACE_SECONDS, LOGGER_SECONDS = 3.0, 60.0
+CTRL_C_COUNT_TO_KILL = 3
 # Time that a rank has to save and end when its launcher has died.
 ORPHAN_GRACE_SECONDS = 30.0
 # Time to wait for a thread that is about to end.
 JOIN_SECONDS = 5.0
+# A function call that can be pickled; and what a rank reports of its end: the time, the error, and its traceback if it
+# is unexpected.
+Task = Callable[[], object]
+Report = tuple[float, BaseException | None, str]
 
 
-class ProcessTask(NamedTuple):
-    """A function call, in values that JSON can hold.
-
-    Attributes:
-        target: the function, as ``module:function``.
-        arguments: its arguments.
-    """
-
-    target: str
-    arguments: Sequence[Any]
-
-    def run(self) -> None:
-        """Call the function."""
-        module, _, name = self.target.partition(":")
-        getattr(importlib.import_module(module), name)(*self.arguments)
-
-
-def launch_ranks(main: ProcessTask, worker: ProcessTask, ranks: Sequence[RankInfo]) -> Path:
-    """Train one model in several processes; return the run folder.
+def launch_ranks(main: Task, worker: Task, ranks: Sequence[RankInfo]) -> Path:
+    """Train one model in several processes; return the run folder. Raises as :meth:`ProcessSupervisor.wait`.
 
     The processes are forks of this one where that is safe, else new ones, which import everything themselves.
 
@@ -53,25 +49,12 @@ def launch_ranks(main: ProcessTask, worker: ProcessTask, ranks: Sequence[RankInf
         main: the task of rank 0.
         worker: the task of the other ranks.
         ranks: those on this machine.
-
-    Raises:
-        UserError: a mistake, as the first rank that found it reports.
-        Interrupted: the run was asked to stop, and can be resumed.
-        KeyboardInterrupt: it was asked to stop before it could be resumed.
-        RunFailed: a rank failed, or was killed.
     """
     with tempfile.TemporaryDirectory(prefix="attnx-") as folder:
-        ranks = [info._replace(init_method=info.init_method or f"file://{folder}/meeting") for info in ranks]
-        start = _fork if can_fork(ranks[0].backend) else _spawn
-        processes = [start(worker if info.rank else main, info, folder) for info in ranks]
-        supervisor = ProcessSupervisor(processes, ranks, Path(folder))
-        try:
-            with supervisor:
-                supervisor.wait()
-        finally:
-            supervisor.kill_all()
-        supervisor.raise_first_failure()
-        return supervisor.run_path
+        ranks = [info._replace(folder=folder) for info in ranks]
+        start = _fork if can_fork(ranks[0].backend) else spawn
+        processes = [start(partial(_run_rank, worker if info.rank else main, info, os.getpid())) for info in ranks]
+        return ProcessSupervisor(processes, ranks, Path(folder)).wait()
 
 
 def can_fork(backend: str) -> bool:
@@ -82,65 +65,173 @@ def can_fork(backend: str) -> bool:
     return sys.platform == "linux" and backend == "gloo" and len(os.listdir("/proc/self/task")) == 1
 
 
-def _fork(task: ProcessTask, info: RankInfo, folder: str) -> ChildProcess:
+def _fork(call: Callable[[], int]) -> ChildProcess:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    parent = os.getpid()
     pid = os.fork()
     if pid:
         return ChildProcess(pid)
     code: int = ExitCode.FAILED
     try:
         os.setpgid(0, 0)  # out of reach of the terminal's Ctrl-C, which the parent handles
-        code = _rank_main(task, info, Path(folder), parent)
+        code = call()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     finally:
         os._exit(code)
 
 
-def _spawn(task: ProcessTask, info: RankInfo, folder: str) -> ChildProcess:
-    return spawn("attnx.training.distributed.launcher:run_spawned_rank", [task, info, folder, os.getpid()])
-
-
-def run_spawned_rank(task: Sequence[Any], info: Sequence[Any], folder: str, parent: int) -> None:
-    """Run the task of a rank in a new process, and exit."""
-    sys.exit(_rank_main(ProcessTask(*task), RankInfo(*info), Path(folder), parent))
-
-
-def _rank_main(task: ProcessTask, info: RankInfo, folder: Path, parent: int) -> int:
+def _run_rank(task: Task, info: RankInfo, parent: int) -> int:
     """Run the task of a rank in its process, leave a report of how it ended, and return the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     interrupt_with_parent(parent, grace_seconds=ORPHAN_GRACE_SECONDS)
-    os.environ[MESSAGE_FOLDER_VARIABLE] = str(folder)
+    folder = Path(info.folder)
     if info.local_rank:  # local rank 0 alone writes to the screen
-        _redirect_output(folder / f"log-{info.rank}")
+        with (folder / f"log-{info.rank}").open("wb") as log:
+            for stream in (1, 2):
+                os.dup2(log.fileno(), stream)
+    error: BaseException | None = None
+    text = ""
     try:
         with init_process_group(info):
-            task.run()
-        report = ExitReport(time.time(), ExitCode.FINISHED)
-    except (KeyboardInterrupt, Exception) as error:
-        report = _report_of(error, info)
-    report_file(folder, info.rank).write_text(json.dumps(report), encoding="utf-8")
-    return report.code
+            task()
+    except (KeyboardInterrupt, Interrupted, UserError) as known_error:
+        error = known_error
+    except Exception as unknown_error:
+        reason = f"{type(unknown_error).__name__}: {' '.join(str(unknown_error).split())}"
+        error = RunFailed(f"rank {info.rank} of {info.world_size} failed: {reason}")
+        text = "".join(traceback.format_exception(unknown_error))
+    report_file(folder, info.rank).write_bytes(pickle.dumps((time.time(), error, text)))
+    return exit_code_for(error) if error else ExitCode.FINISHED
 
 
-def _report_of(error: BaseException, info: RankInfo) -> ExitReport:
-    report = ExitReport(time.time(), exit_code_for(error), str(error))
-    if isinstance(error, Interrupted):
-        return report._replace(message="", folder=str(error.folder), signum=error.signum)
-    if isinstance(error, KeyboardInterrupt):
-        return report._replace(signum=getattr(error, "signum", signal.SIGINT))
-    if isinstance(error, UserError | RunFailed):
-        return report
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    message = f"rank {info.rank} of {info.world_size} failed: {reason}"
-    return report._replace(message=message, traceback="".join(traceback.format_exception(error)))
+def report_file(folder: Path, rank: int) -> Path:
+    """The file of a rank's report."""
+    return folder / f"exit-{rank}"
 
 
-def _redirect_output(log: Path) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    os.close(file)
+class ProcessSupervisor:
+    """Supervises the ranks on this machine, and handles the signals that ask this process to stop.
+
+    Signals are forwarded to rank 0, and all ranks stop after the same step. A third Ctrl-C kills them. Ranks leave
+    messages in ``folder``.
+    """
+
+    def __init__(self, processes: Sequence[ChildProcess], ranks: Sequence[RankInfo], folder: Path) -> None:
+        self.processes, self.ranks, self.folder = processes, ranks, folder
+        self.stop_signal = StopSignal(self._forward)
+        self._failure_times: dict[int, float] = {}  # local rank -> when its failure was noticed, unless killed by us
+        self._killed: set[int] = set()
+
+    def _forward(self, signum: int) -> None:
+        if not self._must_kill():
+            self.processes[0].send_signal(signum)
+
+    def _must_kill(self) -> bool:
+        return self.stop_signal.ctrl_c_count >= CTRL_C_COUNT_TO_KILL
+
+    def wait(self) -> Path:
+        """Wait until all ranks have ended; if one fails, end the others. Return the run folder.
+
+        Raises:
+            UserError: a mistake in the configuration or the data, as the first rank that failed reports.
+            Interrupted: the run was asked to stop, and can be resumed.
+            KeyboardInterrupt: it was asked to stop before it could be resumed.
+            RunFailed: a rank failed, or was killed.
+        """
+        try:
+            with self.stop_signal:
+                self._end_with_first()
+        finally:
+            self._kill(range(len(self.processes)))
+            while self._are_running():
+                time.sleep(POLL_SECONDS)
+        self._raise_first_failure()
+        run = self._run_path()
+        assert run is not None
+        return run
+
+    def _end_with_first(self) -> None:
+        """Wait until all ranks have ended, and kill those that outlive a failure, or rank 0, for long."""
+        deadline = math.inf
+        while self._are_running():
+            codes = [process.exit_code for process in self.processes]
+            has_failed = any(code not in (None, ExitCode.FINISHED, ExitCode.INTERRUPTED) for code in codes)
+            if has_failed or codes[0] is not None:
+                deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
+            logger_seconds = LOGGER_SECONDS if (self.folder / FINISHING_FILE).exists() else 0.0
+            if time.monotonic() > deadline + logger_seconds or self._must_kill():
+                self._kill(range(len(self.processes)))
+            elif has_failed:
+                self._kill(range(1, len(self.processes)))
+            time.sleep(POLL_SECONDS)
+
+    def _are_running(self) -> bool:
+        """Poll all ranks; return whether one is running."""
+        has_ended = [self._has_ended(index) for index in range(len(self.processes))]
+        return not all(has_ended)
+
+    def _has_ended(self, index: int) -> bool:
+        process = self.processes[index]
+        if process.has_ended() and process.exit_code and index not in self._killed:
+            self._failure_times.setdefault(index, time.time())
+        return process.exit_code is not None
+
+    def _kill(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            if not self._has_ended(index):
+                self._killed.add(index)
+                self.processes[index].send_signal(signal.SIGKILL)
+
+    def _raise_first_failure(self) -> None:
+        """Raise what the first rank that failed has reported, if any failed."""
+        reports = [self._report(index) for index, process in enumerate(self.processes) if process.exit_code]
+        _, error, text = min(reports, key=lambda report: report[0], default=(0.0, None, ""))
+        if error is None and not self.stop_signal.ctrl_c_count:
+            return
+        if error is None or isinstance(error, KeyboardInterrupt | Interrupted):
+            raise self._interruption([self._report(0)[1], error])
+        raise RunFailed(self._explain(error, text)) if isinstance(error, RunFailed) else error
+
+    def _interruption(self, errors: Sequence[BaseException | None]) -> BaseException:
+        """The exception for a run that was asked to stop; a rank that was killed could not record that it was."""
+        for error in errors:
+            if isinstance(error, Interrupted | Stopped):
+                return error
+        run = self._run_path()
+        if run is None:
+            return KeyboardInterrupt()
+        with contextlib.suppress(OSError, ValueError):
+            update_info(run, status=RunStatus.INTERRUPTED)
+        return Interrupted(run)
+
+    def _report(self, index: int) -> Report:
+        """The report of a rank, else one by its exit code; without an error if it was killed by the supervisor."""
+        info, code = self.ranks[index], self.processes[index].exit_code
+        with contextlib.suppress(OSError, EOFError):
+            report: Report = pickle.loads(report_file(self.folder, info.rank).read_bytes())
+            return report
+        if index not in self._failure_times or code is None:
+            return math.inf, None, ""
+        # It ended before the ranks that missed it reported that they did.
+        ended = self._failure_times[index] - 2 * POLL_SECONDS
+        return ended, RunFailed(f"rank {info.rank} of {info.world_size} {describe_exit(code)}"), ""
+
+    def _run_path(self) -> Path | None:
+        """The run folder, once rank 0 has one."""
+        with contextlib.suppress(OSError):
+            return Path(os.path.relpath((self.folder / RUN_PATH_FILE).read_text(encoding="utf-8")))
+        return None
+
+    def _explain(self, error: RunFailed, text: str) -> str:
+        """What went wrong and how to resume; also recorded in the run folder, if there is one."""
+        message, run = str(error), self._run_path()
+        if run is None or is_deleted(run):
+            return message
+        with contextlib.suppress(OSError, ValueError):
+            if text:
+                (run / ERROR).write_text(text, encoding="utf-8")
+                message += f"; the traceback is in {run / ERROR}"
+            update_info(run, status=RunStatus.FAILED, error=message)
+        return message if "attnx resume" in message else f"{message}; resume with: {resume_command(run)}"

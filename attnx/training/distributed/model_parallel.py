@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
+from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 
 from attnx.errors import UserError
 
-Tree = TypeVar("Tree")
 # The children of a model that belong to encoder and attention; all others, as the output layer, are the decoder's.
 ENCODER_CHILDREN, ATTENTION_CHILDREN = ("source",), ("attention", "state_projection")
 # Methods of a part whose arguments may be on another device; the second makes the memory, in attention alone.
 PART_METHODS = ("forward", "make_memory")
 
 
-def placement_devices(placement: Mapping[str, str | None] | None, accelerator: str) -> dict[str, torch.device]:
+def placement_devices(placement: Mapping[str, str], accelerator: str) -> dict[str, torch.device]:
     """The devices of ``encoder``, ``attention`` and ``decoder``; empty if none of them is placed.
 
-    Args:
-        placement: names of devices; a part without one is on the run's device.
-        accelerator: of the run.
+    A part without a name of a device is on the run's device.
 
     Raises:
         UserError: there is no such device.
     """
-    names = {part: name for part, name in (placement or {}).items() if name is not None}
-    if not names:
-        return {}
     default = "cuda:0" if accelerator != "cpu" and torch.cuda.device_count() else "cpu"
-    return {part: _parse_device(part, names.get(part, default)) for part in ("encoder", "attention", "decoder")}
+    parts = ("encoder", "attention", "decoder") if placement else ()
+    return {part: _parse_device(part, placement.get(part, default)) for part in parts}
 
 
 def _parse_device(part: str, name: str) -> torch.device:
@@ -41,11 +37,11 @@ def _parse_device(part: str, name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(f"placement.{part}={name}: no such kind of device; write cpu, cuda:0, cuda:1 ...") from None
-    gpus = torch.cuda.device_count()
-    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and (device.index or 0) >= gpus):
-        devices = ", ".join(["cpu", *(f"cuda:{index}" for index in range(gpus))])
-        raise UserError(f"placement.{part}={name}: there is no such device; choose from {devices}")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else torch.device("cpu")
+    devices = [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
+    device = torch.device("cuda", 0) if device == torch.device("cuda") else device
+    if device not in devices:
+        raise UserError(f"placement.{part}={name}: there is no such device; choose from {', '.join(map(str, devices))}")
+    return device
 
 
 def place_model(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
@@ -82,20 +78,6 @@ def move_parts(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
         weight.data = weight.data.to(devices["decoder"])
 
 
-def to_device(tree: Tree, device: torch.device) -> Tree:
-    """A tree of tuples and lists with all its tensors on a device.
-
-    >>> to_device((torch.ones(2), [None, 3]), torch.device("meta"))
-    (tensor(..., device='meta', size=(2,)), [None, 3])
-    """
-    if isinstance(tree, Tensor):
-        return tree.to(device)  # type: ignore[return-value]
-    if isinstance(tree, tuple):
-        items = [to_device(item, device) for item in tree]
-        return tree._make(items) if hasattr(tree, "_make") else tuple(items)  # type: ignore[return-value]
-    return [to_device(item, device) for item in tree] if isinstance(tree, list) else tree  # type: ignore[return-value]
-
-
 @functools.cache
 def _placed_part_class(part_class: Any) -> type[nn.Module]:
     """A subclass whose methods move their arguments to the part's device, and attention's output to the decoder's.
@@ -107,9 +89,11 @@ def _placed_part_class(part_class: Any) -> type[nn.Module]:
     def moving(name: str) -> Any:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             device = self.input_device.device
-            kwargs = {key: to_device(value, device) for key, value in kwargs.items()}
-            output = getattr(part_class, name)(self, *to_device(args, device), **kwargs)
-            return to_device(output, self.output_device.device) if is_attention and name == "forward" else output
+            args, kwargs = move_data_to_device((args, kwargs), device)
+            output = getattr(part_class, name)(self, *args, **kwargs)
+            return (
+                move_data_to_device(output, self.output_device.device) if is_attention and name == "forward" else output
+            )
 
         return call
 
@@ -123,7 +107,8 @@ def _placed_model_class(model_class: Any) -> type[nn.Module]:
 
     def init_state(self: Any, *args: Any, **kwargs: Any) -> Any:
         state = model_class.init_state(self, *args, **kwargs)
-        return to_device(state._replace(memory=None), self.input_device.device)._replace(memory=state.memory)
+        moved = move_data_to_device(state._replace(memory=None), self.input_device.device)
+        return moved._replace(memory=state.memory)
 
     def visible_memory(self: Any, memory: Any, steps: Tensor) -> Any:
         return model_class.visible_memory(self, memory, steps.to(memory.keys.device))
@@ -137,11 +122,7 @@ def _subclass(module_class: Any, methods: Mapping[str, Any]) -> type[nn.Module]:
 
 
 class ModelParallelStrategy(SingleDeviceStrategy):
-    """Lightning's strategy for a placed model, which Lightning would move to one device.
-
-    Args:
-        devices: of encoder, attention and decoder; batches go to the decoder's.
-    """
+    """Lightning's strategy for a placed model, which it would move to one device; batches go to the decoder's."""
 
     strategy_name = "placed"
 

@@ -22,9 +22,8 @@ from attnx.training.distributed.child_process import available_cores
 T = TypeVar("T")
 # The main process may draw or save while the others wait.
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
-# Environment variable naming the folder where ranks leave messages for the launcher, and files in it: the path of the
-# run folder; a marker that the main process has begun to finish its loggers.
-MESSAGE_FOLDER_VARIABLE, RUN_PATH_FILE, FINISHING_FILE = "ATTNX_RANKS", "run", "ending"
+# Files in the folder of messages: the run folder's path; a marker that the main process is finishing its loggers.
+RUN_PATH_FILE, FINISHING_FILE = "run", "ending"
 
 
 class RankInfo(NamedTuple):
@@ -37,7 +36,8 @@ class RankInfo(NamedTuple):
         local_world_size: number of processes on its machine.
         node_rank: of its machine.
         backend: ``gloo`` on CPUs, ``nccl`` on GPUs.
-        init_method: where the processes meet.
+        init_method: where the processes meet; empty for the folder of messages.
+        folder: where ranks of this machine leave messages for their launcher.
     """
 
     rank: int = 0
@@ -47,6 +47,7 @@ class RankInfo(NamedTuple):
     node_rank: int = 0
     backend: str = "gloo"
     init_method: str = ""
+    folder: str = ""
 
 
 _rank_info = RankInfo()
@@ -67,7 +68,7 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
     """Join the process group, and leave it at the end."""
     global _rank_info
     _rank_info = info
-    os.environ.update({name: str(value) for name, value in _torchrun_variables(info).items()})
+    _set_torchrun_variables(info)
     for rank_zero_only in (lightning_rank_zero_only, utilities_rank_zero_only):
         setattr(rank_zero_only, "rank", info.rank)  # noqa: B010  # as Lightning does
     if info.backend == "nccl":
@@ -77,7 +78,7 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
     # Objects and flags travel between CPUs, whatever gradients do.
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
-        init_method=info.init_method,
+        init_method=info.init_method or f"file://{info.folder}/meeting",
         rank=info.rank,
         world_size=info.world_size,
         timeout=COLLECTIVE_TIMEOUT,
@@ -87,17 +88,13 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def _torchrun_variables(info: RankInfo) -> dict[str, Any]:
-    """The environment variables that Lightning reads, as torchrun would set them."""
-    variables: dict[str, Any] = {
-        "RANK": info.rank,
-        "WORLD_SIZE": info.world_size,
-        "LOCAL_RANK": info.local_rank,
-        "GROUP_RANK": info.node_rank,
-    }
+def _set_torchrun_variables(info: RankInfo) -> None:
+    """Set the environment variables that Lightning reads, as torchrun would."""
+    values = {"RANK": info.rank, "WORLD_SIZE": info.world_size}
+    values |= {"LOCAL_RANK": info.local_rank, "GROUP_RANK": info.node_rank}
+    os.environ.update({name: str(value) for name, value in values.items()})
     if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
-        variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    return variables
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 def broadcast_from_main(make: Callable[[], T]) -> T:
@@ -124,34 +121,31 @@ class RankCommand(NamedTuple):
 
 
 def send_command(command: RankCommand) -> None:
-    """Send a command from the main process to the other ranks, and leave the run folder's path for the launcher."""
-    if _rank_info.world_size > 1 and is_main_process():
-        _save_run_path(broadcast_from_main(lambda: command))
+    """Send a command from the main process to the other ranks."""
+    if is_main_process():
+        _exchange(command)
 
 
 def receive_commands() -> Iterator[RankCommand]:
     """The commands to a rank other than 0, until it has trained."""
-    while True:
-        command = broadcast_from_main(_no_command)
-        _save_run_path(command)
+    command = RankCommand()
+    while command.plan is None:
+        command = _exchange(command)
         yield command
-        if command.plan is not None:
-            return
 
 
-def _save_run_path(command: RankCommand) -> None:
-    if command.folder and not _rank_info.local_rank:
-        Path(os.environ[MESSAGE_FOLDER_VARIABLE], RUN_PATH_FILE).write_text(command.folder, encoding="utf-8")
+def _exchange(command: RankCommand) -> RankCommand:
+    """The main process's command; the run folder's path is left for the launcher."""
+    command = broadcast_from_main(lambda: command)
+    if command.folder and _rank_info.folder and not _rank_info.local_rank:
+        Path(_rank_info.folder, RUN_PATH_FILE).write_text(command.folder, encoding="utf-8")
+    return command
 
 
 def mark_finishing() -> None:
     """Leave a marker for the launcher: the main process has begun to finish its loggers."""
-    if _rank_info.world_size > 1:
-        Path(os.environ[MESSAGE_FOLDER_VARIABLE], FINISHING_FILE).touch()
-
-
-def _no_command() -> RankCommand:
-    raise RuntimeError("only the main process sends commands")
+    if _rank_info.folder:
+        Path(_rank_info.folder, FINISHING_FILE).touch()
 
 
 def all_reduce_sum(values: Tensor) -> Tensor:
@@ -163,8 +157,6 @@ def all_reduce_sum(values: Tensor) -> Tensor:
 
 def gather_on_main(value: T) -> list[T]:
     """The values of all processes by rank, in the main process; an empty list in the others."""
-    if _rank_info.world_size == 1:
-        return [value]
     values: list[Any] | None = [None] * _rank_info.world_size if is_main_process() else None
     dist.gather_object(value, values)
     return values or []

@@ -82,12 +82,7 @@ def _run_command(*words: str) -> tuple[bool, str]:
 
 
 def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Run | None:
-    """The run that this command started before SLURM requeued its job; None if the job was not requeued.
-
-    Args:
-        overrides: of the command.
-        folder: the run folder that it asks for, if any.
-    """
+    """The run that this command started, in its folder if it names one, before SLURM requeued its job; else None."""
     job = slurm_job()
     if job is None or not _restart_count():
         return None

@@ -15,8 +15,4 @@ def constant(optimizer: Optimizer, warmup: Natural = 0) -> LambdaLR:
     Formula: ``lr(t) = lr min(1, t / warmup)``
     Source: the plain choice; warm-up as in Goyal et al. 2017, https://arxiv.org/abs/1706.02677
     """
-
-    def factor(step: int) -> float:
-        return min(1.0, (step + 1) / max(warmup, 1))
-
-    return LambdaLR(optimizer, factor)
+    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(warmup, 1)))

@@ -17,9 +17,5 @@ def inverse_sqrt(optimizer: Optimizer, warmup: Natural = 400) -> LambdaLR:
     Formula: ``lr(t) = lr min(t / warmup, sqrt(warmup / t))``
     Source: Vaswani et al. 2017, section 5.3, https://arxiv.org/abs/1706.03762
     """
-
-    def factor(step: int) -> float:
-        start = max(warmup, 1)
-        return min((step + 1) / start, math.sqrt(start / (step + 1)))
-
-    return LambdaLR(optimizer, factor)
+    peak = max(warmup, 1)
+    return LambdaLR(optimizer, lambda step: min((step + 1) / peak, math.sqrt(peak / (step + 1))))

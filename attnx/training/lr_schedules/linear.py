@@ -19,7 +19,6 @@ def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floo
 
     def factor(step: int) -> float:
         rise = min(1.0, (step + 1) / max(warmup, 1))
-        remaining = 1 - progress(step)
-        return rise * (floor + (1 - floor) * remaining)
+        return rise * (floor + (1 - floor) * (1 - progress(step)))
 
     return LambdaLR(optimizer, factor)

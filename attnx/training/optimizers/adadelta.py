@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import torch
-from torch import nn
+from torch import optim
 
 from attnx.registry import Probability, Rate, register
 
 
 @register("optimizer", "adadelta")
 def adadelta(
-    parameters: Iterable[nn.Parameter], lr: Rate = 1.0, rho: Probability = 0.95, eps: Rate = 1e-6
-) -> torch.optim.Optimizer:
+    parameters: optim.optimizer.ParamsT, lr: Rate = 1.0, rho: Probability = 0.95, eps: Rate = 1e-6
+) -> optim.Optimizer:
     """Steps in the units of the weights; what Bahdanau et al. 2015 trained with.
 
     Formula: ``w <- w - lr RMS(step) / RMS(g) g``
     Source: Zeiler 2012, https://arxiv.org/abs/1212.5701
     """
-    return torch.optim.Adadelta(parameters, lr=lr, rho=rho, eps=eps)
+    return optim.Adadelta(parameters, lr=lr, rho=rho, eps=eps)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import torch
-from torch import nn
+from torch import optim
 
 from attnx.registry import Probability, Rate, register
 
 
 @register("optimizer", "adamw")
 def adamw(
-    parameters: Iterable[nn.Parameter],
+    parameters: optim.optimizer.ParamsT,
     lr: Rate = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
     eps: Rate = 1e-8,
     weight_decay: Probability = 0.01,
-) -> torch.optim.Optimizer:
+) -> optim.Optimizer:
     """Adam with weight decay that is not scaled by the gradient's history.
 
     Formula: ``as adam, and w <- w - lr weight_decay w``
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101
     """
-    return torch.optim.AdamW(parameters, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)
+    return optim.AdamW(parameters, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)

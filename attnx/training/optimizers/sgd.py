@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import torch
-from torch import nn
+from torch import optim
 
 from attnx.registry import Probability, Rate, register
 
 
 @register("optimizer", "sgd")
 def sgd(
-    parameters: Iterable[nn.Parameter], lr: Rate = 0.5, momentum: Probability = 0.0, weight_decay: Probability = 0.0
-) -> torch.optim.Optimizer:
+    parameters: optim.optimizer.ParamsT, lr: Rate = 0.5, momentum: Probability = 0.0, weight_decay: Probability = 0.0
+) -> optim.Optimizer:
     """Plain stochastic gradient descent, with momentum if asked for.
 
     Formula: ``w <- w - lr g``
     Source: Robbins and Monro 1951, https://doi.org/10.1214/aoms/1177729586
     """
-    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    return optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)

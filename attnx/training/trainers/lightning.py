@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import lightning
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning import Callback, Trainer
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy
 
 from attnx.registry import Natural, Positive, Rate, Time, register
-from attnx.training.callbacks.atomic_checkpoint_io import AtomicCheckpointIO
-from attnx.training.distributed.lightning_args import trainer_kwargs
-from attnx.training.precision import set_tf32
+from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
+from attnx.training.distributed.model_parallel import ModelParallelStrategy
+from attnx.training.distributed.process_group import rank_info
 
 
 @register("trainer", "lightning")
@@ -64,21 +67,13 @@ class TrainerSettings:
     num_workers: Natural = 0
     compile: Literal["off", "steps", "graphs"] = "off"
 
-    def trainer(
-        self, callbacks: list[Callback], total_steps: int, placed: Mapping[str, torch.device]
-    ) -> lightning.Trainer:
-        """Lightning's trainer.
-
-        Args:
-            callbacks: Lightning's and attnx's.
-            total_steps: the length of the run.
-            placed: the devices of model parts, by name; empty if the model is on one device.
-        """
+    def trainer(self, callbacks: list[Callback], steps: int, placed: Mapping[str, torch.device]) -> Trainer:
+        """Lightning's trainer; ``placed`` has the devices of the model's parts, if they are placed."""
         set_tf32(self.precision)
-        return lightning.Trainer(
-            **trainer_kwargs(self.accelerator, self.devices, self.num_nodes, self.strategy, placed),
+        return Trainer(
+            **self._devices(placed),
             precision=32 if self.precision == "tf32" else self.precision,
-            max_steps=total_steps,
+            max_steps=steps,
             max_epochs=-1,
             accumulate_grad_batches=self.accumulate_grad_batches,
             gradient_clip_val=self.gradient_clip_val,
@@ -93,3 +88,44 @@ class TrainerSettings:
             enable_model_summary=False,
             enable_checkpointing=True,
         )
+
+    def _devices(self, placed: Mapping[str, torch.device]) -> dict[str, Any]:
+        """Lightning's arguments for one device, for parts on devices of their own, or for one rank of several."""
+        info = rank_info()
+        if placed:
+            kind = "gpu" if placed["decoder"].type == "cuda" else "cpu"
+            index = [placed["decoder"].index] if kind == "gpu" else 1
+            return {"accelerator": kind, "devices": index, "strategy": ModelParallelStrategy(placed)}
+        if info.world_size == 1:
+            return {"accelerator": self.accelerator, "devices": 1}
+        # It reads what `init_process_group` sets: Lightning must start no processes itself, on any cluster.
+        environment = TorchElasticEnvironment()
+        return {
+            "accelerator": "gpu" if info.backend == "nccl" else "cpu",
+            "devices": info.local_world_size,
+            "num_nodes": self.num_nodes,
+            "strategy": FSDPStrategy(cluster_environment=environment, state_dict_type="full")
+            if self.strategy == "fsdp"
+            else DDPStrategy(cluster_environment=environment, gradient_as_bucket_view=True),
+        }
+
+
+def set_tf32(precision: object) -> None:
+    """Let a GPU round factors of products to 10 bits if ``precision=tf32``, in cuDNN's RNNs too."""
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+
+
+def silence_warnings() -> None:
+    """Silence Lightning's warnings about choices that attnx makes on purpose."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    for message in (
+        ".*does not have many workers.*",
+        ".*your dataloader is not resumable.*",
+        ".*sync_dist=True.*",  # values are summed over ranks before they are logged
+        ".*overridden `on_after_batch_transfer`.*",  # the module remembers the batch
+        ".*exists and is not empty.*",
+        ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/faults.md)
+        ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)
