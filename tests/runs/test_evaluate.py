@@ -20,7 +20,10 @@ from attnx import registry
 from attnx.inference.load import TrainedRun
 from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.comparison.compare import compare
-from attnx.reports.significant_digits import format_interval, format_with_interval
+from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
+from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
+from attnx.reports.stats.bootstrap import bootstrap_difference
+from attnx.reports.stats.error_tables import count_errors
 from attnx.runs.predictions import read_run_or_evaluation
 
 
@@ -199,10 +202,12 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
             results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
         )
     assert rows["test_examples"][:2] == ["7", "7"]
-    difference, *_ = (cell := rows["WER against the first"][1]).split()
+    evaluations = shared_part([read_test_examples(folder) for folder in (folders[1], folders[0])])
+    difference = bootstrap_difference(*(count_errors(part.predictions, "wer") for part in evaluations), samples=2000)
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
-    assert float(difference) == pytest.approx(expected, abs=0.5)
-    assert re.fullmatch(r"\S+ \(\S+ to \S+\), p \d\.\d{3}", cell)
+    assert difference.difference == pytest.approx(expected)
+    cell = format_difference(difference.difference, difference.low, difference.high)
+    assert rows["WER against the first"][1] == f"{cell}, p {difference.p:.3f}"
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")
     assert (answer.code, answer.out) == (2, "")
