@@ -202,8 +202,8 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
             results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
         )
     assert rows["test_examples"][:2] == ["7", "7"]
-    evaluations = shared_part([read_test_examples(folder) for folder in (folders[1], folders[0])])
-    difference = bootstrap_difference(*(count_errors(part.predictions, "wer") for part in evaluations), samples=2000)
+    evaluations = shared_part([read_test_examples(Path(folder)) for folder in (folders[1], folders[0])])
+    difference = bootstrap_difference(*(count_errors(part.predictions, "wer") for part in evaluations))
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
     assert difference.difference == pytest.approx(expected)
     cell = format_difference(difference.difference, difference.low, difference.high)
