@@ -74,7 +74,8 @@ def test_a_part_of_attention_has_a_doctest(info: Part) -> None:
 
 @pytest.mark.parametrize("kind", ATTENTION)
 def test_each_file_registers_one_part(kind: str) -> None:
-    """A file holds exactly one part and bears its name, with an underscore behind it where Python needs the word."""
+    """A file holds exactly one part, which inherits from no other part, and bears its name, with an underscore behind it
+    where Python needs the word."""
     folder = ROOT.joinpath(*KINDS[kind].split("."))
     files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
     assert files
@@ -84,6 +85,8 @@ def test_each_file_registers_one_part(kind: str) -> None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
         assert len(list(classes(file))) + len(functions) == 1, file
+        bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+        assert bases in ([], ["nn.Module"]), file
 
 
 @every_part

@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention.scorers.dot import Dot
 from attnx.registry import Rate, register
 
 
 @register("scorer", "cosine")
-class Cosine(Dot):
+class Cosine(nn.Module):
     """The cosine of the angle between query and memory, times a strength.
 
     Formula: ``score(q, m) = beta q . m / (|q| |m|)``
@@ -43,6 +42,10 @@ class Cosine(Dot):
     def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d) of length beta."""
         return _unit(queries) * self.log_strength.exp()
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, d), (..., m, d) -> (..., q, m)."""
+        return queries @ keys.mT
 
 
 def _unit(vectors: Tensor) -> Tensor:

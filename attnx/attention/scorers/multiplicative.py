@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.scorers.dot import Dot
 from attnx.registry import Size, register
 
 
 @register("scorer", "multiplicative")
-class Multiplicative(Dot):
+class Multiplicative(nn.Module):
     """A bilinear form between query and memory.
 
     Formula: ``score(q, m) = q . W m``
@@ -33,3 +32,11 @@ class Multiplicative(Dot):
         """(..., m, memory_size) -> (..., m, query_size)."""
         projected: Tensor = self.memory(memory)
         return projected
+
+    def project_queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size), unchanged."""
+        return queries
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, query_size), (..., m, query_size) -> (..., q, m)."""
+        return queries @ keys.mT

@@ -7,12 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.scorers.dot import Dot
 from attnx.registry import Size, register
 
 
 @register("scorer", "scaled")
-class Scaled(Dot):
+class Scaled(nn.Module):
     """The inner product of query and memory, scaled so that it does not grow with their width d.
 
     Formula: ``score(q, m) = g q . m;  sqrt: g = 1/sqrt(d), dimension: g = 1/d, learned: g starts at 1/sqrt(d)``
@@ -33,6 +32,14 @@ class Scaled(Dot):
         start = memory_size**-1.0 if scale == "dimension" else memory_size**-0.5
         self.scale = nn.Parameter(torch.tensor(start)) if scale == "learned" else start
 
+    def project_keys(self, memory: Tensor) -> Tensor:
+        """(..., m, d), unchanged."""
+        return memory
+
     def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d), scaled here because there are fewer queries than scores."""
         return queries * self.scale
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, d), (..., m, d) -> (..., q, m)."""
+        return queries @ keys.mT
