@@ -74,8 +74,8 @@ def test_a_part_of_attention_has_a_doctest(info: Part) -> None:
 
 @pytest.mark.parametrize("kind", ATTENTION)
 def test_each_file_registers_one_part(kind: str) -> None:
-    """A file holds exactly one part, which inherits from no other part, and bears its name, with an underscore behind it
-    where Python needs the word."""
+    """A file has exactly one part, which inherits from no other part. The file bears its name, with an underscore where
+    Python needs the word."""
     folder = ROOT.joinpath(*KINDS[kind].split("."))
     files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
     assert files
