@@ -24,7 +24,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as VectorPath
 from numpy.typing import NDArray
 
-from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_by_length
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
 from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
@@ -121,9 +121,7 @@ def draw_heads(
 
 def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:
     """The examples to draw, in order: evenly from short to long, and those with saved self-attention."""
-    sizes = [len(next(iter(hypotheses.values())).source) for hypotheses in examples]
-    by_length = np.argsort(sizes, kind="stable")
-    selected = set(by_length[evenly_spaced_indices(len(examples), MAX_PICTURES)].tolist())
+    selected = set(evenly_by_length([next(iter(best.values())).source for best in examples], MAX_PICTURES))
     selected |= {
         index for index, hypotheses in enumerate(examples) if any(best.self_attention for best in hypotheses.values())
     }
