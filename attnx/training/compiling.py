@@ -41,8 +41,8 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
     }
     failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
     built = [name for name, failure in failures.items() if failure is None]
-    fallback = "what none of them admits is read by the definition"
-    notes = [f"{' '.join(built)}; {fallback}" if built else "none: every read is by the definition"]
+    fallback = "other calls compute the definition"
+    notes = [f"{' '.join(built)}; {fallback}" if built else "none: attention computes its definition"]
     notes += [
         f"{name} cannot be built and is left out: {failure}"
         for name, failure in failures.items()

@@ -77,7 +77,7 @@ def test_a_run_trains_without_compilers(
     assert info["status"] == "finished"
     assert info["kernels"].split("; ") == [
         "tiled",
-        "what none of them admits is read by the definition",
+        "other calls compute the definition",
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]
     shown = Console(file=io.StringIO(), width=400)

@@ -224,9 +224,9 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
     ("overrides", "message"),
     [
         (["scorer=additive", "scope=local"], "window additive"),
-        (["scorer=coverage"], "none: every read is by the definition"),
-        (["scorer=additive", "accel=off"], "none: every read is by the definition"),
-        (["attention=none"], "none: every read is by the definition"),
+        (["scorer=coverage"], "none: attention computes its definition"),
+        (["scorer=additive", "accel=off"], "none: attention computes its definition"),
+        (["attention=none"], "none: attention computes its definition"),
     ],
 )
 def test_a_run_reports_its_kernels(overrides: list[str], message: str, run: Callable[..., Any]) -> None:
