@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MethodType
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor, nn, vmap
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_max, dim_zero_min, dim_zero_sum
 
 from attnx.inference.predictor import Prediction, metric_results
-from attnx.reports.stats.bootstrap import SAMPLES, resample_sums
+from attnx.reports.stats.bootstrap import resample_sums
 from attnx.tasks.contract import SequenceTask
 
 Numbers = NDArray[np.float64]
+
+MAX_NUMBERS_IN_MEMORY = 2**22
 
 
 class _Sum(NamedTuple):
@@ -45,22 +47,48 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
     metrics = nn.ModuleDict({name: metric for name, metric in task.metrics(tags).items() if _has_sum_states(metric)})
     if not metrics or len(predictions) < 2:
         return {}
-    sums = _unwrap_metrics(metrics)
+    sums = {name: _unwrap_metric(metric) for name, metric in metrics.items()}
     order, block = range(len(predictions)), 1
     if hasattr(task, "neighbors"):
         order, block = task.neighbors([prediction.pair for prediction in predictions])
     columns, per_example = _example_sums(task, metrics, sums, [predictions[index] for index in order])
-    draws: dict[str, list[float]] = {}
-    flat = np.zeros(sum(part.state.numel() for part in sums))  # all states, concatenated
-    ends = np.cumsum([part.state.numel() for part in sums])
-    states = [torch.from_numpy(state) for state in np.split(flat, ends[:-1])]
-    for total in resample_sums(per_example, block):
-        flat[columns] = total
-        for part, state in zip(sums, states, strict=True):
-            part.state.copy_(state.view_as(part.state))
-        for name, value in metric_results("test", metrics).items():
-            draws.setdefault(name, []).append(float(value))
-    return {name: np.array(values) for name, values in draws.items() if len(values) == SAMPLES}
+    totals = np.stack(list(resample_sums(per_example, block)))
+    draws: dict[str, Numbers] = {}
+    start = 0
+    for name, metric in metrics.items():
+        end = start + sum(part.state.numel() for part in sums[name])
+        is_own = (start <= columns) & (columns < end)
+        draws |= _compute_draws(nn.ModuleDict({name: metric}), sums[name], columns[is_own] - start, totals[:, is_own])
+        start = end
+    return draws
+
+
+def _compute_draws(
+    metrics: nn.ModuleDict, sums: Sequence[_Sum], columns: NDArray[np.int64], totals: Numbers
+) -> dict[str, Numbers]:
+    """Compute a metric of all draws at once, or one by one if it looks at the numbers.
+
+    Args:
+        metrics: one metric by its name.
+        sums: its states.
+        columns: (k,) those of the concatenated states that some example adds to.
+        totals: (draws, k) their values.
+    """
+    sizes = [part.state.numel() for part in sums]
+    shapes = [(part.state.shape, part.state.dtype) for part in sums]
+
+    def compute(total: Tensor) -> dict[str, Tensor]:
+        flat = total.new_zeros(sum(sizes)).index_put((torch.from_numpy(columns),), total)
+        for part, state, (shape, dtype) in zip(sums, torch.split(flat, sizes), shapes, strict=True):
+            setattr(part.metric, part.name, state.view(shape).to(dtype))
+        return metric_results("test", metrics)
+
+    try:
+        values = vmap(compute, chunk_size=max(1, MAX_NUMBERS_IN_MEMORY // sum(sizes)))(torch.from_numpy(totals))
+        return {name: value.double().numpy() for name, value in values.items()}
+    except (RuntimeError, TypeError, ValueError):  # it branches on a number, or a result is no tensor
+        rows = [{name: float(value) for name, value in compute(total).items()} for total in torch.from_numpy(totals)]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0] if all(name in row for row in rows)}
 
 
 def _has_sum_states(metric: nn.Module) -> bool:
@@ -70,9 +98,9 @@ def _has_sum_states(metric: nn.Module) -> bool:
     return all(reduction in reductions for part in parts for reduction in part._reductions.values())
 
 
-def _unwrap_metrics(metrics: nn.ModuleDict) -> list[_Sum]:
-    """Strip synchronization and caching off all metrics, and return their sums."""
-    parts = [part for part in metrics.modules() if isinstance(part, Metric)]
+def _unwrap_metric(metric: nn.Module) -> list[_Sum]:
+    """Strip synchronization and caching off a metric and those that it holds, and return their sums."""
+    parts = [part for part in metric.modules() if isinstance(part, Metric)]
     for part in parts:
         part.update = MethodType(type(part).update, part)  # type: ignore[method-assign]
         part.compute = MethodType(type(part).compute, part)  # type: ignore[method-assign]
@@ -80,16 +108,17 @@ def _unwrap_metrics(metrics: nn.ModuleDict) -> list[_Sum]:
 
 
 def _example_sums(
-    task: SequenceTask, metrics: nn.ModuleDict, sums: Sequence[_Sum], predictions: Sequence[Prediction]
+    task: SequenceTask, metrics: nn.ModuleDict, sums: Mapping[str, Sequence[_Sum]], predictions: Sequence[Prediction]
 ) -> tuple[NDArray[np.int64], Numbers]:
     """What each example adds to the concatenated states: the columns that any adds to, and (n, columns)."""
     columns: list[NDArray[np.int64]] = []
     values: list[Numbers] = []
+    all_sums = [part for parts in sums.values() for part in parts]
     for prediction in predictions:
-        for part in sums:
+        for part in all_sums:
             part.state.zero_()
         task.update(metrics, [prediction.output], [prediction.pair])
-        flat = torch.cat([part.state.double().flatten() for part in sums]).numpy()
+        flat = torch.cat([part.state.double().flatten() for part in all_sums]).numpy()
         columns.append(np.flatnonzero(flat))
         values.append(flat[columns[-1]])
     used = np.unique(np.concatenate(columns))

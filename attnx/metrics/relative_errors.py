@@ -82,7 +82,7 @@ class EmpiricalCorrelation(AdditiveMetric):
         y_deviations, r_deviations = _squared_deviations(count, y, y_squares), _squared_deviations(count, r, r_squares)
         correlations = (products - y * r / count) / (y_deviations * r_deviations).sqrt()
         correlations = torch.where(y_deviations > 0, correlations, 0.0)
-        return correlations[r_deviations > 0].clamp(-1, 1).mean()
+        return torch.where(r_deviations > 0, correlations.clamp(-1, 1), torch.nan).nanmean()
 
 
 def _squared_deviations(count: Tensor, total: Tensor, squares: Tensor) -> Tensor:
