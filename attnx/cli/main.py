@@ -176,6 +176,8 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
         check_task_files(config["task"])  # errors in files and names come before torch loads
         chosen_folder(config)
     start_compiling(config)
+    if config["trainer"]["devices"] != 1:  # numpy's threads would prevent that ranks are forked
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attnx.training.fit import fit, resume
 
     if earlier is None:

@@ -24,6 +24,9 @@ from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.inference.load import TrainedRun
 from attnx.registry import source_scan
+from attnx.sweeps import session
+from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.processes import ForkServerProcesses
 
 # Each letter has one sound, so a pronunciation is a rule of its letters.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH", "k": "K", "s": "S"}
@@ -167,6 +170,46 @@ def forked_ranks(no_pictures_folder: str, monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("attnx.training.distributed.launcher"), "can_fork", lambda backend: True
     )
     monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
+
+
+@pytest.fixture(scope="session")
+def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
+    """One server for all sweeps: what it imports takes seconds."""
+    server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
+    yield server
+    server.close()
+
+
+class KeptServer:
+    """A server that a sweep does not end."""
+
+    def __init__(self, server: ForkServerProcesses) -> None:
+        self.server = server
+
+    @property
+    def is_ready(self) -> bool:
+        return self.server.is_ready
+
+    def start(self, job: int, task: JobSpec) -> None:
+        self.server.start(job, task)
+
+    def send_signal(self, job: int, signum: int) -> None:
+        self.server.send_signal(job, signum)
+
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
+        return self.server.wait(seconds)
+
+    def set_lock(self, lock: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def shared_server(server: ForkServerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps fork their jobs from the one server."""
+    monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,17 +21,14 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "readout", "output"])
-def test_an_example_obeys_the_laws(kind: str, tmp_path: Path) -> None:
+def test_an_example_obeys_the_laws(
+    kind: str, work_folder: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, text = EXAMPLES[kind]
-    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "attnx", "check", f"{kind}={name}"],
-        env={**os.environ, "ATTNX_PLUGINS": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (work_folder / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder))
+    answer = command("check", f"{kind}={name}")
+    assert (answer.code, answer.err) == (0, ""), answer
 
 
 def test_the_callback_clips_the_norms(

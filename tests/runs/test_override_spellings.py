@@ -35,7 +35,7 @@ def trained_configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def swept_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
+def swept_parts(monkeypatch: pytest.MonkeyPatch, shared_server: None) -> list[tuple[str, str]]:
     """The scorer and scope of each job that a sweep would have trained."""
     recorded: list[tuple[str, str]] = []
 

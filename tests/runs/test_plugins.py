@@ -189,7 +189,7 @@ def test_another_process_finds_a_plug_in_by_the_variable(
 
 
 def test_a_plug_in_is_swept_by_name(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], no_pictures: None
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], shared_server: None
 ) -> None:
     plug("mine", SCORER.format(name="mine"))
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
@@ -204,7 +204,7 @@ def test_a_plug_in_is_swept_by_name(
 
 
 def test_a_glob_includes_plug_ins(
-    plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, shared_server: None
 ) -> None:
     recorded: list[str] = []
     monkeypatch.setattr(

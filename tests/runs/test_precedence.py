@@ -139,7 +139,7 @@ def test_the_flag_works_for_a_printed_configuration(user_configs: str, command: 
     assert shown["scorer"]["name"] == "cosine"
 
 
-def test_the_flag_works_for_a_sweep(user_configs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_works_for_a_sweep(user_configs: str, monkeypatch: pytest.MonkeyPatch, shared_server: None) -> None:
     recorded: list[str] = []
     monkeypatch.setattr(
         SweepSession,

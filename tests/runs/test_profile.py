@@ -12,6 +12,7 @@ import pytest
 from attnx.cli import main
 from attnx.training.callbacks.profile import BETWEEN, WARMUP_STEPS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
 
 

@@ -34,6 +34,8 @@ CTRL_C_COUNT_TO_KILL = 3
 ORPHAN_GRACE_SECONDS = 30.0
 # Time to wait for a thread that is about to end.
 JOIN_SECONDS = 5.0
+# Time that a thread takes to leave the system after Python has joined it.
+EXIT_SECONDS = 0.2
 # A function call that can be pickled; and what a rank reports of its end: the time, the error, and its traceback if it
 # is unexpected.
 Task = Callable[[], object]
@@ -59,10 +61,15 @@ def launch_ranks(main: Task, worker: Task, ranks: Sequence[RankInfo]) -> Path:
 
 def can_fork(backend: str) -> bool:
     """Whether this process may be forked: it has one thread, and needs no CUDA, which survives no fork."""
+    if sys.platform != "linux" or backend != "gloo":
+        return False
     for thread in threading.enumerate():  # kernels may still be compiling
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(JOIN_SECONDS)
-    return sys.platform == "linux" and backend == "gloo" and len(os.listdir("/proc/self/task")) == 1
+    deadline = time.monotonic() + EXIT_SECONDS
+    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < deadline:
+        time.sleep(EXIT_SECONDS / 100)
+    return len(os.listdir("/proc/self/task")) == 1
 
 
 def _fork(call: Callable[[], int]) -> ChildProcess:

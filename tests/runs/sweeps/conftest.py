@@ -1,4 +1,4 @@
-"""Fixtures of sweeps: one server for all, no pictures, and a scorer that fails on command."""
+"""Fixtures of sweeps: small runs without pictures, and a scorer that fails on command."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from attnx.sweeps import session
-from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import ForkServerProcesses
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
 MOODY = '''\
@@ -64,50 +60,14 @@ class Moody(Dot):
 SECONDS = 0.01
 
 
-@pytest.fixture(scope="session")
-def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
-    """One server for all sweeps: what it imports takes seconds."""
-    server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
-    yield server
-    server.close()
-
-
-class KeptServer:
-    """A server that a sweep does not end."""
-
-    def __init__(self, server: ForkServerProcesses) -> None:
-        self.server = server
-
-    @property
-    def is_ready(self) -> bool:
-        return self.server.is_ready
-
-    def start(self, job: int, task: JobSpec) -> None:
-        self.server.start(job, task)
-
-    def send_signal(self, job: int, signum: int) -> None:
-        self.server.send_signal(job, signum)
-
-    def wait(self, seconds: float) -> list[tuple[int, int]]:
-        return self.server.wait(seconds)
-
-    def set_lock(self, lock: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def sweep(
     command: Callable[..., Any],
     words: Path,
     small: list[str],
-    server: ForkServerProcesses,
-    monkeypatch: pytest.MonkeyPatch,
+    shared_server: None,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
-    monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
 
     def run_sweep(*overrides: str) -> Any:
         given_keys = {word.partition("=")[0].lstrip("+") for word in overrides}
