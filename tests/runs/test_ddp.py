@@ -238,14 +238,15 @@ def test_a_time_limit_gives_all_processes_equal_steps(run: Callable[..., Any]) -
 
 
 @pytest.mark.parametrize("launcher", ["processes", "slurm_here"])
-def test_a_sweep_runs_jobs_of_two_processes(launcher: str, sized: Callable[..., list[str]]) -> None:
+def test_a_sweep_runs_jobs_of_two_processes(
+    launcher: str, command: Callable[..., Any], sized: Callable[..., list[str]], shared_server: None
+) -> None:
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
     overrides = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
-    with running_command(["-m", *sized(*overrides)], ATTNX_PLUGINS="") as process:
-        out, err = process.communicate(timeout=3 * SECONDS)
-    assert process.returncode == 0, out + err
+    answer = command("-m", *sized(*overrides))
+    assert answer.code == 0, answer
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
     assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
     for job in ("0", "1"):
@@ -255,15 +256,18 @@ def test_a_sweep_runs_jobs_of_two_processes(launcher: str, sized: Callable[..., 
 
 
 def test_a_search_runs_jobs_of_two_processes(
-    sized: Callable[..., list[str]], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+    command: Callable[..., Any],
+    sized: Callable[..., list[str]],
+    shared_server: None,
+    run: Callable[..., Any],
+    weights: Callable[..., dict[str, torch.Tensor]],
 ) -> None:
     """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
     pytest.importorskip("optuna")
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
-    with running_command(["-m", *sized(*search, *TWO, "name=found")], ATTNX_PLUGINS="") as process:
-        out, err = process.communicate(timeout=3 * SECONDS)
-    assert process.returncode == 0, out + err
+    answer = command("-m", *sized(*search, *TWO, "name=found"))
+    assert answer.code == 0, answer
     jobs = read_sweep("multirun/found").jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
     rates = [job.values["optimizer.lr"] for job in jobs]

@@ -223,7 +223,7 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["scorer=additive", "scope=local"], "window additive"),
+        (["scorer=additive", "scope=local", "accel=auto"], "window additive"),
         (["scorer=coverage"], "none: attention computes its definition"),
         (["scorer=additive", "accel=off"], "none: attention computes its definition"),
         (["attention=none"], "none: attention computes its definition"),

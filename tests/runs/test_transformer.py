@@ -82,6 +82,9 @@ def test_self_attention_is_saved_and_drawn(tiny: Callable[..., Any]) -> None:
         assert list(encoder.views) == ["mean", *(f"encoder self-attention, layer 1, head {head}" for head in (1, 2))]
         assert list(decoder.views)[-1] == "decoder self-attention, layer 2, head 2"
     _as_it_was_written(run, with_self_attention[1][1])
+    for file, _ in alignments:
+        if file not in dict(with_self_attention):
+            file.unlink()
     drawn = heatmaps.draw_alignments("one")
     for file, _ in with_self_attention:
         assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +26,22 @@ LAUNCHERS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _no_idle_workers() -> Iterator[None]:
+    """End the processes that joblib keeps for later jobs."""
+    yield
+    if "joblib" in sys.modules:
+        sys.modules["joblib"].externals.loky.get_reusable_executor().shutdown(kill_workers=True)
+
+
 def test_ctrl_c_during_another_launcher_prints_how_to_resume(
-    command: Callable[..., Any], words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch
+    sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def press(*_: Any) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(hydra, "_run_hydra", press)
-    answer = command("-m", "scorer=dot", "name=one", *small)
+    answer = sweep("scorer=dot", "name=one")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume multirun/one\n")
     assert read_sweep("multirun/one").status == "interrupted"
     assert answer.out.splitlines()[-1] == "multirun/one/report.html"
@@ -43,35 +49,27 @@ def test_ctrl_c_during_another_launcher_prints_how_to_resume(
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_another_launcher_runs_the_jobs_and_isolates_failures(
-    launcher: str, moody: Path, words: Path, small: list[str], no_pictures_folder: str, clear_moods: Callable[[], None]
+    launcher: str,
+    moody: Path,
+    sweep: Callable[..., Any],
+    no_pictures_folder: str,
+    clear_moods: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
+    monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
     Path("fall").touch()
-    arguments = [
-        sys.executable,
-        "-m",
-        "attnx",
-        "-m",
-        f"hydra/launcher={launcher}",
-        "scorer=moody,dot",
-        "name=two",
-        *small,
-    ]
-    environment = {**os.environ, "PYTHONPATH": no_pictures_folder}
-
-    def run_command() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
-
-    done = run_command()
+    arguments = [f"hydra/launcher={launcher}", "scorer=moody,dot", "name=two"]
+    answer = sweep(*arguments)
     record = read_sweep("multirun/two")
-    assert (done.returncode, [job.status for job in record.jobs]) == (1, ["failed", "finished"]), done.stderr
+    assert (answer.code, [job.status for job in record.jobs]) == (1, ["failed", "finished"]), answer.err
     message = str(record.jobs[0].error)
     assert "RuntimeError: I have fallen over" in message
-    assert f"scorer=moody: {message}; see multirun/two/0/log.txt" in done.stderr
+    assert f"scorer=moody: {message}; see multirun/two/0/log.txt" in answer.err
     assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     saved = Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns
     clear_moods()
-    done = run_command()
-    assert done.returncode == 0, done.stderr
+    answer = sweep(*arguments)
+    assert answer.code == 0, answer.err
     assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]
     assert Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns == saved
