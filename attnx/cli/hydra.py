@@ -42,6 +42,7 @@ from attnx.sweeps.session import Configs, SweepSession, job_environment
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length
+from attnx.training.distributed.launched_rank import reject_launched_sweep
 
 
 class SweepArgs(NamedTuple):
@@ -73,6 +74,7 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
         UserError: a mistake in any job, before anything is written; or the folder holds something else.
         KeyboardInterrupt: Ctrl-C; the message says how to resume.
     """
+    reject_launched_sweep()
     is_fresh, overrides = split_fresh(args.overrides)
     args = args._replace(overrides=overrides)
     if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:

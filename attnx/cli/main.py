@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import signal
 import sys
@@ -13,8 +14,18 @@ from typing import Any
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, Command, load_command
-from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, explain_write_error, is_out_of_memory, suggest
+from attnx.errors import (
+    ExitCode,
+    Interrupted,
+    RunFailed,
+    UserError,
+    exit_code_for,
+    explain_write_error,
+    is_out_of_memory,
+    suggest,
+)
 from attnx.files.printable import printable
+from attnx.training.distributed.launched_rank import launched_rank
 from attnx.version import __version__
 
 WITHOUT_PARTS = ("compare", "data", "runs")
@@ -33,6 +44,8 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     keep_freed_memory()
     try:
+        if (launched := launched_rank()) and not launched.is_main:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = run(sys.argv[1:])
     except (Interrupted, KeyboardInterrupt) as stop:
         code = _report_signal(stop)
@@ -42,9 +55,24 @@ def main() -> None:
     except Exception as error:
         if not (message := _one_line(error)):
             raise
-        print(f"attnx: {printable(message)}", file=sys.stderr)
+        if prefix := _rank_prefix(error):
+            print(f"{prefix}: {printable(message)}", file=sys.stderr)
         code = exit_code_for(error)
     sys.exit(code)
+
+
+def _rank_prefix(error: Exception) -> str:
+    """The beginning of the line that reports an error; empty if another process on this machine reports the same."""
+    try:
+        launched = launched_rank()
+    except UserError:
+        launched = None
+    if launched is None or launched.is_main:
+        return "attnx"
+    is_the_same_everywhere = isinstance(error, UserError) and not isinstance(error, RunFailed)
+    if is_the_same_everywhere and launched.local_rank:
+        return ""
+    return f"attnx: process {launched.local_rank} of machine {launched.node_rank}"
 
 
 def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
@@ -52,6 +80,8 @@ def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
     from attnx.training.distributed.slurm import requeue
 
     signum = getattr(stop, "signum", signal.SIGINT)
+    if (launched := launched_rank()) and not launched.is_main:
+        return 128 + signum
     message = str(stop) or "training had not begun"
     if isinstance(stop, Interrupted):
         message = f"resume with: attnx resume {shlex.quote(str(stop.folder))}"
@@ -140,6 +170,8 @@ def _compose_and_run(argv: Sequence[str]) -> int:
         return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
     if arguments.cfg or arguments.info or arguments.package or arguments.resolve:
         return _show_config(arguments, flags)
+    if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
+        overrides = ["trainer=ddp", *overrides]
     config = compose(overrides, config_dir)
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
@@ -172,9 +204,11 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from attnx.training.distributed.slurm import find_interrupted_run
 
     earlier = find_interrupted_run(overrides, config["folder"])
+    launched = launched_rank()
     if earlier is None:
         check_task_files(config["task"])  # errors in files and names come before torch loads
-        chosen_folder(config)
+        if launched is None or launched.is_main:  # else the main process may have made it by now
+            chosen_folder(config)
     start_compiling(config)
     if config["trainer"]["devices"] != 1:  # numpy's threads would prevent that ranks are forked
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

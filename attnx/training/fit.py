@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
-from attnx.training.distributed.devices import needs_processes, rank_infos, resolve_devices
-from attnx.training.distributed.launcher import Task, can_fork, launch_ranks
-from attnx.training.distributed.process_group import rank_info, receive_commands
+from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
+from attnx.training.distributed.launcher import can_fork, launch_ranks
+from attnx.training.distributed.process_group import RankInfo, init_process_group, rank_info, receive_commands
 from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
@@ -52,7 +52,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     current_code(config)  # a plug-in whose source cannot be copied is refused before anything is written
     config = resolve_devices(config)
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
-        return _launch(partial(fit, config, overrides), config)
+        return _train_in_ranks(partial(fit, config, overrides), config)
     prepared = prepare(config)
     folder = create_run_folder(prepared, overrides)
     with record_failure(folder, config["trainer"]):
@@ -108,7 +108,7 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
             return _finish(path, console)
     config = resolve_devices({**run.config, "folder": str(path)})
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
-        return _launch(partial(resume, path), config)
+        return _train_in_ranks(partial(resume, path), config)
     prepared = prepare(config)
     _refuse_changed(run, prepared)
     return _continue(run, prepared, console)
@@ -154,22 +154,44 @@ def _refuse_changed(run: Run, prepared: PreparedRun) -> None:
         )
 
 
-def _launch(work: Task, config: Mapping[str, Any]) -> TrainedRun:
-    """Train in several processes: the main one runs ``work``, the others follow it."""
+def _train_in_ranks(work: Callable[[], TrainedRun], config: Mapping[str, Any]) -> TrainedRun:
+    """Train in several processes: the main one runs ``work``, the others follow it.
+
+    This process starts them, unless another launcher started it as one of them.
+    """
+    if launched := launched_info(config["trainer"]):
+        return _train_as_rank(launched, work, config)
     ranks = rank_infos(config["trainer"])
     if not can_fork(ranks[0].backend):
         reject_parts_of_this_process(config, "the processes that train together")
     return load_run(launch_ranks(work, partial(run_worker_rank, config), ranks))
 
 
-def run_worker_rank(config: Mapping[str, Any]) -> None:
-    """Carry out the commands of the main process in another rank, which writes nothing."""
+def _train_as_rank(info: RankInfo, work: Callable[[], TrainedRun], config: Mapping[str, Any]) -> TrainedRun:
+    """Train as one of the processes that another launcher started."""
+    try:
+        with init_process_group(info):
+            if info.rank == 0:
+                return work()
+            folder = run_worker_rank(config)
+    except Exception as error:
+        if info.rank and not isinstance(error, UserError):
+            error.add_note(f"Rank {info.rank} of {info.world_size} failed.")
+        raise
+    return load_run(folder)
+
+
+def run_worker_rank(config: Mapping[str, Any]) -> Path:
+    """Carry out the commands of the main process in another rank, which writes nothing; return the run folder."""
     prepared = prepare(config)
+    folder = Path()
     for command in receive_commands():
+        folder = Path(command.folder)
         if command.plan is None:
             measure_step(prepared)
         else:
-            train(prepared, Path(command.folder), command.plan, Console(file=io.StringIO()), command.resume)
+            train(prepared, folder, command.plan, Console(file=io.StringIO()), command.resume)
+    return folder
 
 
 def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:

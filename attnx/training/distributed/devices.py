@@ -10,6 +10,8 @@ import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
+from attnx.training.distributed.launched_rank import LaunchedRank, launched_rank
 from attnx.training.distributed.process_group import RankInfo, rank_info
 
 # Ports of the rendezvous; which one follows from the job's id.
@@ -27,7 +29,11 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: as :func:`resolve_device_count`; or settings contradict each other.
     """
-    placement, trainer = config.get("placement"), config["trainer"]
+    if rank_info().world_size > 1:
+        return dict(config)
+    launched = launched_rank()
+    trainer = _launched_trainer(config["trainer"], launched) if launched else config["trainer"]
+    placement = config.get("placement")
     compiles = trainer["compile"] != "off"
     for is_contradiction, message in (
         (
@@ -39,7 +45,34 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     ):
         if is_contradiction:
             raise UserError(f"{message}; leave one out")
-    return {**config, "trainer": resolve_device_count(trainer) if rank_info().world_size == 1 else trainer}
+    return {**config, "trainer": resolve_device_count(trainer)}
+
+
+def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dict[str, Any]:
+    """The trainer's parameters with the numbers of processes and machines that a launcher has started.
+
+    Raises:
+        UserError: the parameters contradict the launcher.
+    """
+    devices = launched.local_world_size or trainer["devices"]
+    if devices is None:
+        raise UserError("LOCAL_RANK is set, so there are other processes; say how many on a machine: trainer.devices=2")
+    nodes = launched.world_size // devices if launched.world_size else trainer["num_nodes"]
+    started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
+    for name, number, is_right in (
+        ("devices", trainer["devices"], trainer["devices"] in (None, devices)),
+        ("num_nodes", trainer["num_nodes"], trainer["num_nodes"] in (1, nodes)),
+    ):
+        if not is_right:
+            raise UserError(
+                f"trainer.{name}={number}, but {launched.launcher} started {started}; leave it out and use trainer=ddp"
+            )
+    if launched.launcher == "srun" and trainer["accelerator"] != "cpu" and torch.cuda.device_count() == 1 < devices:
+        raise UserError(
+            f"srun shows one GPU to each of the {devices} tasks on this machine; show all to each: --gpus-per-node="
+            f"{devices} --gpu-bind=none instead of --gpus-per-task"
+        )
+    return {**trainer, "devices": devices, "num_nodes": nodes}
 
 
 def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,38 +103,67 @@ def training_device(trainer: Mapping[str, Any]) -> torch.device:
 
 
 def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
-    """The ranks of the processes on this machine, by the resolved parameters of the trainer.
+    """The ranks of the processes to start on this machine, by the resolved parameters of the trainer.
 
     Raises:
         UserError: there are several machines, and the environment does not say which one this is, or where they meet.
     """
-    processes, nodes = trainer["devices"], trainer["num_nodes"]
-    has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
+    nodes = trainer["num_nodes"]
     node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
-    return [
-        RankInfo(
-            rank=node_rank * processes + local_rank,
-            world_size=nodes * processes,
-            local_rank=local_rank,
-            local_world_size=processes,
-            node_rank=node_rank,
-            backend="nccl" if has_gpu else "gloo",
-            init_method=init_method,
+    return [_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
+
+
+def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
+    """The rank of this process if another launcher has started it and the others, by the resolved parameters.
+
+    Raises:
+        UserError: a task of srun sees one GPU only, or the environment does not say where the processes meet.
+    """
+    launched = launched_rank()
+    if launched is None:
+        return None
+    if launched.launcher == "srun":
+        init_method = _meeting_point()
+        if init_method is None:
+            raise UserError("srun started this process, but SLURM_JOB_ID or SLURM_JOB_NODELIST is missing")
+    else:
+        init_method = (
+            "env://" if launched.world_size else f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         )
-        for local_rank in range(processes)
-    ]
+    info = _rank_info(trainer, launched.node_rank, launched.local_rank, init_method)
+    return info._replace(rank=launched.rank) if launched.world_size else info
 
 
-def _find_node(nodes: int) -> tuple[int, str]:
-    """The rank of this machine and the address where all machines meet, from the environment."""
-    node_rank = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
+def _rank_info(trainer: Mapping[str, Any], node_rank: int, local_rank: int, init_method: str) -> RankInfo:
+    processes = trainer["devices"]
+    has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
+    return RankInfo(
+        rank=node_rank * processes + local_rank,
+        world_size=trainer["num_nodes"] * processes,
+        local_rank=local_rank,
+        local_world_size=processes,
+        node_rank=node_rank,
+        backend="nccl" if has_gpu else "gloo",
+        init_method=init_method,
+    )
+
+
+def _meeting_point() -> str | None:
+    """The address where all machines meet, from the environment; None if it does not say."""
     job = os.environ.get("SLURM_JOB_ID", "")
     first_host = SLURMEnvironment.resolve_root_node_address(os.environ.get("SLURM_JOB_NODELIST", ""))
     address = os.environ.get("MASTER_ADDR") or first_host
     port = os.environ.get("MASTER_PORT") or (
         str(CLUSTER_PORTS[int(job) % len(CLUSTER_PORTS)]) if job.isdecimal() else ""
     )
-    if not (node_rank.isdecimal() and address and port.isdecimal()):
+    return f"tcp://{address}:{port}" if address and port.isdecimal() else None
+
+
+def _find_node(nodes: int) -> tuple[int, str]:
+    """The rank of this machine and the address where all machines meet, from the environment."""
+    node_rank = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
+    meeting_point = _meeting_point()
+    if not node_rank.isdecimal() or meeting_point is None:
         raise UserError(
             f"trainer.num_nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or with "
             "NODE_RANK (0, 1, ...), MASTER_ADDR and MASTER_PORT in its environment"
@@ -109,4 +171,4 @@ def _find_node(nodes: int) -> tuple[int, str]:
     if int(node_rank) >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
         machines = os.environ.get("SLURM_NNODES", f"{int(node_rank) + 1} or more")
         raise UserError(f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number")
-    return int(node_rank), f"tcp://{address}:{port}"
+    return int(node_rank), meeting_point

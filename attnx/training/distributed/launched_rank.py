@@ -1,0 +1,105 @@
+"""The rank that another launcher has given this process: torchrun, srun, or what sets the variables of Lightning."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from attnx.errors import UserError
+
+# What torchrun sets for each process, and MPI's wrappers too.
+TORCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+# What Lightning reads of a process that it did not start; the number of processes is the trainer's.
+LIGHTNING_VARIABLES = ("NODE_RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+# What srun sets for each task of a step.
+SLURM_VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")
+
+
+class LaunchedRank(NamedTuple):
+    """Rank of a process that another launcher started beside others, in torch's terms.
+
+    Attributes:
+        launcher: its name.
+        rank: among all processes; -1 if it follows from the trainer.
+        world_size: number of processes; 0 if the trainer says it.
+        local_rank: on its machine.
+        local_world_size: number of processes on its machine; 0 if the trainer says it.
+        node_rank: of its machine.
+    """
+
+    launcher: str
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    node_rank: int
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it has rank 0."""
+        return self.rank == 0 if self.world_size else (self.node_rank, self.local_rank) == (0, 0)
+
+
+def launched_rank() -> LaunchedRank | None:
+    """The rank of this process by its environment; None if it trains alone, or starts the other processes itself.
+
+    Raises:
+        UserError: the variables are not numbers, or machines have unlike numbers of processes.
+    """
+    if all(os.environ.get(name) for name in TORCH_VARIABLES):
+        return _torch_rank()
+    if all(os.environ.get(name) for name in LIGHTNING_VARIABLES):
+        return LaunchedRank("LOCAL_RANK", -1, 0, _number("LOCAL_RANK"), 0, _number("NODE_RANK"))
+    if all(os.environ.get(name) for name in SLURM_VARIABLES):
+        return _slurm_rank()
+    return None
+
+
+def reject_launched_sweep() -> None:
+    """Check that no other launcher started this process beside others.
+
+    Raises:
+        UserError: it did; a sweep starts processes itself.
+    """
+    if launched := launched_rank():
+        raise UserError(
+            f"{launched.launcher} started several processes, and a sweep starts its own; run it as one process, with "
+            "trainer=ddp trainer.devices=N for jobs of N processes"
+        )
+
+
+def _torch_rank() -> LaunchedRank | None:
+    world_size = _number("WORLD_SIZE")
+    local_world_size = _number("LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in os.environ else world_size
+    node_rank = _number("GROUP_RANK") if "GROUP_RANK" in os.environ else 0
+    launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "WORLD_SIZE"
+    rank = LaunchedRank(launcher, _number("RANK"), world_size, _number("LOCAL_RANK"), local_world_size, node_rank)
+    return _checked(rank) if world_size > 1 else None
+
+
+def _slurm_rank() -> LaunchedRank | None:
+    """The rank of a task, where a machine has several; one task a machine starts the processes itself."""
+    tasks, nodes = _number("SLURM_STEP_NUM_TASKS"), _number("SLURM_STEP_NUM_NODES")
+    if tasks <= nodes:
+        return None
+    per_node = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    local_world_size = int(per_node[1]) if per_node else tasks // nodes
+    places = _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), local_world_size, _number("SLURM_NODEID")
+    return _checked(LaunchedRank("srun", *places))
+
+
+def _checked(rank: LaunchedRank) -> LaunchedRank:
+    if rank.world_size % rank.local_world_size:
+        raise UserError(
+            f"{rank.launcher} started {rank.world_size} processes, {rank.local_world_size} of them on this machine; "
+            "start equally many on each"
+        )
+    return rank
+
+
+def _number(variable: str) -> int:
+    text = os.environ[variable]
+    if not text.isdecimal():
+        raise UserError(f"the environment variable {variable} is {text!r}; expected a whole number")
+    return int(text)

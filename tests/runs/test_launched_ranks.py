@@ -1,0 +1,237 @@
+"""Processes that torchrun, srun or another launcher has started train one run, and mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.cli import main
+from attnx.errors import UserError
+from attnx.training.distributed.devices import launched_info, resolve_devices
+from attnx.training.distributed.launched_rank import (
+    LIGHTNING_VARIABLES,
+    SLURM_VARIABLES,
+    TORCH_VARIABLES,
+    LaunchedRank,
+    launched_rank,
+)
+
+SLURM = {
+    "SLURM_JOB_ID": "77",
+    "SLURM_JOB_NODELIST": "localhost",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "2",
+    "SLURM_NODEID": "0",
+}
+TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29555"}
+TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
+LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29556"}
+SECONDS = 240.0  # only for what would never end
+
+
+@pytest.fixture(autouse=True)
+def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests themselves may run within a job."""
+    for name in {*TORCH_VARIABLES, *LIGHTNING_VARIABLES, *SLURM_VARIABLES, *SLURM, *TORCH}:
+        monkeypatch.delenv(name, raising=False)
+
+
+def run_ranks(environments: list[dict[str, str]], words: list[str]) -> list[tuple[int, str]]:
+    """Give the command to forks of this process, each with its environment; return exit codes and output."""
+    processes = []
+    for number, variables in enumerate(environments):
+        if not (process := os.fork()):
+            code: Any = 1
+            try:
+                with Path(f"rank-{number}").open("wb") as file:
+                    os.dup2(file.fileno(), 1)
+                    os.dup2(file.fileno(), 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                os.environ.update(variables)
+                sys.argv = ["attnx", *words]
+                main.main()
+            except SystemExit as end:
+                code = end.code
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        processes.append(process)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+    return [(code, Path(f"rank-{number}").read_text(encoding="utf-8")) for number, code in enumerate(codes)]
+
+
+def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> list[dict[str, str]]:
+    return [{**variables, rank_name: number, local_name: number} for number in "01"]
+
+
+@pytest.mark.usefixtures("forked_ranks")
+def test_torchrun_trains_what_the_command_trains(
+    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Callable[..., bool], no_pictures_folder: str
+) -> None:
+    """Also after it was stopped: all ranks stop after the same step, and torchrun resumes them."""
+    knobs = ["trainer.max_steps=200", "trainer.num_validations=20", "model.dropout=0.2"]
+    run(*knobs, "trainer=ddp", "trainer.devices=2", folder="one")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "attnx"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes["env"] = {**os.environ, "PYTHONPATH": no_pictures_folder, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([*torchrun, *sized(*knobs, "folder=two")], **pipes) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("step ") for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=SECONDS)
+    assert [line for line in err.splitlines() if line.startswith("attnx: ")] == [
+        "attnx: ended by SIGTERM; resume with: attnx resume two"
+    ]
+    assert torch.load("two/checkpoints/last.ckpt", weights_only=True)["global_step"] < 200
+    done = subprocess.run([*torchrun, "resume", "two"], check=False, **{**pipes, "timeout": SECONDS})
+    assert (done.returncode, done.stdout.count("testing on")) == (0, 1), done.stderr
+    assert same_weights(["one", "two"])
+    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
+    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
+    assert (info["processes"], info["overrides"][0]) == (2, "trainer=ddp")
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID"),
+        [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"],
+    ],
+    ids=["srun", "lightning"],
+)
+@pytest.mark.usefixtures("words", "no_pictures")
+def test_tasks_of_another_launcher_are_ranks_of_one_run(
+    ranks: list[dict[str, str]], sized: Callable[..., list[str]]
+) -> None:
+    trainer = ["trainer=ddp"] if "SLURM_PROCID" in ranks[0] else ["trainer=ddp", "trainer.devices=2"]
+    (first, shown), (second, silent) = run_ranks(ranks, sized(*trainer, "folder=one"))
+    assert (first, second, silent) == (0, 0, ""), shown + silent
+    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["processes"] == 2
+    assert "test_per" in shown
+    assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scorer=aditive"], "unknown scorer 'aditive'; did you mean additive?"),
+        (["task.train=nowhere.tsv"], "task.train: nowhere.tsv: no such file"),
+        (["trainer.devices=3"], "trainer.devices=3, but torchrun started 2 ranks on each of 1 machine; leave it out"),
+        (
+            ["trainer=ddp", "trainer.num_nodes=2"],
+            "trainer.num_nodes=2, but torchrun started 2 ranks on each of 1",
+        ),
+        (["-m", "seed=1,2"], "torchrun started several processes, and a sweep starts its own"),
+    ],
+)
+def test_a_mistake_is_one_line_of_one_rank(words: list[str], message: str, work_folder: Path) -> None:
+    """And nothing is written."""
+    (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), words)
+    assert (first, second, silent) == (2, 2, "")
+    assert shown.startswith(f"attnx: {message}")
+    assert shown.count("\n") == 1
+    assert sorted(path.name for path in work_folder.iterdir()) == ["rank-0", "rank-1"]
+
+
+@pytest.mark.usefixtures("words", "no_pictures")
+def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any]) -> None:
+    run(folder="one")
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    Path("one/README.md").unlink()
+    (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), ["resume", "one"])
+    assert (first, second, silent) == (2, 2, "")
+    assert shown.startswith("attnx: trainer.devices=1, but torchrun started 2 ranks on each of 1 machine")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({**TORCH, "RANK": "1", "LOCAL_RANK": "1"}, LaunchedRank("torchrun", 1, 2, 1, 2, 0)),
+        ({**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}, None),
+        (
+            {**TORCH, "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "6", "GROUP_RANK": "2"},
+            LaunchedRank("torchrun", 5, 6, 1, 2, 2),
+        ),
+        ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, LaunchedRank("srun", 1, 2, 1, 2, 0)),
+        # One task a machine starts the ranks itself.
+        ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}, None),
+        (
+            {
+                **SLURM,
+                "SLURM_PROCID": "6",
+                "SLURM_LOCALID": "2",
+                "SLURM_NODEID": "1",
+                "SLURM_STEP_NUM_TASKS": "8",
+                "SLURM_STEP_NUM_NODES": "2",
+                "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+            },
+            LaunchedRank("srun", 6, 8, 2, 4, 1),
+        ),
+        # A script of sbatch is no task of srun.
+        ({"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}, None),
+        ({**LIGHTNING, "LOCAL_RANK": "1"}, LaunchedRank("LOCAL_RANK", -1, 0, 1, 0, 0)),
+        # One process a machine starts the ranks itself.
+        (LIGHTNING, None),
+    ],
+)
+def test_the_environment_gives_the_rank(
+    variables: dict[str, str], expected: LaunchedRank | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert launched_rank() == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (
+            {**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"},
+            "started 3 processes, 2 of them",
+        ),
+        (
+            {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},
+            "environment variable RANK is 'zero'; expected a whole",
+        ),
+    ],
+)
+def test_wrong_variables_are_reported(
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    answer = command("scorer=dot")
+    assert answer.code == 2
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_rank_knows_its_device_and_meeting_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"trainer": {"accelerator": "auto", "devices": None, "num_nodes": 1, "strategy": "ddp", "compile": "off"}}
+    variables = {**SLURM, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8"}
+    variables |= {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_JOB_NODELIST": "gpu[7-8]"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    trainer = resolve_devices(config)["trainer"]
+    assert (trainer["devices"], trainer["num_nodes"]) == (4, 2)
+    info = launched_info(trainer)
+    assert info is not None
+    assert (info.rank, info.world_size, info.local_rank, info.node_rank, info.backend) == (5, 8, 1, 1, "nccl")
+    assert info.init_method == "tcp://gpu7:20077"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(UserError, match="srun shows one GPU to each of the 4 tasks on this machine"):
+        resolve_devices(config)
