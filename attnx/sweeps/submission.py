@@ -133,8 +133,8 @@ def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue:
             current = replace(job)
             if handle.paths.result_pickle.exists():
                 sync_from_folder(session.sweep, current)
-            # An interrupted job may be requeued.
-            if job_id in ended or current.status in (*DONE_STATUSES, "failed"):
+            # An interrupted job may be requeued. A process of this machine is waited for, so that none is left.
+            if job_id in ended or (queue is not None and current.status in (*DONE_STATUSES, "failed")):
                 del waiting[job_id]
                 _note_end(session, job)
         if waiting:
