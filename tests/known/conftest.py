@@ -53,10 +53,15 @@ def allocated_sizes() -> Callable[[Callable[[], Any]], list[int]]:
     return list_sizes
 
 
+def _is_kernel_module(name: str) -> bool:
+    return name.startswith(f"{additive.__name__}.triton_")
+
+
 def _is_of_triton(name: str) -> bool:
     """Whether a module has to be imported again for Triton to do something else: all but Triton's own C++."""
-    is_kernel_module = name == "attnx.accel.attention.additive.triton_kernels"
-    return is_kernel_module or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
+    return (
+        _is_kernel_module(name) or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
+    )
 
 
 @contextlib.contextmanager
@@ -64,9 +69,10 @@ def _triton(interprets: bool) -> Iterator[ModuleType]:
     triton_modules = {name: module for name, module in sys.modules.items() if _is_of_triton(name)}
 
     def forget() -> None:
-        vars(additive).pop("triton_kernels", None)
         for name in filter(_is_of_triton, list(sys.modules)):
             del sys.modules[name]
+            if _is_kernel_module(name):
+                vars(additive).pop(name.rpartition(".")[2], None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", str(int(interprets)))

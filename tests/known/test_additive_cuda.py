@@ -31,6 +31,11 @@ def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ v
 
 
+def set_tile(additive_triton: Any, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for kernel in (additive_triton._scores_kernel, additive_triton._gradients_kernel):
+        monkeypatch.setattr(kernel, "configs", [additive_triton.triton.Config({"high": size, "wide": size})])
+
+
 @pytest.mark.parametrize(
     ("sizes", "tile", "scale"),
     [
@@ -45,8 +50,7 @@ def test_scores_and_gradients(
     additive_triton: Any, sizes: tuple[int, int, int, int], tile: int, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by definition in float64, with rows, positions and hidden units that fill a tile and that do not."""
-    for name in ("TILE", "STRIP"):  # the interpreter takes long, so that what has several tiles has small ones
-        monkeypatch.setattr(additive_triton, name, {"high": tile, "wide": tile})
+    set_tile(additive_triton, monkeypatch, tile)  # small for what has several, since the interpreter takes long
     rows, queries, positions, width = sizes
     shapes = (rows, queries, width), (rows, positions, width), (width,)
     operands = [scale * torch.randn(shape, device=DEVICE) for shape in shapes]
@@ -57,6 +61,16 @@ def test_scores_and_gradients(
     expected = [exact.detach(), *torch.autograd.grad(exact, leaves, grad_scores.double())]
     for actual_value, right in zip(actual, expected, strict=True):
         assert (actual_value - right).abs().max() < 3e-6 * right.abs().max()
+
+
+def test_the_tile_does_not_change_the_results(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is chosen by time, so that another run may have another."""
+    operands = [torch.randn(shape, device=DEVICE) for shape in ((1, 7, 9), (1, 11, 9), (9,), (1, 7, 11))]
+    results = []
+    for size in (8, 16):
+        set_tile(additive_triton, monkeypatch, size)
+        results.append([additive_triton.BACKEND.scores(*operands[:3]), *additive_triton.BACKEND.gradients(*operands)])
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -189,11 +189,11 @@ def test_heads_are_read_as_rows(logged_warnings: Callable[[], list[str]], monkey
 @pytest.fixture
 def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of Triton was imported yet."""
-    monkeypatch.setattr(additive, "triton_kernels", None, raising=False)
-    monkeypatch.delattr(additive, "triton_kernels")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
+    for name in [name for name in vars(additive) if name.startswith("triton_")]:
+        monkeypatch.delattr(additive, name)
+    prefixes = "triton.", f"{additive.__name__}.triton_"
+    for name in [name for name in sys.modules if f"{name}.".startswith(prefixes)]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "attnx.accel.attention.additive.triton_kernels", raising=False)
 
 
 @pytest.mark.usefixtures("no_triton")

@@ -1,19 +1,52 @@
-"""Every Triton kernel compiles without a GPU, with the types of its launches."""
+"""Every Triton kernel compiles without a GPU, with the types of its launches, to code that may be fast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import inspect
+import itertools
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from attnx.accel.attention.additive.blocks import SINGLE, additive_scores
 
-GENERATIONS = {"A100": 80, "H100": 90, "B200": 100}
-Signature = dict[str, str]
+CAPABILITIES = {"A100": 80, "H100": 90, "B200": 100}
+# Of a program, in bytes: CUDA C programming guide, table of technical specifications per compute capability.
+MAX_SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
+# A processor of these GPUs starts an instruction of a warp in every cycle, and a reciprocal of a warp in every eighth.
+CYCLES_PER_RECIPROCAL = 8
+VALUE_WIDTH = 512
+
+
+class Launch(NamedTuple):
+    """A function as it is launched: types of its arguments, constants, and options of the compiler."""
+
+    name: str
+    signature: dict[str, str]
+    constants: dict[str, int]
+    options: dict[str, int]
+
+    @property
+    def pairs_per_thread(self) -> int:
+        return self.constants["high"] * self.constants["wide"] // (32 * self.options["num_warps"])
+
+
+class Program(NamedTuple):
+    """A launch, what the compiler reports of it, and its instructions."""
+
+    launch: Launch
+    metadata: Any
+    ptx: str
+    resources: dict[str, int]
+    loops: list[Counter[str]]  # the operations of the innermost loops
 
 
 @pytest.fixture(scope="module")
@@ -22,76 +55,171 @@ def module(triton_that: Callable[[str], ModuleType]) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def functions(module: Any) -> dict[str, Any]:
-    """All that Triton compiles in the module, by name."""
-    return {name: member for name, member in vars(module).items() if isinstance(member, module.triton.JITFunction)}
+def fused(module: ModuleType) -> Any:
+    return importlib.import_module("attnx.accel.attention.additive.triton_fused")
+
+
+@pytest.fixture(scope="module")
+def functions(module: Any, fused: Any) -> dict[str, Any]:
+    """All that Triton compiles in the modules, by name."""
+    members = {name: getattr(member, "fn", member) for name, member in (vars(module) | vars(fused)).items()}
+    members |= {name: member for name, member in vars(module).items() if isinstance(member, module.triton.JITFunction)}
+    return {name: member for name, member in members.items() if isinstance(member, module.triton.JITFunction)}
+
+
+@pytest.fixture(scope="module")
+def recorded_launches(module: Any) -> Iterator[list[Launch]]:
+    """Each function as it is launched; nothing runs."""
+    launches: list[Launch] = []
+    kinds = {torch.float32: "*fp32", torch.uint8: "*u8", int: "i32", float: "fp32"}
+
+    def run(function: Any, *args: Any, grid: Any, warmup: bool, **options: int) -> None:
+        by_name = dict(zip(function.arg_names, args, strict=False))
+        by_name |= {name: options.pop(name) for name in function.arg_names if name in options}
+        constants = {param.name: by_name[param.name] for param in function.params if param.is_constexpr}
+        types = {name: getattr(value, "dtype", type(value)) for name, value in by_name.items()}
+        signature = {name: "constexpr" if name in constants else kinds[types[name]] for name in function.arg_names}
+        launches.append(Launch(function.__name__, signature, constants, {"num_warps": 4} | options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.triton.JITFunction, "run", run)
+        yield launches
 
 
 @pytest.fixture
-def recorded_launches(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Each function as it is launched, with its signature and constants; nothing runs."""
-    launches: list[tuple[str, Signature, dict[str, int]]] = []
+def launched(module: Any, fused: Any, recorded_launches: list[Launch]) -> Callable[..., list[Launch]]:
+    """The launches of a call, each once."""
 
-    def kind(value: Any) -> str:
-        return {torch.float32: "*fp32"}[value.dtype] if isinstance(value, torch.Tensor) else {int: "i32"}[type(value)]
+    def launches_of(function: Callable[..., Any], *args: Any) -> list[Launch]:
+        recorded_launches.clear()
+        function(*args)
+        return sorted({str(launch): launch for launch in recorded_launches}.values())
 
-    def run(function: Any, *args: Any, grid: Any, warmup: bool, **constants: int) -> None:
-        by_name = dict(zip(function.arg_names, args, strict=False))
-        signature = {name: kind(by_name[name]) if name in by_name else "constexpr" for name in function.arg_names}
-        launches.append((function.__name__, signature, constants))
-
-    monkeypatch.setattr(module.triton.JITFunction, "run", run)
-    return launches
+    return launches_of
 
 
-def launch(module: Any, dtype: torch.dtype) -> None:
-    """Scores and all gradients."""
-    shapes = (2, 3, 5), (2, 7, 5), (5,)
-    additive_scores(
-        module.BACKEND, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)
-    ).sum().backward()
+def launch_all(module: Any, fused: Any, dtype: torch.dtype, value_width: int) -> None:
+    """Scores and contexts, and all gradients."""
+    shapes = (2, 3, 5), (2, 7, 5), (5,), (2, 7, value_width)
+    operands = [torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+    additive_scores(module.BACKEND, *operands[:3]).sum().backward()
+    mask = torch.ones(2, 1, 7, dtype=torch.bool).expand(2, 3, 7)
+    fused.attend_online(*(operand.float() for operand in operands), mask, 1.0).sum().backward()
 
 
-@pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))
-def test_every_kernel_compiles(
+@pytest.fixture(scope="module", params=CAPABILITIES.values(), ids=list(CAPABILITIES))
+def capability(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(scope="module")
+def programs(
     module: Any,
+    fused: Any,
     functions: dict[str, Any],
-    recorded_launches: list[Any],
+    recorded_launches: list[Launch],
     capability: int,
-    tmp_path: Path,
-    monkeypatch: Any,
-) -> None:
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Program]:
+    """Every launched function, compiled for a GPU, by name."""
+    folder = tmp_path_factory.mktemp("triton")
+    recorded_launches.clear()
+    launch_all(module, fused, torch.float32, VALUE_WIDTH)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(folder))
+        launches = {launch.name: launch for launch in recorded_launches}
+        return {name: compile_launch(functions[name], launch, capability, folder) for name, launch in launches.items()}
+
+
+def compile_launch(function: Any, launch: Launch, capability: int, folder: Path) -> Program:
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    launch(module, torch.float32)
-    for name, signature, constants in {name: (name, *remaining) for name, *remaining in recorded_launches}.values():
-        source = ASTSource(functions[name], signature, constants)
-        compiled = module.triton.compile(source, target=GPUTarget("cuda", capability, 32))
-        assert compiled.asm["cubin"]
-        assert f".target sm_{capability}" in compiled.asm["ptx"]
+    source = ASTSource(function, launch.signature, launch.constants)
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
+    cubin = folder / f"{launch.name}.cubin"
+    cubin.write_bytes(compiled.asm["cubin"])
+    commands = Path(inspect.getfile(triton)).parent / "backends" / "nvidia" / "bin"
+
+    def output_of(command: str, option: str) -> str:
+        return subprocess.run([commands / command, option, cubin], capture_output=True, text=True, check=True).stdout
+
+    resources = re.findall(r"(REG|STACK|LOCAL):(\d+)", output_of("cuobjdump", "-res-usage"))
+    loops = innermost_loops(output_of("nvdisasm", "-c").splitlines())
+    sizes = {name: int(value) for name, value in resources}
+    return Program(launch, compiled.metadata, compiled.asm["ptx"], sizes, loops)
+
+
+def innermost_loops(lines: list[str]) -> list[Counter[str]]:
+    """The operations between each jump back and its label, of loops that contain no other."""
+    labels = {match[1]: index for index, line in enumerate(lines) if (match := re.match(r"(\.L_x_\d+):", line))}
+    jumps = ((index, re.search(r"BRA[^;]*\((\.L_x_\d+)\)", line)) for index, line in enumerate(lines))
+    spans = [(labels[match[1]], index) for index, match in jumps if match and labels[match[1]] < index]
+    innermost = [
+        span
+        for span in spans
+        if not any(span != inner and span[0] <= inner[0] and inner[1] <= span[1] for inner in spans)
+    ]
+    operation = re.compile(r"\s*/\*\w{4,}\*/\s+(?:@!?U?P\w+\s+)?([\w.]+)")
+    return [
+        Counter(match[1] for line in lines[first:last] if (match := operation.match(line))) for first, last in innermost
+    ]
+
+
+def loops_over_pairs(program: Program) -> list[Counter[str]]:
+    """The innermost loops that compute tanh, those with few exponentials first."""
+    return sorted((loop for loop in program.loops if loop["MUFU.RCP"]), key=lambda loop: loop["MUFU.EX2"])
+
+
+PAIRS = ("_scores_kernel", "_gradients_kernel", "_attention_kernel")
+"""The kernels that evaluate a tanh for every pair and hidden unit."""
+
+
+def test_every_kernel_compiles(programs: dict[str, Program], capability: int) -> None:
+    assert set(programs) == {*PAIRS, "_prepare_kernel"}
+    for program in programs.values():
+        assert f".target sm_{capability}" in program.ptx
+
+
+def test_registers_and_shared_memory_suffice(programs: dict[str, Program], capability: int) -> None:
+    """No register is spilled to memory; contexts of the widest values included."""
+    for name, program in programs.items():
+        assert program.resources["REG"] > 0
+        assert program.resources["STACK"] == program.resources["LOCAL"] == 0, name
+        assert program.metadata.shared <= MAX_SHARED_MEMORY[capability], name
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_costs_a_reciprocal(programs: dict[str, Program], name: str) -> None:
+    """And no exponential, and so few instructions that they take at most twice as long as the reciprocals. The second
+    loop, for numbers out of range, has one exponential a pair."""
+    program = programs[name]
+    by_powers, by_tanh = loops_over_pairs(program)
+    pairs = program.launch.pairs_per_thread
+    assert (by_powers["MUFU.RCP"], by_powers["MUFU.EX2"]) == (pairs, 0)
+    assert by_powers.total() <= 2 * CYCLES_PER_RECIPROCAL * pairs
+    assert (by_tanh["MUFU.RCP"], by_tanh["MUFU.EX2"]) == (pairs, pairs)
 
 
 def test_every_function_is_launched_or_called(
-    module: Any, functions: dict[str, Any], recorded_launches: list[Any]
+    module: Any, fused: Any, functions: dict[str, Any], launched: Callable[..., list[Launch]]
 ) -> None:
-    launch(module, torch.float32)
-    names = {name for name, *_ in recorded_launches}
-    called = {name for name in functions if any(f" {name}(" in functions[caller].src for caller in names)}
+    names = {launch.name for launch in launched(launch_all, module, fused, torch.float32, VALUE_WIDTH)}
+    called = {
+        name for name in functions if any(f"{name}(" in functions[caller].src for caller in functions if caller != name)
+    }
     assert names | called == set(functions)
+    assert not names & called
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
 def test_all_types_share_one_program(
-    module: Any, functions: dict[str, Any], recorded_launches: list[Any], dtype: torch.dtype
+    module: Any, fused: Any, launched: Callable[..., list[Launch]], dtype: torch.dtype
 ) -> None:
     """Narrower types are widened before, so that what is built for float32 is all there is to build."""
-    launch(module, torch.float32)
-    expected = sorted(map(str, recorded_launches))
-    recorded_launches.clear()
-    launch(module, dtype)
-    assert sorted(map(str, recorded_launches)) == expected
+    expected = launched(launch_all, module, fused, torch.float32, VALUE_WIDTH)
+    assert launched(launch_all, module, fused, dtype, VALUE_WIDTH) == expected
 
 
 def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) -> None:
@@ -102,10 +230,19 @@ def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) ->
         assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
-def test_building_launches_every_kernel(module: Any, recorded_launches: list[Any]) -> None:
+def test_building_launches_every_kernel(module: Any, fused: Any, launched: Callable[..., list[Launch]]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
-    module.compile_kernels(torch.device("cpu"))
-    built = sorted({str(item) for item in recorded_launches})
-    recorded_launches.clear()
-    launch(module, torch.float32)
-    assert built == sorted({str(item) for item in recorded_launches})
+
+    def build() -> None:
+        module.compile_kernels(torch.device("cpu"))
+        fused.compile_kernel(torch.device("cpu"))
+
+    assert launched(build) == launched(launch_all, module, fused, torch.float32, 1)
+
+
+def test_sizes_of_like_magnitude_share_a_choice_of_tile(module: Any) -> None:
+    """Tiles are tuned for each magnitude, and not for each length of a sentence."""
+    sizes = itertools.product((1, 2, 3, 64, 127), repeat=2)
+    classes = {(batch.bit_length(), steps.bit_length()): module.classify_sizes(batch, steps) for batch, steps in sizes}
+    assert len(set(classes.values())) == len(classes) == 9
+    assert module.classify_sizes(64, 100) == module.classify_sizes(127, 65)

@@ -57,6 +57,7 @@ MISSING = {
         None if c_build.compile_library(FOLDER / "attention/additive/additive.c").library else "no C compiler"
     ),
     "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
+    "fused_additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
 }
 
 
@@ -64,6 +65,7 @@ MISSING = {
 DECLINED: dict[str, dict[str, list[Any]]] = {
     "additive": {"dtype": ["float64"]},
     "additive_cuda": {"dtype": ["float64"]},
+    "fused_additive_cuda": {"dtype": ["float64"], "size": ["few"], "need_weights": [True], "keep": [True]},
     "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"]},
     "tiled": {"size": ["few"]},
     "window": {"size": ["few"], "need_weights": [True]},

@@ -63,7 +63,7 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
 
 def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
-    result = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
+    result = result_type(queries)
     if not queries.dtype == v.dtype == torch.float32:
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, v = queries.to(wide), keys.to(wide), v.to(wide)
@@ -72,6 +72,11 @@ def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: 
     else:
         scores = backend.scores(queries, keys, v)
     return scores if scores.dtype == result else scores.to(result)
+
+
+def result_type(queries: Tensor) -> torch.dtype:
+    """The type of the definition's scores and contexts: its own, or that of autocast."""
+    return torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
 
 
 class _Scores(torch.autograd.Function):

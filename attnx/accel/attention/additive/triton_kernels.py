@@ -2,37 +2,28 @@
 
 Never run on a GPU yet: compiled for three generations, and tested in Triton's interpreter. Triton evaluates the
 annotations of its kernels, which may name nothing but Triton's types.
+
+``tanh(a + b) = 1 - 2 / (1 + e^(2a) e^(2b))``: a first kernel writes the exponentials of each row once, so that a pair
+costs one reciprocal. They serve while ``max |a| + max |b|`` of a row of the batch is between ``SMALLEST_PEAK`` and
+``LARGEST_PEAK``, with an absolute error of about 1e-7, and of 1e-6 where large numbers cancel. For larger numbers,
+whose powers have fewer digits, smaller ones, for which 1e-7 is much, inf and NaN, tanh of each sum is computed.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import inspect
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnx.accel.attention.additive import blocks
+from attnx.accel.attention.additive.triton_jit import HAS_TRITON, classify_sizes, jit, tl, triton, tuned
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-triton: Any = importlib.import_module("triton") if HAS_TRITON else None
-tl: Any = importlib.import_module("triton.language") if HAS_TRITON else None
-
-TILE = {"high": 32, "wide": 32}
-"""Queries and positions whose scores one program sums."""
-STRIP = {"high": 32, "wide": 32}
-"""Rows of an operand and hidden units whose gradients one program sums."""
-
-
-def jit(function: Any) -> Any:
-    """Triton's ``jit`` where it is installed, without specialization on sizes, so that there are few variants."""
-    if not HAS_TRITON:
-        return function
-    parameters = inspect.signature(function).parameters.values()
-    names = [parameter.name for parameter in parameters if parameter.annotation != "tl.constexpr"]
-    return triton.jit(function, do_not_specialize=names, do_not_specialize_on_alignment=names)
+PREPARED_TILE = {"high": 16, "wide": 64}
+"""Rows and units of an operand that are prepared at a time."""
+SMALLEST_PEAK, LARGEST_PEAK = (tl.constexpr(0.25), tl.constexpr(20.0)) if HAS_TRITON else (0.25, 20.0)
+"""Bounds of max |a| + max |b| between which the exponentials serve."""
+IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret) if HAS_TRITON else False
 
 
 def compile_kernels(device: torch.device) -> None:
@@ -50,22 +41,38 @@ def compile_kernels(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def prepare_operand(operand: Tensor, is_unit_first: bool) -> Tensor:
+    """Its numbers, their powers e^(2x), and each row's largest absolute value: (b, n, d) -> (b, n, d + d + 1).
+
+    With units first it is (b, d + d + 1, n), so that neighbors in memory are neighbors in a tile of scores.
+    """
+    (batch, count, width), columns = operand.shape, 2 * operand.shape[2] + 1
+    shape, strides = ((columns, count), (1, count)) if is_unit_first else ((count, columns), (columns, 1))
+    result = operand.new_empty(batch, *shape)
+    grid = batch, triton.cdiv(count, PREPARED_TILE["high"])
+    with torch.cuda.device_of(operand):  # type: ignore[no-untyped-call]
+        _prepare_kernel[grid](operand.contiguous(), result, count, width, *strides, **PREPARED_TILE)
+    return result
+
+
 def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 -> (b, q, m)."""
     (batch, steps, width), positions = queries.shape, keys.shape[1]
     result = queries.new_empty(batch, steps, positions)
-    # Hidden units first, so that neighbors in memory are neighbors in a tile.
-    by_unit = queries.mT.contiguous(), keys.mT.contiguous()
-    grid = batch, triton.cdiv(steps, TILE["high"]), triton.cdiv(positions, TILE["wide"])
+    operands = prepare_operand(queries, True), prepare_operand(keys, True), v.contiguous(), result
+
+    def grid(tile: dict[str, int]) -> tuple[int, int, int]:
+        return batch, triton.cdiv(steps, tile["high"]), triton.cdiv(positions, tile["wide"])
+
     with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]
-        _scores_kernel[grid](*by_unit, v.contiguous(), result, steps, positions, width, **TILE)
+        _scores_kernel[grid](*operands, steps, positions, width, classify_sizes(batch, steps, positions, width))
     return result
 
 
 def _gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of queries, keys and v from those of the scores; deterministic."""
-    queries, keys, v, grad_scores = (tensor.contiguous() for tensor in (queries, keys, v, grad_scores))
-    positions = keys.shape[1]
+    """The gradients of queries, keys and v from those of the scores; the same bits with any tile."""
+    v, grad_scores, positions = v.contiguous(), grad_scores.contiguous(), keys.shape[1]
+    queries, keys = prepare_operand(queries, False), prepare_operand(keys, False)
     grad_queries, grad_v = _operand_gradients(queries, keys, v, grad_scores, (positions, 1))
     grad_keys, _ = _operand_gradients(keys, queries, v, grad_scores, (1, positions))
     return grad_queries, grad_keys, grad_v.sum((0, 1))
@@ -74,30 +81,119 @@ def _gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) ->
 def _operand_gradients(
     rows: Tensor, other_rows: Tensor, v: Tensor, grad_scores: Tensor, strides: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of one operand, and partial sums (b, blocks, d) of v's.
+    """The gradient of a prepared operand, and each row's part (b, n, d) of v's.
 
     ``strides`` are the steps in memory from score to score along the rows and along the other operand's.
     """
-    (batch, count, width), blocks = rows.shape, triton.cdiv(rows.shape[1], STRIP["high"])
-    grad_rows, grad_v = torch.empty_like(rows), rows.new_empty(batch, blocks, width)
-    grid = batch, blocks, triton.cdiv(width, STRIP["wide"])
+    (batch, count, _), other_count, width = rows.shape, other_rows.shape[1], len(v)
+    grad_rows, grad_v = rows.new_empty(2, batch, count, width)
+    sizes = count, other_count, width, *strides, classify_sizes(batch, count, other_count, width)
+
+    def grid(tile: dict[str, int]) -> tuple[int, int, int]:
+        return batch, triton.cdiv(count, tile["high"]), triton.cdiv(width, tile["wide"])
+
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        _gradients_kernel[grid](
-            rows, other_rows, v, grad_scores, grad_rows, grad_v, count, other_rows.shape[1], width, *strides, **STRIP
-        )
+        _gradients_kernel[grid](rows, other_rows, v, grad_scores, grad_rows, grad_v, *sizes)
     return grad_rows, grad_v
 
 
 @jit
-def _tanh(x: tl.tensor) -> tl.tensor:
+def _prepare_kernel(
+    operand: tl.tensor,
+    result: tl.tensor,
+    count: tl.tensor,
+    width: tl.tensor,
+    row_stride: tl.tensor,
+    column_stride: tl.tensor,
+    high: tl.constexpr,
+    wide: tl.constexpr,
+) -> None:
+    batch = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1) * high + tl.arange(0, high)
+    operand += (batch * count + row[:, None]) * width
+    result += batch * count * (2 * width + 1) + row * row_stride
+    peak = tl.zeros((high,), tl.float32)
+    for start in range(0, width, wide):
+        unit = start + tl.arange(0, wide)
+        inside = (row < count)[:, None] & (unit < width)[None, :]
+        x = tl.load(operand + unit[None, :], inside, 0.0)
+        to = result[:, None] + unit[None, :] * column_stride
+        tl.store(to, x, inside)
+        tl.store(to + width * column_stride, tl.exp(2.0 * x), inside)
+        peak = tl.maximum(peak, tl.max(tl.where(x == x, tl.abs(x), float("inf")), 1))
+    tl.store(result + 2 * width * column_stride, peak, row < count)
+
+
+@jit
+def can_use_powers(
+    peaks: tl.tensor, stride: tl.tensor, count: tl.tensor, other_peaks: tl.tensor, other_stride: tl.tensor,
+    other_count: tl.tensor,
+) -> tl.tensor:  # fmt: skip
+    """Whether powers serve for all pairs of a row of the batch, by the peaks of both operands."""
+    peak = _largest(peaks, stride, count) + _largest(other_peaks, other_stride, other_count)
+    return (peak >= SMALLEST_PEAK) & (peak <= LARGEST_PEAK)
+
+
+@jit
+def _largest(numbers: tl.tensor, stride: tl.tensor, count: tl.tensor) -> tl.tensor:
+    largest = tl.zeros((128,), tl.float32)
+    for start in range(0, count, 128):
+        index = start + tl.arange(0, 128)
+        largest = tl.maximum(largest, tl.load(numbers + index * stride, index < count, 0.0))
+    return tl.max(largest)
+
+
+@jit
+def _reciprocal(x: tl.tensor) -> tl.tensor:
+    # Triton's division handles denormal and huge numbers, in five instructions more.
+    if IS_INTERPRETED:
+        return 1.0 / x
+    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1)
+
+
+@jit
+def _tanh_of_sum(a: tl.tensor, b: tl.tensor, are_powers: tl.constexpr) -> tl.tensor:
+    """The tanh of a + b, of the numbers or of their powers."""
+    if are_powers:
+        return 1.0 - 2.0 * _reciprocal(1.0 + a * b)
     # An infinite exponential gives 1. The series serves small x, which would lose its digits in a sum with 1.
-    far = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+    x = a + b
+    far = 1.0 - 2.0 * _reciprocal(1.0 + tl.exp(2.0 * x))
     square = x * x
     near = x * (1.0 - square * (1.0 / 3 - square * (2.0 / 15)))
     return tl.where(tl.abs(x) < 0.1, near, far)
 
 
 @jit
+def _sum_terms(
+    queries: tl.tensor, keys: tl.tensor, v: tl.tensor, step: tl.tensor, position: tl.tensor, steps: tl.tensor,
+    positions: tl.tensor, width: tl.tensor, are_powers: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """The scores of some steps and positions, from numbers or powers with units first."""
+    sums = tl.zeros((step.shape[0], position.shape[0]), tl.float32)
+    for unit in range(width):
+        a = tl.load(queries + unit * steps + step, step < steps, 0.0)
+        b = tl.load(keys + unit * positions + position, position < positions, 0.0)
+        sums += tl.load(v + unit) * _tanh_of_sum(a[:, None], b[None, :], are_powers)
+    return sums
+
+
+@jit
+def tile_scores(
+    queries: tl.tensor, keys: tl.tensor, v: tl.tensor, step: tl.tensor, position: tl.tensor, steps: tl.tensor,
+    positions: tl.tensor, width: tl.tensor, has_powers: tl.tensor,
+) -> tl.tensor:  # fmt: skip
+    """The scores of some steps and positions, of a row of the batch whose operands are prepared with units first."""
+    if has_powers:
+        queries += width * steps
+        keys += width * positions
+        sums = _sum_terms(queries, keys, v, step, position, steps, positions, width, True)
+    else:
+        sums = _sum_terms(queries, keys, v, step, position, steps, positions, width, False)
+    return sums
+
+
+@tuned((32, 32, 4), (1, 128, 4), (16, 32, 4), (64, 64, 8))
 def _scores_kernel(
     queries: tl.tensor,
     keys: tl.tensor,
@@ -106,22 +202,41 @@ def _scores_kernel(
     steps: tl.tensor,
     positions: tl.tensor,
     width: tl.tensor,
+    size_class: tl.tensor,  # for the choice of a tile alone
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
     batch = tl.program_id(0).to(tl.int64)
     step = tl.program_id(1) * high + tl.arange(0, high)
     position = tl.program_id(2) * wide + tl.arange(0, wide)
-    sums = tl.zeros((high, wide), tl.float32)
-    for unit in range(width):
-        a = tl.load(queries + (batch * width + unit) * steps + step, step < steps, 0.0)
-        b = tl.load(keys + (batch * width + unit) * positions + position, position < positions, 0.0)
-        sums += tl.load(v + unit) * _tanh(a[:, None] + b[None, :])
+    queries += batch * steps * (2 * width + 1)
+    keys += batch * positions * (2 * width + 1)
+    has_powers = can_use_powers(queries + 2 * width * steps, 1, steps, keys + 2 * width * positions, 1, positions)
+    sums = tile_scores(queries, keys, v, step, position, steps, positions, width, has_powers)
     inside = (step < steps)[:, None] & (position < positions)[None, :]
     tl.store(result + (batch * steps + step[:, None]) * positions + position[None, :], sums, inside)
 
 
 @jit
+def _sum_gradients(
+    a: tl.tensor, other_rows: tl.tensor, grad_scores: tl.tensor, unit: tl.tensor, is_row: tl.tensor, width: tl.tensor,
+    other_count: tl.tensor, other_stride: tl.tensor, are_powers: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:  # fmt: skip
+    """The sums over the other operand's rows of gradients of scores times 1 - tanh^2, and times tanh."""
+    sums = tl.zeros_like(a)
+    sums_v = tl.zeros_like(a)
+    for _ in range(other_count):
+        b = tl.load(other_rows + unit, unit < width, 0.0)
+        grad_score = tl.load(grad_scores, is_row, 0.0)[:, None]
+        hidden = _tanh_of_sum(a, b[None, :], are_powers)
+        sums += grad_score * (1.0 - hidden * hidden)
+        sums_v += grad_score * hidden
+        other_rows += 2 * width + 1
+        grad_scores += other_stride
+    return sums, sums_v
+
+
+@tuned((32, 32, 4), (1, 128, 4), (16, 32, 4), (32, 64, 8))
 def _gradients_kernel(
     rows: tl.tensor,
     other_rows: tl.tensor,
@@ -134,29 +249,29 @@ def _gradients_kernel(
     width: tl.tensor,
     row_stride: tl.tensor,
     other_stride: tl.tensor,
+    size_class: tl.tensor,  # for the choice of a tile alone
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
-    batch = tl.program_id(0).to(tl.int64)
+    batch, columns = tl.program_id(0).to(tl.int64), 2 * width + 1
     row = tl.program_id(1).to(tl.int64) * high + tl.arange(0, high)
     unit = tl.program_id(2) * wide + tl.arange(0, wide)
-    inside = (row < count)[:, None] & (unit < width)[None, :]
-    offset = (batch * count + row[:, None]) * width + unit[None, :]
-    a = tl.load(rows + offset, inside, 0.0)
-    sums = tl.zeros((high, wide), tl.float32)
-    sums_v = tl.zeros((high, wide), tl.float32)
-    grad_scores += batch * count * other_count + row * row_stride
-    for other_index in range(other_count):
-        b = tl.load(other_rows + (batch * other_count + other_index) * width + unit, unit < width, 0.0)
-        grad_score = tl.load(grad_scores, row < count, 0.0)
-        hidden = _tanh(a + b[None, :])
-        sums += grad_score[:, None] * (1.0 - hidden * hidden)
-        sums_v += grad_score[:, None] * hidden
-        grad_scores += other_stride
-    tl.store(grad_rows + offset, sums * tl.load(v + unit, unit < width, 0.0)[None, :], inside)
-    # Rows beyond the last have zero gradients and add nothing.
-    block = batch * tl.num_programs(1) + tl.program_id(1)
-    tl.store(grad_v + block * width + unit, tl.sum(sums_v, 0), unit < width)
+    is_row = row < count
+    inside = is_row[:, None] & (unit < width)[None, :]
+    rows += batch * count * columns
+    other_rows += batch * other_count * columns
+    grads = grad_scores + batch * count * other_count + row * row_stride
+    sizes = width, other_count, other_stride
+    numbers = rows + row[:, None] * columns + unit[None, :]
+    if can_use_powers(rows + 2 * width, columns, count, other_rows + 2 * width, columns, other_count):
+        a = tl.load(numbers + width, inside, 0.0)
+        sums, sums_v = _sum_gradients(a, other_rows + width, grads, unit, is_row, *sizes, True)
+    else:
+        a = tl.load(numbers, inside, 0.0)
+        sums, sums_v = _sum_gradients(a, other_rows, grads, unit, is_row, *sizes, False)
+    to = (batch * count + row[:, None]) * width + unit[None, :]
+    tl.store(grad_rows + to, sums * tl.load(v + unit, unit < width, 0.0)[None, :], inside)
+    tl.store(grad_v + to, sums_v, inside)
 
 
 BACKEND = blocks.AdditiveBackend(_scores, _gradients)
