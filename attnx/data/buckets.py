@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from torch.utils.data import Sampler
 
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import Rows
 from attnx.data.permutation import Integers, Permutation, TemperatureSampler
 from attnx.errors import UserError
 
@@ -48,7 +48,7 @@ class BucketBatches(Sampler[list[int]]):
 
     def __init__(
         self,
-        rows: PairDataset,
+        rows: Rows,
         size: int | None = None,
         tokens: int | None = None,
         seed: int = 0,

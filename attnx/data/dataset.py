@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +29,31 @@ class Row(NamedTuple):
     tag: int = 0
 
 
-class PairDataset(Dataset[Row]):
+class Rows(Dataset[Row], ABC):
+    """Encoded examples by index, wherever they are."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Row:
+        """Return one row; an IndexError if there is none."""
+
+    @abstractmethod
+    def lengths(self, rows: Integers | None = None) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``, by default all."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a hash of all rows, which changes with the data."""
+
+    @abstractmethod
+    def rows_by_tag(self) -> Ragged:
+        """Return the row indices of each tag, tag after tag."""
+
+
+class PairDataset(Rows):
     """Encoded examples in a few arrays; forked workers share their memory pages.
 
     Attributes:

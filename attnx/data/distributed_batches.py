@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, Sampler
 
 from attnx.data.batches import Batch, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.dataset import PairDataset, Row
+from attnx.data.dataset import Row, Rows
 from attnx.data.special_tokens import PAD
 
 
@@ -22,6 +22,7 @@ class ShardedBatchSampler(Sampler[list[int]]):
     learn from the rows that one process would. An empty shard gets one dummy row (``~row``, loss 0), so that every
     rank takes part in every step.
 
+    >>> from attnx.data.dataset import PairDataset
     >>> from attnx.data.ragged import Ragged
     >>> side = Ragged.of([[4]] * 7)
     >>> batches = BucketBatches(PairDataset(side, side), size=5, shuffle=False)
@@ -60,7 +61,7 @@ class ShardedBatchSampler(Sampler[list[int]]):
 class ShardedDataset(Dataset[Row]):
     """The rows of a dataset by index; an inverted index gives a dummy row."""
 
-    def __init__(self, rows: PairDataset) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows = rows
 
     def __len__(self) -> int:

@@ -102,23 +102,29 @@ class SentenceHoldout:
 
     def is_training(self, sentence: Sentence) -> bool:
         """Whether a sentence is in the training part."""
+        if not any(self.shares):
+            return True
         return hash_part(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
 
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """Yield the training sentences and store the held-out ones; a UserError if these are too many."""
         for sentence in sentences:
-            fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
-            part = hash_part(fraction, *self.shares)
-            if part == "train":
+            if self.is_training(sentence):
                 yield sentence
-                continue
-            references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
-            references.update(dict.fromkeys(sentence.references))
-            if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
-                raise UserError(
-                    f"task.holdout={self.holdout:g} holds out more than {self.max_sentences:,} sentences, which must "
-                    "fit in memory; lower it, or name task.valid and task.test"
-                )
+            else:
+                self.hold_out(sentence)
+
+    def hold_out(self, sentence: Sentence) -> None:
+        """Store a sentence that is not in the training part; a UserError if there are too many."""
+        fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
+        part = hash_part(fraction, *self.shares)
+        references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
+        references.update(dict.fromkeys(sentence.references))
+        if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
+            raise UserError(
+                f"task.holdout={self.holdout:g} holds out more than {self.max_sentences:,} sentences, which must "
+                "fit in memory; lower it, or name task.valid and task.test"
+            )
 
     def part(self, name: str) -> list[Sentence]:
         """Return the part ``valid`` or ``test``."""

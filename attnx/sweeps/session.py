@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx.errors import ExitCode, Stopped
+from attnx.files.available_cores import available_cores
 from attnx.registry.plugin_files import folders
 from attnx.runs.run import JobProgress, Run
 from attnx.runs.status import RunStatus
@@ -24,7 +25,7 @@ from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.distributed.child_process import available_cores, describe_exit
+from attnx.training.distributed.child_process import describe_exit
 
 # Time between two looks at the progress of the running jobs.
 POLL_SECONDS = 0.25

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attnx.errors import UserError
+from attnx.files.available_cores import available_cores
 from attnx.runs.step_time import read_step_time
 from attnx.runs.sweep import Sweep
-from attnx.training.distributed.child_process import available_cores
 
 MAX_TIME_KEY = "trainer.max_time"
 

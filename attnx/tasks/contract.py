@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.data.batches import Batch
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Rows
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features, Matrix
 from attnx.data.splits import Splits
@@ -56,7 +56,7 @@ class SequenceData:
     source: Vocabulary | Features
     target: Vocabulary | Features
     tags: tuple[str, ...] = ()
-    rows: PairDataset | None = None
+    rows: Rows | None = None
 
     @classmethod
     def of(cls, pairs: Splits[Pair]) -> SequenceData:
@@ -66,7 +66,7 @@ class SequenceData:
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
         return cls(pairs, source, target, training_tags(pairs))
 
-    def train_dataset(self) -> PairDataset:
+    def train_dataset(self) -> Rows:
         """Encode the training part, a row per pair and reference."""
         if self.rows is not None:
             return self.rows

@@ -21,17 +21,17 @@ from attnx.data.corpus_cache.folder import (
     UnfinishedStore,
     open_unfinished,
 )
-from attnx.data.corpus_cache.memmap import read_corpus
-from attnx.data.corpus_cache.reading_progress import show_progress, unpacked_size
+from attnx.data.corpus_cache.shards import read_shards
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import expand_path, resolve_data_path
 from attnx.data.readers.hugging_face import read_dataset
-from attnx.data.readers.parallel_corpus import Sentence, read_parallel
+from attnx.data.readers.parallel_corpus import ParallelText, Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
+from attnx.files.available_cores import available_cores
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import require_package
@@ -62,7 +62,9 @@ class Translation(TextTask):
     ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
 
     ``store`` names a folder for the encoded training corpus, which may then be larger than memory: the training files
-    are read twice, line by line, and later runs with the same files and options read the folder instead.
+    are read twice, line by line, and later runs with the same files and options read the folder instead. It is written
+    in shards of 262,144 lines by ``store_processes`` processes, at most one a shard; by default there are as many as
+    cores. Their number changes no byte.
     """
 
     maximize = True
@@ -86,11 +88,13 @@ class Translation(TextTask):
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
         store: str | None = None,
+        store_processes: Positive | None = None,
     ) -> None:
         files = {"train": train, "valid": valid, "test": test}
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
-        self.dataset, self.columns, self.store = dataset, columns, store
+        self.dataset, self.columns = dataset, columns
+        self.store, self.store_processes = store, store_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.smoothing = holdout, smoothing
         self._check()
@@ -115,6 +119,10 @@ class Translation(TextTask):
             raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.store is not None and self.dataset is not None:
             raise UserError("task.store is for text files, but task.dataset is set; remove one of the two")
+        if self.store_processes is not None and self.store is None:
+            raise UserError(
+                f"task.store_processes={self.store_processes} is for task.store; remove it, or set task.store"
+            )
 
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
@@ -155,7 +163,7 @@ class Translation(TextTask):
         self.notes = [*metadata.notes, *metadata.overlap_notes]
         pairs, tags = self._evaluation_splits(metadata.tags, {**existing, **metadata.held_out})
         source, target = self.texts.vocabularies()
-        return SequenceData(pairs, source, target, tags, read_corpus(folder / ROWS, source, target, tags))
+        return SequenceData(pairs, source, target, tags, read_shards(folder / ROWS, source, target, tags))
 
     def _write_store(self, store: CorpusStore, holdout: SentenceHoldout) -> None:
         """Read the training files twice, or continue where an interrupted process was.
@@ -166,9 +174,11 @@ class Translation(TextTask):
         with open_unfinished(store.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
+            text = ParallelText(self._paths("train"), self.languages, self.texts.normalize_sentence)
+            processes = self.store_processes or available_cores()
             metadata = unfinished.read_metadata()
             if metadata is None:
-                metadata = self._scan(unfinished, holdout)
+                metadata = self._scan(unfinished, text, holdout, processes)
             else:
                 self.restore(unfinished.path)
             self._evaluation_splits(metadata.tags, {**holdout.existing, **metadata.held_out})
@@ -176,13 +186,13 @@ class Translation(TextTask):
             def make_pairs(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
                 return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
 
-            write_store(store, unfinished, self._read_files("train"), make_pairs, metadata, self.texts)
+            write_store(store, unfinished, text, make_pairs, metadata, self.texts, processes)
 
-    def _scan(self, unfinished: UnfinishedStore, holdout: SentenceHoldout) -> CorpusMetadata:
+    def _scan(
+        self, unfinished: UnfinishedStore, text: ParallelText, holdout: SentenceHoldout, processes: int
+    ) -> CorpusMetadata:
         """Read the training files once and train the tokenizers."""
-        total = unpacked_size(self._paths("train"))
-        sentences = show_progress("reading", self._read_files("train"), total, in_bytes=True)
-        sample, metadata = scan_corpus(drop_blank(sentences, Counter()), holdout)
+        sample, metadata = scan_corpus(text, holdout, processes)
         self._train_tokenizers(sample)
         self.texts.save(unfinished.path)
         unfinished.write_metadata(metadata)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.dataset import PairDataset, Row
+from attnx.data.dataset import Row, Rows
 from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError
@@ -79,7 +79,7 @@ class Loaders(lightning.LightningDataModule):
         """The test examples."""
         return self._evaluation_loader(self.test_rows)
 
-    def _evaluation_loader(self, rows: PairDataset) -> Loader:
+    def _evaluation_loader(self, rows: Rows) -> Loader:
         batches = BucketBatches(rows, self.evaluation_batch_size, shuffle=False)
         return _loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
@@ -115,7 +115,7 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
     return replace(data, pairs=parts._replace(valid=valid, test=test))
 
 
-def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
+def _loader(rows: Rows, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
     is_unsharded = shares.world_size * shares.accumulation_steps == 1  # so there are no dummy rows
     dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
     if not workers:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from attnx.data.corpus_cache import build
-from attnx.data.corpus_cache.build import reservoir_sample, scan_corpus
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.corpus_cache.build import reservoir_sample, scan_corpus, scan_shard
+from attnx.data.readers import parallel_corpus
+from attnx.data.readers.parallel_corpus import ParallelText, Sentence
 from attnx.data.splits import SentenceHoldout, split_sentences
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder
@@ -39,20 +40,32 @@ def test_a_complete_sample_keeps_the_order() -> None:
 
 
 def test_a_scan_that_fits_equals_the_training_part() -> None:
-    sample, result = scan_corpus(iter(LINES), holdout := SentenceHoldout(None, None, 0.1))
+    holdout = SentenceHoldout(None, None, 0.1)
+    scan = scan_shard(iter(LINES), holdout, set(), len(LINES), seed=0)
+    for sentence in scan.held_out:
+        holdout.hold_out(sentence)
     parts = split_sentences(LINES, None, None, 0.1)
-    assert sample == parts.train
-    assert result.tags == ["de", "fr"]
+    assert scan.sample == parts.train
+    assert scan.tags == Counter(sentence.tag for sentence in parts.train)
     assert (holdout.part("valid"), holdout.part("test")) == (parts.valid, parts.test)
 
 
-def test_a_scan_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And all tags, and every source that a given part has too."""
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_scan_keeps_a_sample(processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all tags, and every source that an existing part has too; of five shards."""
     monkeypatch.setattr(build, "MAX_SAMPLE", 7)
+    monkeypatch.setattr(parallel_corpus, "LINES_PER_SHARD", 100)
+    lines = [*LINES, Sentence("one", ("eins",), "xx")]
+    (tmp_path / "lines.tsv").write_text("".join(f"{line.source}\t{line.references[0]}\t{line.tag}\n" for line in lines))
+    text = ParallelText([tmp_path / "lines.tsv"], ["de", "fr", "xx"], lambda sentence: sentence)
     inputs = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
-    sample, result = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(inputs, [], 0.1))
-    assert len(sample) == 7
+    sample, result = scan_corpus(text, SentenceHoldout(inputs, [], 0.1), processes)
+    assert len(text.shards) == 5
+    assert len(set(sample)) == 7
+    assert set(sample) <= set(lines)
+    assert [lines.index(sentence) // 100 for sentence in sample] == [0, 1, 1, 2, 3, 3, 4]
     assert result.tags == ["de", "fr", "xx"]
+    assert result.sentences == len(lines)
     assert result.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
 
 

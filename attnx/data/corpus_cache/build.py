@@ -1,26 +1,28 @@
-"""Encoding a training corpus larger than memory: one pass scans it, a second one encodes it."""
+"""Encoding a training corpus larger than memory: one pass scans its shards, a second one encodes them."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from attnx.data.corpus_cache import memmap
 from attnx.data.corpus_cache.folder import (
     EVALUATION_PARTS,
     ROWS,
     CorpusMetadata,
     CorpusStore,
-    EncodingProgress,
+    ShardCounts,
     UnfinishedStore,
 )
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.corpus_cache.reading_progress import show_progress
+from attnx.data.corpus_cache.shards import index_shards, write_shard
+from attnx.data.corpus_cache.worker_processes import Progress, work_on_shards
 from attnx.data.examples import Pair
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.filters import drop_blank
+from attnx.data.readers.parallel_corpus import ParallelText, Sentence, Shard
 from attnx.data.splits import SentenceHoldout, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import UserError
@@ -28,32 +30,72 @@ from attnx.errors import UserError
 # Sentences in memory: those that tokenizers learn from, and those that may be held out.
 MAX_SAMPLE: Final = 1_000_000
 MAX_HELD_OUT: Final = 100_000
+SENTENCES_PER_REPORT: Final = 1000
 
 T = TypeVar("T")
 
 
-def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> tuple[list[Sentence], CorpusMetadata]:
+class ShardScan(NamedTuple):
+    """The result of the first pass over a shard.
+
+    Attributes:
+        tags: the number of training sentences by tag.
+        overlap: their sources that are also in a part with its own files.
+        held_out: the other sentences.
+        sample: of the training sentences.
+    """
+
+    tags: Counter[str]
+    overlap: set[str]
+    held_out: list[Sentence]
+    sample: list[Sentence]
+
+
+def scan_corpus(text: ParallelText, holdout: SentenceHoldout, processes: int) -> tuple[list[Sentence], CorpusMetadata]:
     """Read the training files once: collect the held-out parts in ``holdout``, and return a sample of the others.
 
-    The sample is drawn at random; it is in the order of the data if it is all of them.
+    The sample is drawn at random, from each shard as many as its share of the lines; it is in the order of the data if
+    it is all of them.
     """
-    evaluation_sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
-    tags: set[str] = set()
-    overlap: set[str] = set()
-    progress = EncodingProgress()
+    sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
 
-    def training() -> Iterator[Sentence]:
-        for sentence in holdout.split_off(progress.count(sentences)):
-            tags.add(sentence.tag)
-            if sentence.source in evaluation_sources:
-                overlap.add(sentence.source)
-            yield sentence
+    def scan(shard: Shard, progress: Progress) -> ShardScan:
+        start, end = (MAX_SAMPLE * line // text.lines for line in (shard.first, shard.first + shard.lines))
+        sentences = drop_blank(report_progress(text.read(shard), progress), Counter())
+        return scan_shard(sentences, holdout, sources, end - start, seed=shard.index)
 
-    sample = reservoir_sample(training(), MAX_SAMPLE)
+    sample: list[Sentence] = []
+    tags, overlap = Counter[str](), set[str]()
+    with show_progress("reading", text.max_sentences) as progress:
+        for result in work_on_shards(scan, text.shards, processes, progress):
+            sample += result.sample
+            tags += result.tags
+            overlap |= result.overlap
+            for sentence in result.held_out:
+                holdout.hold_out(sentence)
     parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
     notes = overlap_notes(overlap, {part: [sentence.source for sentence in items] for part, items in parts.items()})
     held_out = {part: items for part, items in parts.items() if holdout.existing[part] is None}
-    return sample, CorpusMetadata(sorted(tags), progress.sentences, notes, held_out, [])
+    return sample, CorpusMetadata(sorted(tags), tags.total(), notes, held_out, [])
+
+
+def scan_shard(
+    sentences: Iterable[Sentence], holdout: SentenceHoldout, sources: Container[str], count: int, seed: int
+) -> ShardScan:
+    """Separate the sentences to hold out, and draw a sample of ``count`` others."""
+    scan = ShardScan(Counter(), set(), [], [])
+
+    def training() -> Iterator[Sentence]:
+        for sentence in sentences:
+            if holdout.is_training(sentence):
+                scan.tags[sentence.tag] += 1
+                if sentence.source in sources:
+                    scan.overlap.add(sentence.source)
+                yield sentence
+            elif len(scan.held_out) <= MAX_HELD_OUT:  # one more is an error
+                scan.held_out.append(sentence)
+
+    return scan._replace(sample=reservoir_sample(training(), count, seed))
 
 
 def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
@@ -74,39 +116,51 @@ def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
 def write_store(
     store: CorpusStore,
     unfinished: UnfinishedStore,
-    sentences: Iterable[Sentence],
+    text: ParallelText,
     make_pairs: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
     metadata: CorpusMetadata,
     texts: TextPipeline,
+    processes: int,
 ) -> None:
     """Encode the training part into a store, or continue an interrupted encoding.
 
-    ``sentences`` are all training sentences from the beginning; ``make_pairs`` tokenizes and filters them, and counts
-    the dropped ones by reason. It is a UserError if no pair is left, or none of a tag, or the files have changed.
+    ``make_pairs`` tokenizes and filters the sentences of a shard, and counts the dropped ones by reason. It is a
+    UserError if no pair is left, or none of a tag, or the files have changed.
     """
-    progress = unfinished.read_progress()
-    missing = progress.count(islice(sentences, progress.sentences, None))
-    pairs = make_pairs(show_progress("encoding", missing, metadata.sentences, progress.sentences), progress.dropped)
-
-    def save_counts(counts: dict[str, int]) -> None:
-        progress.counts = counts
-        unfinished.write_progress(progress)
-
-    rows = unfinished.path / ROWS
-    rows.mkdir(exist_ok=True)
-    chunks = _entry_chunks(pairs, progress, metadata.tags)
     tags = [] if metadata.tags == [""] else metadata.tags
-    memmap.extend_corpus(rows, chunks, *texts.vocabularies(), tags, progress.counts, save_counts)
-    store.finish(unfinished, metadata._replace(notes=list(filter(None, [progress.note()]))))
+    vocabularies = texts.vocabularies()
+
+    def encode(shard: Shard, progress: Progress) -> None:
+        counts = ShardCounts()
+        pairs = make_pairs(report_progress(text.read(shard), progress), counts.dropped)
+        with unfinished.new_shard(shard.index, counts) as folder:
+            write_shard(folder, _entries(pairs, counts.pairs), *vocabularies, tags)
+
+    done = unfinished.read_counts(len(text.shards))
+    missing = [shard for shard in text.shards if shard.index not in done]
+    start = sum(counts.total() for counts in done.values())
+    with show_progress("encoding", metadata.sentences, start) as progress:
+        for _ in work_on_shards(encode, missing, processes, progress):
+            pass
+    total = sum(unfinished.read_counts(len(text.shards)).values(), ShardCounts())
+    if missing_tags := [tag for tag in metadata.tags if not total.pairs[tag]]:
+        which = f" of {missing_tags[0]!r}" if total.pairs else ""
+        raise UserError(f"no training pair{which} is left: {total.note()}")
+    index_shards(unfinished.path / ROWS, len(text.shards), *vocabularies, tags)
+    store.finish(unfinished, metadata._replace(notes=list(filter(None, [total.note()]))))
 
 
-def _entry_chunks(pairs: Iterator[Pair], progress: EncodingProgress, tags: list[str]) -> Iterator[list[Entry]]:
-    """Yield the entries of some pairs at a time, and count the pairs in ``progress``."""
-    while chunk := list(islice(pairs, memmap.ROWS_PER_CHUNK)):
-        progress.pairs.update(pair.tag for pair in chunk)
-        entries = [(pair.source, reference, pair.tag) for pair in chunk for reference in pair.references]
-        chunk.clear()  # before the next one is made
-        yield entries
-    if missing := [tag for tag in tags if not progress.pairs[tag]]:
-        which = f" of {missing[0]!r}" if progress.pairs else ""
-        raise UserError(f"no training pair{which} is left: {progress.note()}")
+def _entries(pairs: Iterable[Pair], counts: Counter[str]) -> Iterator[Entry]:
+    """Yield the entries of pairs, and count the pairs by tag."""
+    for pair in pairs:
+        counts[pair.tag] += 1
+        for reference in pair.references:
+            yield pair.source, reference, pair.tag
+
+
+def report_progress(sentences: Iterable[Sentence], progress: Progress) -> Iterator[Sentence]:
+    """Yield sentences and report how many."""
+    stream = iter(sentences)
+    while chunk := list(islice(stream, SENTENCES_PER_REPORT)):
+        yield from chunk
+        progress(len(chunk))

@@ -11,23 +11,24 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from attnx.data.corpus_cache.shards import shard_folder
 from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.files.atomic_files import write_json
+from attnx.files.atomic_files import PARTIAL, fsync, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json, read_mapping
 from attnx.files.printable import printable
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 ORIGIN, ROWS = "origin.json", "rows"
 UNFINISHED_SUFFIX: Final = ".unfinished"
-SCAN, PROGRESS = "scan.json", "encoding.json"
+SCAN, COUNTS = "scan.json", "counts.json"
 EVALUATION_PARTS: Final = ("valid", "test")
 USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
@@ -52,23 +53,23 @@ class CorpusMetadata(NamedTuple):
 
 
 @dataclass
-class EncodingProgress:
-    """Progress of the second pass: sentences read, pairs by tag, dropped ones by reason, numbers in each file."""
+class ShardCounts:
+    """Pairs of a shard by tag, and dropped ones by reason."""
 
-    sentences: int = 0
     pairs: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
-    counts: dict[str, int] = field(default_factory=dict)
 
-    def count(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-        """Yield sentences and count them."""
-        for sentence in sentences:
-            self.sentences += 1
-            yield sentence
+    def __add__(self, counts: ShardCounts) -> ShardCounts:
+        """Add those of another shard."""
+        return ShardCounts(self.pairs + counts.pairs, self.dropped + counts.dropped)
+
+    def total(self) -> int:
+        """Return the number of all pairs."""
+        return self.pairs.total() + self.dropped.total()
 
     def note(self) -> str:
         """Return a note on the dropped pairs, if any."""
-        return dropped_note(self.dropped, self.dropped.total() + self.pairs.total())
+        return dropped_note(self.dropped, self.total())
 
 
 class UnfinishedStore:
@@ -81,7 +82,7 @@ class UnfinishedStore:
         """Read the result of the first pass; delete everything if it is incomplete or of another origin."""
         with suppress(UserError, KeyError, TypeError, ValueError):
             content = read_json(self.path / SCAN, MAX_LIST_BYTES)
-            if content["origin"] == self.origin:
+            if (content["format"], content["origin"]) == (FORMAT, self.origin):
                 return CorpusMetadata.parse(content)
         for file in self.path.iterdir():
             shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
@@ -89,25 +90,34 @@ class UnfinishedStore:
 
     def write_metadata(self, metadata: CorpusMetadata) -> None:
         """Write the result of the first pass; the tokenizers must be saved already."""
-        write_json(self.path / SCAN, {"origin": self.origin, **metadata._asdict()})
+        write_json(self.path / SCAN, {"format": FORMAT, "origin": self.origin, **metadata._asdict()})
 
-    def read_progress(self) -> EncodingProgress:
-        """Read the progress of the second pass; its start if there is none."""
-        try:
-            content = read_json(self.path / PROGRESS)
-            pairs, dropped = Counter(content["pairs"]), Counter(content["dropped"])
-            return EncodingProgress(content["sentences"], pairs, dropped, content["counts"])
-        except (UserError, KeyError, TypeError):
-            return EncodingProgress()
+    def read_counts(self, num_shards: int) -> dict[int, ShardCounts]:
+        """Read the counts of the shards that are complete, by their indices."""
+        counts = {}
+        for index in range(num_shards):
+            path = shard_folder(self.path / ROWS, index) / COUNTS
+            if path.is_file():
+                content = read_json(path)
+                counts[index] = ShardCounts(Counter(content["pairs"]), Counter(content["dropped"]))
+        return counts
 
-    def write_progress(self, progress: EncodingProgress) -> None:
-        """Write the progress of the second pass; the rows must be on the disk already."""
-        write_json(self.path / PROGRESS, vars(progress))
+    @contextmanager
+    def new_shard(self, index: int, counts: ShardCounts) -> Iterator[Path]:
+        """Yield a folder to fill, which becomes a shard, with ``counts``, if the block ends without an exception."""
+        folder = shard_folder(self.path / ROWS, index)
+        partial = folder.with_suffix(PARTIAL)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        yield partial
+        write_json(partial / COUNTS, vars(counts))
+        for file in partial.iterdir():
+            fsync(file)
+        partial.rename(folder)
 
     def finish(self, folder: Path) -> None:
-        """Delete the progress files and rename the folder."""
-        for name in (SCAN, PROGRESS):
-            (self.path / name).unlink(missing_ok=True)
+        """Delete the result of the first pass and rename the folder."""
+        (self.path / SCAN).unlink(missing_ok=True)
         self.path.rename(folder)
 
 

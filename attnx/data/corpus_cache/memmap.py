@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
@@ -47,91 +46,89 @@ def write_corpus(
     ``tags`` are all tags in the order of their index; without them those of the entries are ignored. Targets end with
     ``EOS``. A folder that is not empty, and no entries, are UserErrors; an empty source or an unknown tag a ValueError.
     """
-    stream = iter(entries)
     with atomic_folder(folder) as unfinished:
-        chunks = iter(lambda: list(islice(stream, ROWS_PER_CHUNK)), [])
-        if not extend_corpus(unfinished, chunks, source, target, tags):
+        files = write_rows(unfinished, entries, source, target, tags)
+        if not files["source.offsets"]["count"]:
             raise UserError(f"{folder}: there are no entries to write")
+        if tags:
+            files |= sort_by_tag(unfinished, [unfinished], len(tags))
+        rows = files["source.offsets"]["count"] - 1
+        write_header(unfinished, {"rows": rows, **describe_ids(source, target, tags), "files": files})
 
 
-def extend_corpus(
-    folder: Path,
-    chunks: Iterable[list[Entry]],
-    source: Vocabulary,
-    target: Vocabulary,
-    tags: Sequence[str] = (),
-    counts: Mapping[str, int] | None = None,
-    save_counts: Callable[[dict[str, int]], None] | None = None,
-) -> int:
-    """Write a corpus into a folder, or continue one, and return the number of rows.
-
-    The missing entries come in chunks; their division changes no byte. ``save_counts`` is called with the numbers in
-    each file once a chunk is on the disk. Files are truncated to ``counts``; one with fewer numbers is a UserError.
-    """
+def write_rows(
+    folder: Path, entries: Iterable[Entry], source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()
+) -> dict[str, Header]:
+    """Encode entries into files of an empty folder, see :func:`write_corpus`; return the files' headers."""
     dtypes = {"source.ids": _narrow_dtype(len(source)), "target.ids": _narrow_dtype(len(target))}
-    dtypes |= {f"{side}.offsets": OFFSETS_DTYPE for side in SIDES} | (
-        {"tags": _narrow_dtype(len(tags))} if tags else {}
-    )
+    dtypes |= {f"{side}.offsets": OFFSETS_DTYPE for side in SIDES}
+    dtypes |= {"tags": _narrow_dtype(len(tags))} if tags else {}
+    stream = iter(entries)
     with ExitStack() as stack:
-        files = {
-            name: _GrowingFile(folder / name, dtype, (counts or {}).get(name, 0), stack)
-            for name, dtype in dtypes.items()
-        }
-        for chunk in chunks:
+        files = {name: _GrowingFile(folder / name, dtype, stack) for name, dtype in dtypes.items()}
+        while chunk := list(islice(stream, ROWS_PER_CHUNK)):
             _append_chunk(files, chunk, source, target, tags)
-            if save_counts:
-                for file in files.values():
-                    file.fsync()
-                save_counts({name: file.count for name, file in files.items()})
-    headers: dict[str, Header] = {}
-    for name, file in files.items():
-        with (folder / name).open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        headers[name] = {"dtype": file.dtype, "count": file.count, "sha256": sha256}
-    if tags:
-        headers |= _sort_by_tag(folder, dtypes["tags"], len(tags))
-    rows = max(0, files["source.offsets"].count - 1)
-    header = {"format": ROWS_FORMAT, "rows": rows, **_describe_ids(source, target, tags), "files": headers}
-    (folder / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    return rows
+        return {name: file.header() for name, file in files.items()}
+
+
+def write_header(folder: Path, header: Header) -> None:
+    """Write the header of a corpus."""
+    text = json.dumps({"format": ROWS_FORMAT, **header}, ensure_ascii=False, indent=2)
+    (folder / HEADER).write_text(f"{text}\n", encoding="utf-8")
+
+
+def sort_by_tag(folder: Path, shards: Sequence[Path], num_tags: int) -> dict[str, Header]:
+    """Write the row indices tag after tag, and where each tag starts, of the rows in all shards."""
+    parts = [np.memmap(shard / "tags", _narrow_dtype(num_tags), "r") for shard in shards]
+    starts = np.cumsum([0, *map(len, parts)])
+    offsets = [0]
+    with (folder / "rows_by_tag").open("wb") as stream:
+        for tag in range(num_tags):
+            for first, tags in zip(starts.tolist(), parts, strict=False):
+                for start in range(0, len(tags), ROWS_PER_SORT):
+                    rows = first + start + np.flatnonzero(tags[start : start + ROWS_PER_SORT] == tag)
+                    stream.write(rows.astype(OFFSETS_DTYPE).tobytes())
+            offsets.append(stream.tell() // np.dtype(OFFSETS_DTYPE).itemsize)
+    np.array(offsets, OFFSETS_DTYPE).tofile(folder / "tag_offsets")
+    counts = {"rows_by_tag": int(starts[-1]), "tag_offsets": len(offsets)}
+    return {name: {"dtype": OFFSETS_DTYPE, "count": count} for name, count in counts.items()}
 
 
 def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()) -> PairDataset:
     """Map what :func:`write_corpus` wrote; a UserError if it is incomplete, or of other symbols or tags."""
-    header = _read_header(folder)
-    for key, value in _describe_ids(source, target, tags).items():
+    check_ids(folder, read_header(folder), source, target, tags)
+    return map_files(folder.absolute())
+
+
+def check_ids(folder: Path, header: Header, source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> None:
+    """Raise a UserError if a corpus was written with other symbols or tags."""
+    for key, value in describe_ids(source, target, tags).items():
         if header[key] != value:
             what = key if key == "tags" else f"{key} symbols"
             raise UserError(f"{folder}: was written with other {what}; {DELETE_FOLDER}")
-    return _map_files(folder.absolute())
 
 
-def _describe_ids(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> dict[str, Any]:
+def describe_ids(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> dict[str, Any]:
     """Return hashes of the vocabularies, and the tags."""
     hashes = [hashlib.sha256(json.dumps(side.symbols).encode()).hexdigest()[:16] for side in (source, target)]
     return {"source": hashes[0], "target": hashes[1], "tags": list(tags)}
 
 
 class _GrowingFile:
-    """A file of numbers that is appended to, after the first ``count`` of them."""
+    """A new file of numbers that is appended to."""
 
-    def __init__(self, path: Path, dtype: str, count: int, stack: ExitStack) -> None:
-        self.stream = stack.enter_context(path.open("r+b" if count else "wb"))
-        self.dtype, self.count = dtype, count
-        size = count * np.dtype(dtype).itemsize
-        if (missing := size - self.stream.seek(0, os.SEEK_END)) > 0:
-            raise UserError(f"{path}: {missing} bytes that were written are missing; {DELETE_FOLDER}")
-        self.stream.truncate(size)
-        self.stream.seek(size)
+    def __init__(self, path: Path, dtype: str, stack: ExitStack) -> None:
+        self.stream = stack.enter_context(path.open("wb"))
+        self.dtype, self.count, self.sha256 = dtype, 0, hashlib.sha256()
 
     def append(self, numbers: npt.ArrayLike) -> None:
         narrow = np.asarray(numbers, dtype=self.dtype)
         self.stream.write(narrow.data)
+        self.sha256.update(narrow.data)
         self.count += len(narrow)
 
-    def fsync(self) -> None:
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
+    def header(self) -> Header:
+        return {"dtype": self.dtype, "count": self.count, "sha256": self.sha256.hexdigest()}
 
 
 def _narrow_dtype(count: int) -> str:
@@ -157,32 +154,17 @@ def _append(files: dict[str, _GrowingFile], side: str, sequences: list[list[int]
     flat.append(list(chain.from_iterable(sequences)))
 
 
-def _sort_by_tag(folder: Path, dtype: str, num_tags: int) -> dict[str, Header]:
-    """Write the row indices tag after tag, and where each tag starts."""
-    tags = np.memmap(folder / "tags", dtype, "r")
-    offsets = [0]
-    with (folder / "rows_by_tag").open("wb") as stream:
-        for tag in range(num_tags):
-            for start in range(0, len(tags), ROWS_PER_SORT):
-                rows = start + np.flatnonzero(tags[start : start + ROWS_PER_SORT] == tag)
-                stream.write(rows.astype(OFFSETS_DTYPE).tobytes())
-            offsets.append(stream.tell() // np.dtype(OFFSETS_DTYPE).itemsize)
-    np.array(offsets, OFFSETS_DTYPE).tofile(folder / "tag_offsets")
-    counts = {"rows_by_tag": len(tags), "tag_offsets": len(offsets)}
-    return {name: {"dtype": OFFSETS_DTYPE, "count": count} for name, count in counts.items()}
-
-
-def _read_header(folder: Path) -> Header:
-    """Read the header and check the files' sizes against it."""
+def read_header(folder: Path, keys: Collection[str] = (), files: Collection[str] = FILES) -> Header:
+    """Read the header and check the files' sizes against it; a UserError if it lacks some of ``keys`` or ``files``."""
     path = folder / HEADER
     if not path.is_file():
         raise UserError(f"{path}: no such file: {folder} is not a corpus, or was never finished")
     try:
         header: Header = read_json(path)
         version = header["format"]
-        files = header["files"] if version == ROWS_FORMAT else {}
-        sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in files.items()}
-        if version == ROWS_FORMAT and not (header.keys() >= {*SIDES, "tags"} and sizes.keys() >= FILES):
+        listed = header["files"] if version == ROWS_FORMAT else {}
+        sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in listed.items()}
+        if version == ROWS_FORMAT and not (header.keys() >= {*SIDES, "tags", *keys} and sizes.keys() >= set(files)):
             raise KeyError("what is read later")
     except (UserError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: is not the header of a corpus; {DELETE_FOLDER}") from error
@@ -197,9 +179,9 @@ def _read_header(folder: Path) -> Header:
     return header
 
 
-def _map_files(folder: Path) -> PairDataset:
+def map_files(folder: Path) -> PairDataset:
     """Map the files; another process maps them for itself."""
-    files = _read_header(folder)["files"]
+    files = read_header(folder)["files"]
     # Plain views: slices of np.memmap are slow to make.
     maps = {name: np.asarray(np.memmap(folder / name, file["dtype"], "r")) for name, file in files.items()}
     source, target = (Ragged(maps[f"{side}.ids"], maps[f"{side}.offsets"]) for side in SIDES)
@@ -207,8 +189,8 @@ def _map_files(folder: Path) -> PairDataset:
         source,
         target,
         tags=maps.get("tags"),
-        tag_rows=Ragged(maps["rows_by_tag"], maps["tag_offsets"]) if "tags" in maps else None,
-        reopen=partial(_map_files, folder),
+        tag_rows=Ragged(maps["rows_by_tag"], maps["tag_offsets"]) if "rows_by_tag" in maps else None,
+        reopen=partial(map_files, folder),
         # The header contains the files' hashes.
         known_fingerprint=hashlib.sha256((folder / HEADER).read_bytes()).hexdigest()[:16],
     )

@@ -7,14 +7,18 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
 
 from attnx.data.paths import missing_file_message
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
 MAX_LINE_BYTES: Final = 2**20
+BLOCK_BYTES: Final = 2**20
 _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
@@ -23,14 +27,24 @@ COLUMN_NAMES: Final = re.compile(
 )
 
 
-def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
-    r"""Yield every line, blank ones too, with its number from 1, without byte order mark and line end.
+class LineStart(NamedTuple):
+    """Where a line starts: its first byte, of the unpacked file, and its number from 1."""
+
+    offset: int = 0
+    line_number: int = 1
+
+
+FIRST_LINE: Final = LineStart()
+
+
+def read_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) -> Iterator[tuple[int, str]]:
+    r"""Yield every line from ``start``, blank ones too, with its number, without byte order mark and line end.
 
     A line ends at a line feed (with or without a carriage return) and not at other Unicode line separators, so that
     parallel files stay aligned. ``kind`` is the expected kind of file, for the message about a folder. A line that is
     not UTF-8 is a UserError, ``file:line: problem``, and so is a bad file.
     """
-    for line_number, raw in raw_lines(path, kind):
+    for line_number, raw in raw_lines(path, kind, start):
         # Decoded line by line: a text stream decodes in blocks and cannot tell the line of a bad byte.
         yield line_number, decode_line(raw, f"{path}:{line_number}", is_first=line_number == 1)
 
@@ -52,11 +66,34 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield line_number, fields
 
 
-def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
-    """Yield every line as bytes with its number from 1; a bad file or a line that is too long is a UserError."""
+def raw_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) -> Iterator[tuple[int, bytes]]:
+    """Yield every line from ``start`` as bytes with its number; a bad file or too long a line is a UserError."""
+    with _open_unpacked(path, kind) as stream:
+        if start.offset:  # a pipe has none
+            stream.seek(start.offset)
+        yield from bounded_lines(stream, str(path), start.line_number)
+
+
+def line_starts(path: Path, step: int) -> tuple[list[LineStart], LineStart]:
+    """Return where lines 1, 1 + ``step``, 1 + 2 ``step``, ... start, and where one after the last line would."""
+    offsets, lines, size, last_end = [0], 0, 0, 0
+    with _open_unpacked(path, "text") as stream:
+        while block := stream.read(BLOCK_BYTES):
+            ends = size + 1 + np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+            offsets += ends[(step - 1 - lines) % step :: step].tolist()
+            lines, size = lines + len(ends), size + len(block)
+            last_end = int(ends[-1]) if len(ends) else last_end
+    lines += size > last_end  # the last line has no end
+    starts = [LineStart(offset, 1 + index * step) for index, offset in enumerate(offsets)]
+    return starts[: -(-lines // step)], LineStart(size, 1 + lines)
+
+
+@contextmanager
+def _open_unpacked(path: Path, kind: str) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """Open a plain or ``.gz`` file; one that cannot be opened or read is a UserError."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield from bounded_lines(stream, str(path))
+            yield stream
     except FileNotFoundError as error:
         raise UserError(missing_file_message(path)) from error
     except IsADirectoryError as error:
@@ -67,9 +104,9 @@ def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream with their numbers from 1; one that is too long is a UserError."""
-    for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
+def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stream with their numbers from ``first``; one that is too long is a UserError."""
+    for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), first):
         if len(raw) > MAX_LINE_BYTES:
             problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
             raise UserError(f"{name}:{line_number}: {problem}; {_EXPECTED_TEXT}: {_first_characters(raw)}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from attnx.data.readers.lines import check_not_header, read_lines
+from attnx.data.readers.lines import FIRST_LINE, LineStart, check_not_header, line_starts, read_lines
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
+
+# Of each file. So a shard of a store has some 25 MB, and a billion lines are 3,815 shards.
+LINES_PER_SHARD: Final = 2**18
 
 
 class Sentence(NamedTuple):
@@ -25,22 +29,88 @@ class Sentence(NamedTuple):
         return not self.source.strip() or not all(reference.strip() for reference in self.references)
 
 
-def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: bool = True) -> Iterator[Sentence]:
+@dataclass(frozen=True)
+class Shard:
+    """A contiguous range of the lines of parallel files.
+
+    Attributes:
+        index: from 0, in the order of the data.
+        starts: start of its first line in each file; a file that is shorter ends there.
+        first: lines of the longest file before it.
+        lines: the most lines that it has of a file.
+    """
+
+    index: int
+    starts: tuple[LineStart, ...]
+    first: int
+    lines: int
+
+
+class ParallelText:
+    """Parallel files that are read shard by shard; see :func:`read_parallel`.
+
+    The shards depend on the files alone. Finding them reads the files once, without decoding them.
+
+    Args:
+        paths: the files.
+        languages: their languages.
+        normalize: is applied to each sentence.
+
+    Attributes:
+        lines: of the longest file.
+        shards: of at most ``LINES_PER_SHARD`` lines.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], languages: Sequence[str], normalize: Callable[[Sentence], Sentence]
+    ) -> None:
+        self.paths, self.languages, self.normalize = paths, languages, normalize
+        starts, ends = zip(*(line_starts(path, LINES_PER_SHARD) for path in paths), strict=True)
+        counts = [end.line_number - 1 for end in ends]
+        if _is_aligned(paths, languages):
+            _check_line_counts(paths, counts)
+        self.lines: int = max(counts)
+        self.shards = []
+        for index, first in enumerate(range(0, self.lines, LINES_PER_SHARD)):
+            files = zip(starts, ends, strict=True)
+            shard_starts = tuple(start[index] if index < len(start) else end for start, end in files)
+            self.shards.append(Shard(index, shard_starts, first, min(LINES_PER_SHARD, self.lines - first)))
+
+    @property
+    def max_sentences(self) -> int:
+        """The number of sentences if no line is blank."""
+        return self.lines * (1 if len(self.paths) == 1 else max(1, len(self.languages)))
+
+    def read(self, shard: Shard) -> Iterator[Sentence]:
+        """Read a shard."""
+        sentences = read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines)
+        return map(self.normalize, sentences)
+
+
+def read_parallel(
+    paths: Sequence[Path],
+    languages: Sequence[str] = (),
+    allow_blank: bool = True,
+    starts: Sequence[LineStart] = (),
+    lines: int | None = None,
+) -> Iterator[Sentence]:
     """Read sentences and translations from UTF-8 files, plain or ``.gz``; their number decides on the format.
 
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two files
     are aligned by line. With several languages there is a TSV for each, or a source file and an aligned file for each,
-    or one TSV with the language in its third column. Sentences of the languages alternate. A line of each file is in
-    memory at a time. Bad lines, and sentences with a blank side unless ``allow_blank``, are UserErrors.
+    or one TSV with the language in its third column. Sentences of the languages alternate, line by line. A line of each
+    file is in memory at a time. ``starts`` has a line of each file to start at, ``lines`` is the most lines to read of
+    each. Bad lines, and sentences with a blank side unless ``allow_blank``, are UserErrors.
     """
-    names = list(languages) or [""]
-    if len(paths) == len(names) + 1:
-        yield from _read_aligned(paths, names, allow_blank)
+    names, starts = list(languages) or [""], starts or [FIRST_LINE] * len(paths)
+    rows: Iterator[Sequence[Sentence | None]]
+    if _is_aligned(paths, languages):
+        rows = _read_aligned(paths, names, allow_blank, starts)
     elif len(paths) == len(names):
-        tables = [_read_table(path, name, (), allow_blank) for path, name in zip(paths, names, strict=True)]
-        yield from (sentence for sentence in chain.from_iterable(zip_longest(*tables)) if sentence is not None)
+        files = zip(paths, names, starts, strict=True)
+        rows = zip_longest(*(_read_table(path, name, (), allow_blank, start) for path, name, start in files))
     elif len(paths) == 1:
-        yield from _read_table(paths[0], "", names, allow_blank)
+        rows = zip(_read_table(paths[0], "", names, allow_blank, starts[0]))
     else:
         which, expected = "", "a TSV file, or the source's and the translations' text files"
         if len(names) > 1:
@@ -48,31 +118,49 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_bl
             expected = "a TSV file for each, or the source's text file and one for each, or a single TSV file with the "
             expected += "language in its third column"
         raise UserError(f"[{', '.join(map(str, paths))}]: {len(paths)} files{which}; expected {expected}")
+    for row in islice(rows, lines):
+        yield from filter(None, row)
 
 
-def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
-    """Read aligned files, the source's first: a sentence per line and language."""
-    texts = [(line for _, line in read_lines(path)) for path in paths]
-    for line_number, lines in enumerate(zip_longest(*texts), 1):
+def _is_aligned(paths: Sequence[Path], languages: Sequence[str]) -> bool:
+    """Whether there is a text file of sources, and one of each language."""
+    return len(paths) == max(1, len(languages)) + 1
+
+
+def _check_line_counts(paths: Sequence[Path], counts: Sequence[int]) -> None:
+    """Raise a UserError for a file that has more or fewer lines than the first one."""
+    for path, count in zip(paths, counts, strict=True):
+        if count != counts[0]:
+            raise UserError(f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line")
+
+
+def _read_aligned(
+    paths: Sequence[Path], names: Sequence[str], allow_blank: bool, starts: Sequence[LineStart]
+) -> Iterator[list[Sentence]]:
+    """Read aligned files, the source's first: the sentences of each line, one per language."""
+    files = zip(paths, starts, strict=True)
+    texts = [(line for _, line in read_lines(path, start=start)) for path, start in files]
+    for line_number, lines in enumerate(zip_longest(*texts), starts[0].line_number):
         if None in lines:
             counts = [
                 line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
             ]
-            path, count = next(pair for pair in zip(paths, counts, strict=True) if pair[1] != counts[0])
-            raise UserError(f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line")
+            _check_line_counts(paths, counts)
         blank = [path for path, line in zip(paths, lines, strict=True) if not line.strip()]
         if blank and not allow_blank:
             raise UserError(f"{blank[0]}:{line_number}: the line is blank; remove it from all files, or fill it in")
         source, *translations = lines
-        for name, translation in zip(names, translations, strict=True):
-            yield Sentence(source, (translation,), name)
+        yield [Sentence(source, (translation,), name) for name, translation in zip(names, translations, strict=True)]
 
 
-def _read_table(path: Path, name: str, languages: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
-    """Read a TSV file of one language, or of ``languages``; blank lines are skipped."""
+def _read_table(
+    path: Path, name: str, languages: Sequence[str], allow_blank: bool, start: LineStart
+) -> Iterator[Sentence | None]:
+    """Read a TSV file of one language, or of ``languages``; None for a blank line."""
     columns = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
-    for line_number, line in read_lines(path):
+    for line_number, line in read_lines(path, start=start):
         if not line.strip():
+            yield None
             continue
         where, fields = f"{path}:{line_number}", line.split("\t")
         if len(fields) < (3 if languages else 2):

@@ -86,11 +86,6 @@ def describe_exit(code: int) -> str:
     return f"was killed by {names.get(-code, f'signal {-code}')}{cause}"
 
 
-def available_cores() -> int:
-    """The number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def interrupt_with_parent(parent: int, signum: int = signal.SIGINT, grace_seconds: float | None = None) -> None:
     """Have this process signaled when its parent has died.
 

@@ -16,8 +16,8 @@ from lightning.pytorch.utilities import rank_zero_only as lightning_rank_zero_on
 from lightning_utilities.core.rank_zero import rank_zero_only as utilities_rank_zero_only
 from torch import Tensor
 
+from attnx.files.available_cores import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
-from attnx.training.distributed.child_process import available_cores
 
 T = TypeVar("T")
 # The main process may draw or save while the others wait.
