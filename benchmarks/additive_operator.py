@@ -23,10 +23,11 @@ from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnx import accel
-from attnx.attention import Memory, build
+from attnx.attention import Attention, Memory, build
+from attnx.attention.types import AttentionInputs
 
 SHAPES = ((4, 400, 400, 256), (16, 100, 100, 256), (64, 30, 30, 256), (1, 2000, 2000, 256))
 """Batch, queries, positions and hidden units."""
@@ -46,7 +47,6 @@ def by_attnx(width: int, accelerated: bool) -> Read:
     attention: Any = build(query_size=width, memory_size=width, scorer=("additive", {"hidden_size": width}))
     if accelerated:
         accel.enable(attention)
-    attention.scorer.query = nn.Identity()
     del attention.scorer.v
 
     def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def by_attnx(width: int, accelerated: bool) -> Read:
 
 def by_dot(width: int) -> Read:
     """Dot-product attention; it does not use v."""
-    attention = build(query_size=width, memory_size=width, scorer="dot")
+    attention: Any = build(query_size=width, memory_size=width, scorer="dot")
 
     def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
         return reading(attention, queries, keys, values) + 0 * v
@@ -66,11 +66,11 @@ def by_dot(width: int) -> Read:
     return read
 
 
-def reading(attention: nn.Module, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """The contexts, with every position valid."""
-    memory_mask = torch.ones(keys.shape[:2], dtype=torch.bool)
-    context: Tensor = attention(queries, Memory(keys, values, memory_mask, (keys.shape[1],))).context
-    return context
+def reading(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """The contexts of projected queries and keys, with every position valid."""
+    memory = Memory(keys, values, keys.new_ones(keys.shape[:2], dtype=torch.bool), (keys.shape[1],))
+    steps = torch.arange(queries.shape[1], device=queries.device)
+    return attention.attend(AttentionInputs(queries, queries, memory, steps)).context
 
 
 def broadcast(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
-"""Training speed in words per second: attnx, yoyodyne and joeynmt with the same pairs, sizes and threads.
+"""Training speed in words per second: attnx, a loop by hand, yoyodyne and joeynmt, with the same pairs and sizes.
 
-Every peer is installed from its package into an environment of its own. All are measured in turn, round after round.
+The loop by hand is attnx's model in plain torch. Every other peer is installed from its package into an environment of
+its own. All are measured in turn, round after round.
 Printed and written as JSON are the speeds, how many times as fast attnx was in the same round, and the share of the
 machine's peak in matrix products.
 """
@@ -20,7 +21,7 @@ from statistics import mean
 from typing import Any
 
 from peers.contest import Rounds, by_row, measure_round, show_trouble, table
-from peers.environments import PEERS, ROOT, FailedError, Peer, find, run
+from peers.environments import PEERS, ROOT, FailedError, find, run
 from peers.record import record
 from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
 from rich.console import Console
@@ -41,6 +42,10 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
 }
 UNSORTED = ", unsorted"
 """Of the same rows without bucketing: rows of any lengths meet in a batch."""
+
+BY_HAND = "by_hand"
+HAND_ROWS = {row: row.replace("attnx", "by hand") for row in SCHEDULES}
+"""The row of the hand-written loop with the model of a row of attnx."""
 
 ATTNX_ROWS = SCHEDULES | {row + UNSORTED: (*extra, "trainer.bucket_pool_batches=1") for row, extra in SCHEDULES.items()}
 
@@ -83,15 +88,16 @@ class Request:
         }
 
 
-PEAK = Path(__file__).parent / "peers" / "matrix_peak.py"
+SCRIPTS = Path(__file__).parent / "peers"
+PEAK, HAND = SCRIPTS / "matrix_peak.py", SCRIPTS / "by_hand_speed.py"
 Measure = Callable[[Request], float]
 
 
-def measure_peer(request: Request, peer: Peer, python: Path) -> float:
-    """Words per second of a peer, from the last line of its script."""
+def measure_script(request: Request, python: Path, script: Path, **options: str) -> float:
+    """Words per second of a peer, from the last line of its script; ``options`` are further fields of its request."""
     with tempfile.TemporaryDirectory() as folder:
-        request_json = json.dumps(request.training_request)
-        printed = run([python, peer.script("speed"), request_json], Path(folder), request.threads, request.limit)
+        request_json = json.dumps(request.training_request | options)
+        printed = run([python, script, request_json], Path(folder), request.threads, request.limit)
     return float(json.loads(printed.splitlines()[-1])["words_per_second"])
 
 
@@ -118,8 +124,15 @@ def contenders(
     ready: dict[str, Measure] = {}
     if "attnx" in only:
         ready |= {row: partial(measure_attnx, overrides=extra) for row, extra in ATTNX_ROWS.items() if rows in row}
+    if BY_HAND in only:
+        python = Path(sys.executable)
+        for row in HAND_ROWS.values():
+            schedule = row.removeprefix("by hand, ")
+            ready[row] = partial(measure_script, python=python, script=HAND, schedule=schedule)
     pythons, problems = find([peer for peer in PEERS if peer.name in only], envs, console)
-    return ready | {peer.row: partial(measure_peer, peer=peer, python=pythons[peer]) for peer in pythons}, problems
+    for peer, python in pythons.items():
+        ready[peer.row] = partial(measure_script, python=python, script=peer.script("speed"))
+    return ready, problems
 
 
 def compete(
@@ -146,14 +159,10 @@ def shares(speeds: Rounds, peaks: Sequence[float], flop: dict[str, float]) -> Ro
 
 
 def ratios(speeds: Rounds) -> Rounds:
-    """For each round, how many times as fast each attnx row was as each peer."""
+    """For each round, how many times as fast each attnx row was as the same model by hand and as each peer."""
+    compared = [(row, peer) for row in SCHEDULES for peer in (HAND_ROWS[row], *(peer.row for peer in PEERS))]
     return [
-        {
-            f"{attnx_row} / {peer.row}": speed[attnx_row] / speed[peer.row]
-            for attnx_row in SCHEDULES
-            for peer in PEERS
-            if attnx_row in speed and peer.row in speed
-        }
+        {f"{row} / {peer}": speed[row] / speed[peer] for row, peer in compared if row in speed and peer in speed}
         for speed in speeds
     ]
 
@@ -194,7 +203,7 @@ class Measurements:
 
 def read_options() -> argparse.Namespace:
     """Parse the command line."""
-    names = ("attnx", *(peer.name for peer in PEERS))
+    names = ("attnx", BY_HAND, *(peer.name for peer in PEERS))
     cache = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -233,7 +242,7 @@ def main() -> None:
         file = Path(folder) / "pairs.tsv"
         drawn = write_pairs(draw(pairs, count), file)
         letters, symbols = (mean(len(side) for side in sides) for sides in zip(*drawn, strict=True))
-        flop = {row: flop_of_a_word(row, letters, symbols + 1) for row in ATTNX_ROWS}
+        flop = {row: flop_of_a_word(row, letters, symbols + 1) for row in (*ATTNX_ROWS, *HAND_ROWS.values())}
         for threads in options.threads:
             request, failed = Request(file, steps, threads, options.limit), dict(problems)
             measured = Measurements(request, *compete(ready, failed, request, options.rounds, console), flop, failed)
