@@ -73,6 +73,23 @@ def test_the_tile_does_not_change_the_results(additive_triton: Any, monkeypatch:
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
+def test_a_tile_is_chosen_once_for_a_magnitude(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest, by a first call with each; longer rows of the same magnitude are not timed again."""
+    kernel, calls = additive_triton._scores_kernel, []
+    slow, fast = (additive_triton.triton.Config({"high": size, "wide": 8}) for size in (8, 16))
+
+    def time_call(call: Callable[[], None], quantiles: Any) -> list[float]:
+        calls.append(call())
+        return [len(calls) % 2] * len(quantiles)
+
+    for name, value in {"configs": [slow, fast], "cache": {}, "cache_results": False, "do_bench": time_call}.items():
+        monkeypatch.setitem(vars(kernel), name, value)
+    for positions, expected_calls in ((4, 2), (7, 2), (8, 4), (5, 4)):
+        operands = [torch.randn(shape, device=DEVICE) for shape in ((1, 3, 2), (1, positions, 2), (2,))]
+        torch.testing.assert_close(additive_triton.BACKEND.scores(*operands), by_definition(*operands))
+        assert (kernel.best_config, len(calls)) == (fast, expected_calls)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "tanh"),
     [
