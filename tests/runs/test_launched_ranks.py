@@ -195,12 +195,29 @@ def test_the_environment_gives_the_rank(
     assert launched_rank() == expected
 
 
+@pytest.mark.parametrize(("task", "expected"), [("shell", None), ("command", LaunchedRank("srun", 0, 2, 0, 2, 0))])
+def test_a_shell_of_srun_runs_no_rank(
+    task: str, expected: LaunchedRank | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``srun --ntasks=2 --pty bash`` shows a terminal to the first task: a shell, or the command itself."""
+    for name, value in {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SLURM_TASK_PID", str(os.getpid()) if task == "command" else "1")
+    monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 0)
+    assert launched_rank() == expected
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
         (
             {**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"},
             "started 3 processes, 2 of them",
+        ),
+        (
+            {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
+            | {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2"},
+            "srun started 2,1 processes on 2 machines; start equally many on each",
         ),
         (
             {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},

@@ -13,7 +13,10 @@ TORCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PO
 # What Lightning reads of a process that it did not start; the number of processes is the trainer's.
 LIGHTNING_VARIABLES = ("NODE_RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 # What srun sets for each task of a step.
-SLURM_VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")
+SLURM_VARIABLES = (
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
+    *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"),
+)
 
 
 class LaunchedRank(NamedTuple):
@@ -70,32 +73,37 @@ def reject_launched_sweep() -> None:
 
 
 def _torch_rank() -> LaunchedRank | None:
+    """The rank of a process that torchrun started; None if it started no second one."""
     world_size = _number("WORLD_SIZE")
+    if world_size == 1:
+        return None
     local_world_size = _number("LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in os.environ else world_size
     node_rank = _number("GROUP_RANK") if "GROUP_RANK" in os.environ else 0
     launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "WORLD_SIZE"
-    rank = LaunchedRank(launcher, _number("RANK"), world_size, _number("LOCAL_RANK"), local_world_size, node_rank)
-    return _checked(rank) if world_size > 1 else None
+    if world_size % local_world_size:
+        raise UserError(
+            f"{launcher} started {world_size} processes, {local_world_size} of them on this machine; start equally "
+            "many on each"
+        )
+    return LaunchedRank(launcher, _number("RANK"), world_size, _number("LOCAL_RANK"), local_world_size, node_rank)
 
 
 def _slurm_rank() -> LaunchedRank | None:
     """The rank of a task, where a machine has several; one task a machine starts the processes itself."""
     tasks, nodes = _number("SLURM_STEP_NUM_TASKS"), _number("SLURM_STEP_NUM_NODES")
-    if tasks <= nodes:
+    if tasks <= nodes or _is_in_shell():
         return None
-    per_node = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
-    local_world_size = int(per_node[1]) if per_node else tasks // nodes
-    places = _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), local_world_size, _number("SLURM_NODEID")
-    return _checked(LaunchedRank("srun", *places))
+    per_node = os.environ["SLURM_STEP_TASKS_PER_NODE"]
+    equal_numbers = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
+    if equal_numbers is None:
+        raise UserError(f"srun started {per_node} processes on {nodes} machines; start equally many on each")
+    places = _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), int(equal_numbers[1]), _number("SLURM_NODEID")
+    return LaunchedRank("srun", *places)
 
 
-def _checked(rank: LaunchedRank) -> LaunchedRank:
-    if rank.world_size % rank.local_world_size:
-        raise UserError(
-            f"{rank.launcher} started {rank.world_size} processes, {rank.local_world_size} of them on this machine; "
-            "start equally many on each"
-        )
-    return rank
+def _is_in_shell() -> bool:
+    """Whether a shell that ``srun --pty`` started runs this process: a terminal is the input, as of no other task."""
+    return os.isatty(0) and os.environ.get("SLURM_TASK_PID") != str(os.getpid())
 
 
 def _number(variable: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -27,11 +26,6 @@ from attnx.sweeps.session import SweepSession
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "squeue")
-
-
-def sinfo() -> bool:
-    """Whether a SLURM answers here."""
-    return bool(shutil.which("sinfo")) and subprocess.run(["sinfo"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -77,32 +71,6 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     for job in record.jobs:
         run("scorer=moody", f"seed={job.index + 1}", folder=f"whole-{job.index}")
         assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
-
-
-@pytest.mark.skipif(not sinfo(), reason="no SLURM here: sinfo does not answer")
-def test_a_job_requeued_by_slurm_is_awaited(
-    start_command: Callable[..., subprocess.Popen[str]],
-    moody: Path,
-    wait_for_jobs: Callable[..., list[int]],
-    clear_moods: Callable[[], None],
-) -> None:
-    """Its machine is taken at once; SLURM lets it wait for two minutes."""
-    Path("wait").touch()
-    overrides = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "scorer=moody", "seed=1,2", "name=cut"]
-    with start_command("-m", *overrides) as process:
-        assert process.stdout is not None
-        number = process.stdout.readline().split()[4].rstrip(":")
-        wait_for_jobs(2)
-        clear_moods()
-        subprocess.run(["scontrol", "requeue", number], check=True)
-        subprocess.run(["scancel", "--signal", "USR2", number.replace("_0", "_1")], check=True)
-        _, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
-    record = read_sweep("multirun/cut")
-    assert (record.status, [job.status for job in record.jobs]) == ("finished", ["finished", "finished"])
-    for job in record.jobs:
-        job_log = record.log(job).read_text(encoding="utf-8")
-        assert (job_log.count("attnx: interrupted\n"), job_log.count("testing on")) == (1, 1)
 
 
 def test_a_job_still_on_the_cluster_is_awaited(work_folder: Path) -> None:
