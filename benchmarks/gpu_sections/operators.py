@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -12,10 +13,12 @@ from additive_operator import broadcast, by_attnx, compiled
 from peers.measures import Read, draw_tensors, work_of
 from torch import Tensor
 
+from gpu_sections.busy_time import covered_nanoseconds, device_intervals, device_profiler
 from gpu_sections.cases import Case, Figures, Setting
 from gpu_sections.row_names import (
     ATTNX,
     BROADCAST,
+    KERNEL_MILLISECONDS,
     LIMIT,
     MILLISECONDS,
     PEAK,
@@ -24,7 +27,7 @@ from gpu_sections.row_names import (
     Shape,
     operator_row,
 )
-from gpu_sections.timing import median_seconds, peak_bytes
+from gpu_sections.timing import median_seconds, peak_bytes, synchronize
 
 CHECK_SHAPES: tuple[Shape, ...] = ((2, 5, 7, 16),)
 RECIPROCALS = {"forward": 1, "both": 2}
@@ -59,10 +62,16 @@ def cases(setting: Setting) -> Iterator[Case]:
 def _measure(device: torch.device, read_of: Callable[[int], Read], shape: Shape, way: str) -> Figures:
     *operands, grad_context = (tensor.to(device) for tensor in draw_tensors(*shape))
     work = work_of(read_of(shape[-1]), operands, grad_context, way)
-    return {MILLISECONDS: 1000 * median_seconds(work, device), PEAK: peak_bytes(work, device) / 1e6}
+    figures = {MILLISECONDS: 1000 * median_seconds(work, device), PEAK: peak_bytes(work, device) / 1e6}
+    with device_profiler(device) as profiler:
+        work()
+        synchronize(device)
+    with contextlib.suppress(RuntimeError):  # without a profiler the other figures are there
+        figures[KERNEL_MILLISECONDS] = covered_nanoseconds(device_intervals(profiler, device)) / 1e6
+    return figures
 
 
 def _limit(device: torch.device, shape: Shape, way: str) -> Figures:
     properties = torch.cuda.get_device_properties(device)
     a_second = RECIPROCALS_PER_CLOCK * properties.multi_processor_count * 1000 * properties.clock_rate
-    return {MILLISECONDS: 1000 * RECIPROCALS[way] * torch.Size(shape).numel() / a_second}
+    return {KERNEL_MILLISECONDS: 1000 * RECIPROCALS[way] * torch.Size(shape).numel() / a_second}

@@ -6,7 +6,9 @@ Shape = tuple[int, int, int, int]
 
 ERROR = "largest relative error"
 DEFINITION_ERROR, CPU_ERROR = "the definition's in this type", "the CPU's in float32"
-MILLISECONDS, PEAK, WORDS, IDLE = "ms", "peak MB", "words/s", "idle %"
+MILLISECONDS, KERNEL_MILLISECONDS, PEAK = "ms", "ms of kernels", "peak MB"
+"""Of a call as its caller waits for it, and of its kernels alone: small calls wait for the host."""
+WORDS, IDLE = "words/s", "idle %"
 
 ATTNX, BROADCAST, LIMIT = "attnx", "broadcast form", "limit by reciprocals"
 WAYS = {"forward": "forward", "both": "forward and backward"}

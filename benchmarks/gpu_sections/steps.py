@@ -65,12 +65,18 @@ def corpus(setting: Setting) -> Path:
 
 
 def train_attnx(setting: Setting, schedule: str, precision: str, extra: Sequence[str], updates: int) -> None:
-    """Take optimizer steps as the command does, in this process and without pictures."""
+    """Take optimizer steps as the command does, in this process and without pictures.
+
+    Raises:
+        RuntimeError: steps that are to be compiled cannot be.
+    """
     with tempfile.TemporaryDirectory(dir=setting.folder) as parent:
         values = {"pairs": corpus(setting), "folder": Path(parent) / "run", "updates": updates, **sizes(setting)}
         overrides = [override.format(**values) for override in (*ATTNX, *SCHEDULES[schedule], *extra)]
         config = attnx.compose([*overrides, setting.accelerator, f"trainer.precision={PRECISIONS[precision]}"])
         prepared, console = prepare(with_defaults(config)), Console(file=io.StringIO())
+        if (prepared.compiled or "").startswith("not compiled"):  # else the row would be one of plain steps
+            raise RuntimeError(prepared.compiled)
         folder = create_run_folder(prepared, ())
         train(prepared, folder, plan_steps(prepared, folder, console), console)
 

@@ -149,7 +149,7 @@ def test_figures_are_judged_by_their_bounds(benchmark: Import) -> None:
     assert {item.verdict for item in aims.verdicts({})} == {"not run"}
 
 
-@pytest.mark.parametrize("name", ["idle", "tables"])
+@pytest.mark.parametrize("name", ["busy_time", "tables"])
 def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
     result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
     assert result.attempted
