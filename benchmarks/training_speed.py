@@ -126,7 +126,7 @@ def contenders(
         ready |= {row: partial(measure_attnx, overrides=extra) for row, extra in ATTNX_ROWS.items() if rows in row}
     if BY_HAND in only:
         python = Path(sys.executable)
-        for row in HAND_ROWS.values():
+        for row in (hand for attnx, hand in HAND_ROWS.items() if rows in attnx):
             schedule = row.removeprefix("by hand, ")
             ready[row] = partial(measure_script, python=python, script=HAND, schedule=schedule)
     pythons, problems = find([peer for peer in PEERS if peer.name in only], envs, console)
@@ -210,7 +210,7 @@ def read_options() -> argparse.Namespace:
     add("--rounds", type=int, default=3, help="all are measured once per round")
     add("--words", type=int, default=6400, help="training pairs in each measurement")
     add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; all are measured with each number")
-    add("--rows", metavar="WORDS", default="attnx", help="only attnx rows whose name has these words")
+    add("--rows", metavar="WORDS", default="attnx", help="only attnx rows with these words, and their models by hand")
     add("--pairs", type=Path, metavar="FILE", help="TSV file of pairs, instead of the shipped CMUdict")
     add("--only", nargs="+", choices=names, default=names, help="packages to compare")
     add("--envs", type=Path, default=cache, help="folder of the peers' environments")
