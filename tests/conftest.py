@@ -34,7 +34,8 @@ EXTRA_KNOBS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is; so with the other kinds. One that takes `combination` runs for combinations of its module's
-# FACTORS, lists of choices by name: any two choices meet, unless its module's `possible` says that they cannot.
+# FACTORS, lists of choices by name: any two choices meet, unless its module's `possible` says that they cannot. One
+# that takes `sample_combination` runs for a few of these, in which every choice occurs.
 KINDS = ("scorer", "scope", "normalizer", "query")
 
 
@@ -44,9 +45,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if argument in metafunc.fixturenames:
                 names = listed(kind)
                 metafunc.parametrize(argument, names, ids=[choice_name(choice) for choice in names])
-    if "combination" in metafunc.fixturenames:
-        rows = combinations_of(metafunc.module)
-        metafunc.parametrize("combination", rows, ids=["-".join(map(choice_name, row.values())) for row in rows])
+    for argument, select in (("combination", list), ("sample_combination", each_choice)):
+        if argument in metafunc.fixturenames:
+            rows = select(combinations_of(metafunc.module))
+            metafunc.parametrize(argument, rows, ids=["-".join(map(choice_name, row.values())) for row in rows])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -91,6 +93,17 @@ def combinations_of(module: ModuleType) -> list[dict[str, Any]]:
     """The combinations of a module's FACTORS; one that says ``plain`` is every part of the kind it is named for."""
     factors = {name: plain(name) if values == "plain" else values for name, values in module.FACTORS.items()}
     return pairwise(factors, getattr(module, "possible", lambda choices: True))
+
+
+def each_choice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Few of the combinations, in which every choice of theirs occurs: found greedily, and always the same."""
+    choices = [{(name, choice_name(value)) for name, value in row.items()} for row in rows]
+    waiting, sample = set().union(*choices), []
+    while waiting:
+        index = max(range(len(rows)), key=lambda index: len(choices[index] & waiting))
+        waiting -= choices[index]
+        sample.append(rows[index])
+    return sample
 
 
 def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:

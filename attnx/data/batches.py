@@ -23,6 +23,11 @@ from attnx.data.special_tokens import PAD
 Flat = tuple[npt.NDArray[Any], Integers]
 """Sequences end to end, and their lengths."""
 
+# Fields of a batch that stay on the CPU, where reading them waits for nothing.
+READ_AS_NUMBERS = ("row_index", "source_lengths")
+# Device types to which a copy must block; MPS reads before it has ended (https://github.com/pytorch/pytorch/issues/83015).
+BLOCKING_DEVICES = ("cpu", "mps")
+
 
 class Batch(NamedTuple):
     """Rows padded to the longest of them.
@@ -36,6 +41,8 @@ class Batch(NamedTuple):
         tag: (b,) int64, the index of each row's tag; 0 without tags.
         measured_mask: (b, t, g) bool, False for missing numbers of ``target``, which hold the last measured number
             instead, or 0. None if none is missing.
+        source_lengths: (b,) int64, the steps of each source without padding. None to have a model count them in the
+            mask, for which it waits for a GPU.
     """
 
     source: Tensor
@@ -45,6 +52,20 @@ class Batch(NamedTuple):
     row_index: Tensor
     tag: Tensor
     measured_mask: Tensor | None = None
+    source_lengths: Tensor | None = None
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device, but for what is read as numbers: ``row_index`` and ``source_lengths`` stay.
+
+        A copy to a GPU does not block. One to the CPU does, where its numbers may be read at once.
+        """
+        non_blocking = device.type not in BLOCKING_DEVICES
+        moved = {
+            name: part.to(device, non_blocking=non_blocking)
+            for name, part in self._asdict().items()
+            if part is not None and name not in READ_AS_NUMBERS
+        }
+        return self._replace(**moved)
 
 
 def collate(rows: Sequence[Row]) -> Batch:
@@ -80,7 +101,7 @@ def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers
         last = np.maximum.accumulate(np.where(np.isnan(target), 0, steps), axis=1)
         target = np.nan_to_num(np.take_along_axis(target, last, axis=1))
     batch = Batch(*map(torch.from_numpy, (source, source_mask, target, target_mask, row_index, tag)))
-    return batch._replace(measured_mask=measured_mask)
+    return batch._replace(measured_mask=measured_mask, source_lengths=torch.from_numpy(sources[1]))
 
 
 def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -30,7 +30,7 @@ class EncoderLaws(TensorLaws):
 
     def _encode(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
         """The output, its types and shapes checked."""
-        encoded = self.part(inputs, source_mask)
+        encoded = self.part(inputs, source_mask, source_mask.sum(-1))
         fits = isinstance(encoded, tuple) and len(encoded) == 2
         contract = "an EncoderOutput (attnx.nn.contracts)"
         require(fits, "forward", f"it returned {describe_type(encoded)} instead of {contract}")

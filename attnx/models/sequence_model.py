@@ -33,6 +33,7 @@ class SequenceModel(nn.Module, Generic[State]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
     ) -> Output:
         """Score a known target (teacher forcing).
 
@@ -43,6 +44,8 @@ class SequenceModel(nn.Module, Generic[State]):
             tag: (b,) int64, the id of each row's tag; 0 if left out.
             sampling: probability to feed the model's own last output back (scheduled sampling), where it takes steps.
             need_weights: also return the attention weights.
+            source_lengths: (b,) int64 on the CPU, the steps of each source; a model that needs them counts them in the
+                mask if they are left out, for which it waits for a GPU.
         """
         raise NotImplementedError
 

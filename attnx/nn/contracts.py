@@ -32,8 +32,15 @@ class Encoder(Protocol):
 
     size: int  # width of the states
 
-    def __call__(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
-        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
+    def __call__(self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None) -> EncoderOutput:
+        """Encode a batch; a row without any symbol gives finite states.
+
+        Args:
+            inputs: (b, s, input_size).
+            source_mask: (b, s) bool, False at padding.
+            lengths: (b,) int64 on the CPU, the steps of each row, for an encoder that needs them as numbers; counting
+                them in the mask, where they are left out, waits for a GPU.
+        """
         ...
 
 

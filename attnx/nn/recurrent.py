@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
@@ -37,9 +37,8 @@ class RecurrentLayer(nn.RNNBase):
         if lengths is None:
             outputs, final = self(joined, start)
         else:
-            packed = pack_padded_sequence(joined, lengths, batch_first=True, enforce_sorted=False)
-            outputs, final = self(packed, start)
-            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=joined.shape[1])
+            packed, final = self(_pack(joined, lengths), start)
+            outputs = _pad(packed, joined.shape[1])
         finals = final if self.mode == "LSTM" else (final,)
         # (directions, b, hidden) -> (b, directions * hidden)
         return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
@@ -122,6 +121,35 @@ class Recurrent(nn.Module):
     @property
     def _layers(self) -> list[RecurrentLayer]:
         return list(self.layers)  # type: ignore[arg-type]
+
+
+def count_steps(mask: Tensor, lengths: Tensor | None) -> Tensor:
+    """The lengths to pack rows by: (b,) int64 on the CPU, at least 1.
+
+    Args:
+        mask: (b, s) bool, False at padding, which comes last.
+        lengths: (b,) int64, if they are known; counting them in the mask waits for a GPU.
+    """
+    return (mask.sum(-1) if lengths is None else lengths).clamp(min=1).cpu()
+
+
+def _pack(inputs: Tensor, lengths: Tensor) -> PackedSequence:
+    """Pack rows (b, t, d) of lengths (b,) on the CPU.
+
+    The same as torch's ``enforce_sorted=False``, which waits until a GPU has received the order of the rows.
+    """
+    lengths, order = lengths.sort(descending=True)
+    order = order.to(inputs.device, non_blocking=True)
+    packed = pack_padded_sequence(inputs.index_select(0, order), lengths, batch_first=True)
+    return PackedSequence(packed.data, packed.batch_sizes, order)
+
+
+def _pad(packed: PackedSequence, length: int) -> Tensor:
+    """The rows (b, length, d) in their first order, which torch would copy back to the CPU."""
+    in_order = PackedSequence(packed.data, packed.batch_sizes)
+    padded, _ = pad_packed_sequence(in_order, batch_first=True, total_length=length)
+    assert packed.unsorted_indices is not None
+    return padded.index_select(0, packed.unsorted_indices)
 
 
 def _drop(inputs: Tensor, layer_index: int, dropout_masks: Sequence[Tensor | None]) -> Tensor:

@@ -55,15 +55,24 @@ class SourceEncoder(nn.Module):
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
-    def forward(self, source: Tensor, source_mask: Tensor, tag_embedding: Tensor | None = None) -> EncodedSource:
-        """(b, s) symbols or (b, s, features), (b, s) bool, and what the encoder is told besides (b, g)."""
+    def forward(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        tag_embedding: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> EncodedSource:
+        """Encode (b, s) symbols or (b, s, features), with their mask (b, s) bool.
+
+        ``tag_embedding`` (b, g) enters the encoder at every step. ``lengths`` (b,) of the sources are on the CPU.
+        """
         inputs = self.embedding(source)
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
             tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]
-            encoded = self.encoder(concat([inputs, *tags]), source_mask)
+            encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             source_mask = torch.ones_like(source_mask[:, :1])

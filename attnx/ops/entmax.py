@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnx.ops.masked_normalize import masked_normalize
 from attnx.ops.sparsemax import sparsemax
+from attnx.ops.tracing import is_all_true_on_cpu
 
 
 def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
@@ -92,7 +93,8 @@ def _solve(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
     The others follow as ``exp(u + log(1 + b gap exp(-b u)) / b)``, which keeps its digits down to b = 0, where it is
     softmax. In the threshold -exp(b u), the (1 / b)-norm of ``max(0, b gap - threshold)`` is convex and falling, and
     it must be 1: Newton's steps from u = 0 never go too far. Each at least quarters value times slope, whence how many
-    are enough; about five do, since the norm is nearly straight.
+    are enough. About five do, since the norm is nearly straight, and a CPU stops there. A GPU takes all steps: reading
+    whether fewer do would wait for it.
     """
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
     traced = _traced()  # then the steps are those of any scores, and a million of them
@@ -103,7 +105,7 @@ def _solve(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
         fall = (alpha_minus_1 * gaps * torch.exp(-alpha_minus_1 * peak)).clamp(min=-1.0)
         weights = torch.exp(peak + torch.log1p(fall) / alpha_minus_1)
         total = weights.sum(-1, keepdim=True)
-        if not traced and bool((total <= 1 + 8 * eps).all()):
+        if is_all_true_on_cpu(total <= 1 + 8 * eps):
             break
         slope = (weights / (1 + fall).clamp(min=tiny)).sum(-1, keepdim=True)
         peak = peak + torch.log1p(total * torch.expm1(-alpha_minus_1 * total.log()) / slope) / alpha_minus_1

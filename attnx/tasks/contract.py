@@ -183,7 +183,7 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
     start = model.target.start_input(len(target), target.device)
     inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
-    output = model(source, batch.source_mask, inputs, batch.tag, sampling)
+    output = model(source, batch.source_mask, inputs, batch.tag, sampling=sampling, source_lengths=batch.source_lengths)
     mask, logits = batch.target_mask, output.logits
     tokens = mask.sum()
     if batch.measured_mask is not None:  # missing numbers get loss 0

@@ -19,6 +19,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.contract import SequenceData
 from attnx.training.data_workers import begin_worker, collate_shared, refuse_full_memory
+from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 
 Loader = DataLoader[Row]
@@ -65,11 +66,13 @@ class Loaders(lightning.LightningDataModule):
         self.shares = ShardedBatchSampler(self.batches, info.rank, info.world_size, turns)
         self.valid_rows = data.evaluation_dataset(data.pairs.valid)
         self.test_rows = data.evaluation_dataset(data.pairs.test)
+        # Memory from which a GPU copies while this process goes on.
+        self.has_pinned_memory = training_device(trainer).type == "cuda"
         self.evaluation_batch_size = 4 * trainer["batch_size"] * info.world_size
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that depends on seed and epoch alone."""
-        return _loader(self.train_rows, self.shares, self.workers)
+        return self._loader(self.train_rows, self.shares, self.workers)
 
     def val_dataloader(self) -> Loader:
         """The validation examples."""
@@ -81,7 +84,22 @@ class Loaders(lightning.LightningDataModule):
 
     def _evaluation_loader(self, rows: Rows) -> Loader:
         batches = BucketBatches(rows, self.evaluation_batch_size, shuffle=False)
-        return _loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
+        return self._loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
+
+    def _loader(self, rows: Rows, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
+        is_unsharded = shares.world_size * shares.accumulation_steps == 1  # so there are no dummy rows
+        dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
+        if not workers:
+            return DataLoader(dataset, batch_sampler=shares, collate_fn=collate_rows, pin_memory=self.has_pinned_memory)
+        return DataLoader(
+            dataset,
+            batch_sampler=shares,
+            collate_fn=partial(collate_shared, collate_rows),
+            num_workers=workers,
+            persistent_workers=True,
+            pin_memory=self.has_pinned_memory,
+            worker_init_fn=begin_worker,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The epoch, and the batches of it that are done."""
@@ -113,18 +131,3 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
             raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
     test = sample_examples(parts.test, trainer["test_examples"])
     return replace(data, pairs=parts._replace(valid=valid, test=test))
-
-
-def _loader(rows: Rows, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
-    is_unsharded = shares.world_size * shares.accumulation_steps == 1  # so there are no dummy rows
-    dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
-    if not workers:
-        return DataLoader(dataset, batch_sampler=shares, collate_fn=collate_rows)
-    return DataLoader(
-        dataset,
-        batch_sampler=shares,
-        collate_fn=partial(collate_shared, collate_rows),
-        num_workers=workers,
-        persistent_workers=True,
-        worker_init_fn=begin_worker,
-    )

@@ -100,9 +100,11 @@ def test_collate_pads_to_the_longest() -> None:
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
     assert batch.target_mask.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
     assert batch.row_index.tolist() == [3, 1, 2]
-    *fields, counted = batch
-    assert [field.dtype for field in fields] == [torch.int64, torch.bool] * 2 + [torch.int64] * 2
-    assert counted is None
+    assert batch.source_lengths is not None
+    assert batch.source_lengths.tolist() == [2, 3, 1]
+    *fields, measured_mask, lengths = batch
+    assert [field.dtype for field in (*fields, lengths)] == [torch.int64, torch.bool] * 2 + [torch.int64] * 3
+    assert measured_mask is None
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])

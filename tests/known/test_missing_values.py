@@ -73,7 +73,9 @@ class FixedForecaster(torch.nn.Module):
         super().__init__()
         self.rows, self.target = torch.nn.Parameter(rows), ForecastTarget(features=2, steps=3, **side)  # type: ignore[arg-type]
 
-    def forward(self, source: torch.Tensor, source_mask: torch.Tensor, inputs: torch.Tensor, *args: object) -> Output:
+    def forward(
+        self, source: torch.Tensor, source_mask: torch.Tensor, inputs: torch.Tensor, *args: object, **kwargs: object
+    ) -> Output:
         self.read = inputs
         return Output(self.rows, None, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -121,12 +123,26 @@ def test_decoding_matches_the_parallel_forecast() -> None:
     torch.testing.assert_close(decoded.weights.sum(-1), torch.ones(ROWS, 1, 2, AHEAD))
 
 
-def test_padding_is_refused() -> None:
+@pytest.mark.parametrize("quantiles", [None, [0.1, 0.5]])
+@pytest.mark.parametrize("asks", [("previous_state", "now"), ("current_state", "none")], ids="-".join)
+def test_a_training_step_waits_for_no_device(
+    asks: tuple[str, str], quantiles: list[float] | None, take_training_step: Callable[..., None]
+) -> None:
+    source, source_mask, target = draw_batch(NUM_KNOWN)
+    target_mask, index = torch.ones(target.shape[:2], dtype=torch.bool), torch.arange(ROWS)
+    lengths = source_mask.sum(-1)
+    batch = Batch(source, source_mask, target, target_mask, index, torch.zeros_like(index), source_lengths=lengths)
+    take_training_step(build_model(asks=asks, quantiles=quantiles, known=NUM_KNOWN), batch)
+
+
+@pytest.mark.parametrize("has_lengths", [False, True])
+def test_padding_is_refused(has_lengths: bool) -> None:
     model = build_model()
     source, source_mask, target = draw_batch(0)
     source_mask[1, -1] = False
+    lengths = source_mask.sum(-1) if has_lengths else None
     with pytest.raises(ValueError, match="windows of one length"):
-        model(source, source_mask, shift_right(target))
+        model(source, source_mask, shift_right(target), source_lengths=lengths)
 
 
 @pytest.mark.parametrize("quantiles", [None, [0.1, 0.5, 0.9]])

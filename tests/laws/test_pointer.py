@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
@@ -89,6 +91,14 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
         )
     for first, second in zip(*result, strict=True):
         same(first, second)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_training_step_waits_for_no_device(rule: str, take_training_step: Callable[..., None]) -> None:
+    source, source_mask, _, target = batch(rule)
+    index, lengths = torch.arange(len(LENGTHS)), torch.tensor(LENGTHS)
+    data = Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index), source_lengths=lengths)
+    take_training_step(build_model(constraint=rule), data)
 
 
 @pytest.mark.parametrize("rule", RULES)

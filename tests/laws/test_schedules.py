@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnx import accel, registry
+from attnx.data.batches import Batch
 from attnx.errors import UserError
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients
 from attnx.laws.plug_ins import sound_names
@@ -223,6 +224,18 @@ def test_accel_keeps_outputs_and_gradients(build_model: BuildModel, combination:
         with torch.no_grad():
             logits = [item(SOURCE, SOURCE_MASK, inputs, TAG, schedule=schedule).logits for item in (model, fast)]
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("float32")
+def test_a_training_step_waits_for_no_device(
+    build_model: BuildModel, take_training_step: Callable[..., None], sample_combination: Config
+) -> None:
+    """In combinations in which every choice occurs, with lengths that the batch has on the CPU."""
+    model, target = build_model(**choices(sample_combination)), INPUTS.roll(-1, 1)
+    values = ROWS.float() if isinstance(model.target, Numbers) else target
+    index, lengths = torch.arange(len(SOURCE)), SOURCE_MASK.sum(-1)
+    batch = Batch(SOURCE, SOURCE_MASK, values, target != 0, index, TAG, source_lengths=lengths)
+    take_training_step(model, batch)
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)

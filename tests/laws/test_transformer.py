@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnx import accel, registry
+from attnx.data.batches import Batch
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
@@ -125,6 +127,16 @@ def assert_what_is_read_matters(feed: ModelLaws) -> None:
     changed = feed.inputs.index_fill(1, torch.tensor([2]), 11)
     first, second = (feed.model(feed.source, SOURCE_MASK, inputs, TAG).logits for inputs in (feed.inputs, changed))
     assert not torch.allclose(first[:, 2], second[:, 2])
+
+
+def test_a_training_step_waits_for_no_device(
+    sample_combination: Config, take_training_step: Callable[..., None]
+) -> None:
+    """In combinations in which every choice occurs."""
+    laws = case(of(sample_combination))
+    is_numbers, index = laws.inputs.dim() == 3, torch.arange(len(SOURCE))
+    target, target_mask = laws.inputs if is_numbers else laws.inputs.roll(-1, 1), INPUTS.roll(-1, 1) != 0
+    take_training_step(laws.model, Batch(laws.source, SOURCE_MASK, target, target_mask, index, TAG))
 
 
 def test_a_transformer_obeys_its_laws(combination: Config) -> None:

@@ -78,7 +78,7 @@ class Mine(nn.Module):
         self.size = width
         self.map = nn.Linear(input_size, width)
 
-    def forward(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
+    def forward(self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None) -> EncoderOutput:
         states = torch.tanh(self.map(inputs)) * source_mask[..., None]
         return EncoderOutput([states], ((states.sum(1),),))
 """

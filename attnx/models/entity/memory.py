@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnx.attention.contracts import Normalizer, Scorer
 from attnx.models.entity.story_encoder import INIT_STD
+from attnx.ops.tracing import is_all_true_on_cpu
 
 
 class EntityGate(nn.Module):
@@ -78,7 +79,6 @@ class EntityMemory(nn.Module):
         contents = (keys if self.initial_state is None else self.initial_state).expand(rows, -1, -1)
         queries, inputs = self.gate.scorer.project_queries(sentences), self.map_sentence(sentences)
         key_term = self.map_key(keys)
-        is_full = mask.all(0).tolist()
         gates = [contents.new_zeros(rows, 0, len(keys))]
         for step in range(steps):
             step_mask = mask[:, step, None, None]
@@ -86,7 +86,7 @@ class EntityMemory(nn.Module):
             update = self.activation(self.map_content(contents) + key_term + inputs[:, step, None])
             updated = contents + gate.mT * update
             updated = F.normalize(updated, dim=-1) if self.normalize else updated
-            contents = updated if is_full[step] else torch.where(step_mask, updated, contents)
+            contents = updated if is_all_true_on_cpu(step_mask) else torch.where(step_mask, updated, contents)
             gates.append(gate)
         return contents, torch.cat(gates, 1)
 

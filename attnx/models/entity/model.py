@@ -69,8 +69,9 @@ class Entity(SequenceModel[AnswerState]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
     ) -> Output:
-        """Answer (b, s) stories: logits (b, 1, symbols). ``inputs``, ``tag`` and ``sampling`` have no effect."""
+        """Answer (b, s) stories: logits (b, 1, symbols). Only the source and its mask have an effect."""
         story, gates, attention = self._attend(source, source_mask)
         weights = _symbol_weights(story, gates, attention, source_mask) if need_weights else None
         return Output(self._logits(story.question, attention.context[:, 0])[:, None], weights, None)

@@ -49,7 +49,7 @@ class StoryEncoder(nn.Module):
         self.dropout = dropout
 
     def forward(self, source: Tensor, source_mask: Tensor) -> EncodedStory:
-        """(b, s) symbols and (b, s) bool -> the sentences and the question."""
+        """(b, s) symbols and (b, s) bool -> the sentences and the question; a GPU is asked how many sentences."""
         is_end = (source == STOP) & source_mask
         counts = is_end.sum(1, keepdim=True)
         sentence_index = is_end.cumsum(1) - is_end.long()

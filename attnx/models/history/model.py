@@ -64,6 +64,7 @@ class History(SequenceModel[HistoryState]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`, of a window and the targets (b, t, f) before each forecast step.
@@ -75,7 +76,7 @@ class History(SequenceModel[HistoryState]):
         Raises:
             ValueError: there is padding.
         """
-        _reject_padding(source_mask)
+        _reject_padding(source_mask, source_lengths)
         series = self._series(source, inputs)
         output = self.network(source, source_mask, series, need_weights=need_weights, schedule=schedule)
         steps = inputs.shape[1]
@@ -89,7 +90,7 @@ class History(SequenceModel[HistoryState]):
         Raises:
             ValueError: there is padding.
         """
-        _reject_padding(source_mask)
+        _reject_padding(source_mask, None)
         window = self._window(source)
         length, known_features = window.shape[1], self._known_features(source)
         previous = torch.cat([torch.zeros_like(window[:, :1]), window[:, :-1]], 1)
@@ -150,15 +151,16 @@ class History(SequenceModel[HistoryState]):
         return state._replace(memory=memory, rnn_state=output.state, step=state.step + rows.shape[1])
 
 
-def _reject_padding(source_mask: Tensor) -> None:
-    if not bool(source_mask.all()):
+def _reject_padding(source_mask: Tensor, source_lengths: Tensor | None) -> None:
+    is_full = source_mask.all() if source_lengths is None else (source_lengths == source_mask.shape[1]).all()
+    if not bool(is_full):
         raise ValueError("the rows of a batch need windows of one length: a history model has no padding")
 
 
 def _input_rows(previous: Tensor, known_features: Tensor, is_observed: list[int]) -> Tensor:
     """The inputs of all steps: previous targets, known features, and whether the former are observed."""
-    flags = previous.new_tensor(is_observed)[None, :, None].expand(len(previous), -1, 1)
-    return torch.cat([previous, known_features, flags], -1)
+    flags = torch.tensor(is_observed, dtype=previous.dtype).to(previous.device, non_blocking=True)
+    return torch.cat([previous, known_features, flags[None, :, None].expand(len(previous), -1, 1)], -1)
 
 
 def _pad_columns(weights: Tensor, columns: int) -> Tensor:

@@ -99,6 +99,7 @@ class Pointer(SequenceModel[PointerState]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`: logits (b, t, 4 + s), -inf for impossible outputs; weights (b, t, s).
@@ -107,7 +108,7 @@ class Pointer(SequenceModel[PointerState]):
         """
         if sampling:
             raise ValueError("scheduled sampling is not possible with a pointer")
-        state = self.init_state(source, source_mask, tag)
+        state = self.init_state(source, source_mask, tag, source_lengths)
         tokens = _gather_rows(state.embeddings, inputs)
         masks = tuple(
             dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], self.decoder.size)
@@ -143,8 +144,16 @@ class Pointer(SequenceModel[PointerState]):
             penalties += [] if attention.penalty is None else [attention.penalty]
         return torch.cat(logits, 1), torch.cat(penalties, 1) if penalties else None
 
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> PointerState:
+    def init_state(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        tag: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+    ) -> PointerState:
         """The state before the first step, from (b, s) symbols or (b, s, features), (b, s) bool and (b,) tags.
+
+        For ``source_lengths`` see :meth:`SequenceModel.forward`.
 
         Raises:
             UserError: the source has more positions than there are ids.
@@ -153,7 +162,7 @@ class Pointer(SequenceModel[PointerState]):
         max_positions = self.target.width - FIRST_POSITION_ID
         if positions > max_positions:
             raise UserError(f"a source of {positions} positions is longer than the maximum of {max_positions}")
-        encoded = self.source(source, source_mask)
+        encoded = self.source(source, source_mask, lengths=source_lengths)
         values_size = encoded.values.shape[-1]
         memory = concat_sources(
             self.attention.make_memory(encoded.keys, encoded.source_mask, encoded.values),

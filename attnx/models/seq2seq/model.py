@@ -73,10 +73,11 @@ class Seq2seq(SequenceModel[DecoderState]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`; ``schedule`` is another one that the plan admits, for tests."""
-        start = self.init_state(source, source_mask, tag)
+        start = self.init_state(source, source_mask, tag, source_lengths)
         tokens = self.embedding(inputs)
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
@@ -91,14 +92,20 @@ class Seq2seq(SequenceModel[DecoderState]):
         logits = self.output(readouts, OutputInputs(*used))
         return Output(logits, weights if need_weights else None, outputs.penalty)
 
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> DecoderState:
-        """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
+    def init_state(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        tag: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+    ) -> DecoderState:
+        """(b, s) symbols, (b, s) bool and (b,) tags -> the first state; lengths as in :meth:`forward`."""
         rows = source.shape[0]
         if tag is None:
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
         tags = None if self.tag_embedding is None else self.tag_embedding(tag)
         source_tags = tags if self.encoder_tags else None
-        encoded = None if self.source is None else self.source(source, source_mask, source_tags)
+        encoded = None if self.source is None else self.source(source, source_mask, source_tags, source_lengths)
         memory = self._init_memory(encoded, rows)
         is_fed = self.plan.feed == "next"
         return DecoderState(

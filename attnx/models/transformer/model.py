@@ -101,10 +101,12 @@ class Transformer(SequenceModel[TransformerState]):
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
+        source_lengths: Tensor | None = None,
     ) -> Output:
         """Score a target under teacher forcing, all steps at once.
 
-        ``sampling`` must be 0: scheduled sampling needs steps. Weights are (b, layers h, t, m).
+        ``sampling`` must be 0: scheduled sampling needs steps. Weights are (b, layers h, t, m). ``source_lengths`` have
+        no effect.
         """
         if sampling:
             raise ValueError("a transformer computes all steps at once, so scheduled sampling is not possible")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.recurrent import Recurrent, State
+from attnx.nn.recurrent import Recurrent, State, count_steps
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -48,9 +48,9 @@ class Pyramid(nn.Module):
         self.downsampling = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
-        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
-        lengths = source_mask.sum(-1).clamp(min=1).cpu()
+    def forward(self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None) -> EncoderOutput:
+        """As :class:`attnx.nn.contracts.Encoder`; a row without any symbol gives the states of one zero."""
+        lengths = count_steps(source_mask, lengths)
         states = inputs.masked_fill(~source_mask[..., None], 0.0)
         outputs: list[Tensor] = []
         final: State = ()

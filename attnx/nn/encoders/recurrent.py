@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.recurrent import Recurrent
+from attnx.nn.recurrent import Recurrent, count_steps
 from attnx.ops.tracing import is_all_true_on_cpu
 from attnx.registry import Positive, Probability, Size, register
 
@@ -42,14 +42,13 @@ class RecurrentEncoder(nn.Module):
         self.size = self.recurrent.size
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
-        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
-        lengths = source_mask.sum(-1).clamp(min=1).cpu()
+    def forward(self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None) -> EncoderOutput:
+        """As :class:`attnx.nn.contracts.Encoder`; a row without any symbol gives the states of one zero."""
         if not is_all_true_on_cpu(source_mask[:, 0]):
             inputs = inputs.masked_fill(~source_mask[..., None], 0.0)
         masks = [
             dropout_mask(inputs, self.dropout, self.training, *source_mask.shape, self.size)
             for _ in range(self.recurrent.num_layers - 1)
         ]
-        outputs, final = self.recurrent.run([inputs], lengths, dropout_masks=masks)
+        outputs, final = self.recurrent.run([inputs], count_steps(source_mask, lengths), dropout_masks=masks)
         return EncoderOutput(outputs, final)

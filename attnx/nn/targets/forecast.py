@@ -44,7 +44,7 @@ class ForecastTarget:
         if not self.quantiles:
             losses = (outputs - target).square().mean(-1)
         else:
-            levels = outputs.new_tensor(self.quantiles)[:, None]
+            levels = torch.tensor(self.quantiles, dtype=outputs.dtype).to(outputs.device, non_blocking=True)[:, None]
             errors = target[..., None, :] - outputs.view(*outputs.shape[:-1], len(self.quantiles), -1)
             losses = torch.maximum(levels * errors, (levels - 1) * errors).mean((-1, -2))
         return torch.where(target_mask, losses, 0.0).sum()

@@ -21,6 +21,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
 from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.distributed.process_group import all_reduce_sum
 
 
 class CheckpointManager(Checkpoint):
@@ -156,8 +157,8 @@ class CheckpointManager(Checkpoint):
 
 
 def any_process(trainer: Trainer, value: bool) -> bool:
-    """Whether a value is true in any process of the group: all must do the same after the same step."""
-    return trainer.strategy.reduce_boolean_decision(value, all=False) if trainer.world_size > 1 else value
+    """Whether a value is true in any process: all must do the same after the same step. No GPU takes part."""
+    return bool(all_reduce_sum(torch.tensor(int(value)))) if trainer.world_size > 1 else value
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

@@ -28,13 +28,23 @@ class NanGuard(Callback):
 
     def __init__(self, folder: Path, data: SequenceData) -> None:
         self.folder, self.data = folder, data
+        self._loss = torch.zeros(())  # of this step, on the CPU
+        self._copy_end: torch.cuda.Event | None = None  # where a GPU has to copy it first
 
     def on_before_backward(self, trainer: Trainer, pl_module: Any, loss: Any) -> None:
-        """Check the loss."""
-        if torch.isfinite(loss):
+        """Have the loss copied to the CPU."""
+        self._loss = loss.detach().to("cpu", non_blocking=True)
+        if loss.is_cuda:
+            self._copy_end = torch.cuda.current_stream().record_event()
+
+    def on_after_backward(self, trainer: Trainer, pl_module: Any) -> None:
+        """Check the loss. A GPU is computing the gradients meanwhile, so the wait for the loss costs no time."""
+        if self._copy_end is not None:
+            self._copy_end.synchronize()
+        if torch.isfinite(self._loss):
             return
         batch: Batch = pl_module.batch
-        value, rows = float(loss.detach()), batch.row_index.tolist()
+        value, rows = float(self._loss), batch.row_index.tolist()
         row_list = ", ".join(map(str, rows[:MAX_ROWS])) + (", ..." if len(rows) > MAX_ROWS else "")
         file = self.folder / (BAD_BATCH if trainer.is_global_zero else f"{trainer.global_rank}-{BAD_BATCH}")
         try:

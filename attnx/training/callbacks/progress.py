@@ -66,7 +66,7 @@ class ShowProgress(Callback):
             return
         self._write_step(trainer.global_step)
         fields: dict[str, Any] = {}
-        if trainer.global_step % LOSS_INTERVAL_STEPS == 0:
+        if trainer.global_step % LOSS_INTERVAL_STEPS == 0 and not self.bar.disable:
             fields = {"status": f"loss {float(outputs['loss']):.3f}  {self._speed()}  {self._metrics}"}
         self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **fields)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from lightning import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from attnx.data.batches import Batch
 
@@ -21,17 +22,22 @@ class Throughput(Callback):
 
     Attributes:
         examples: rows since the clock started.
-        tokens: target symbols, EOS included, or rows of numbers.
         seconds: training time of these.
         elapsed: time since training began, validations included; for a resumed run the sum over its parts.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.examples, self.tokens, self.seconds = 0, 0, 0.0
+        self.examples, self.seconds = 0, 0.0
+        self._tokens: Tensor | int = 0  # counted where the batches are, and read, which waits for a GPU, when needed
         self._batches = 0
         self._batch_start: float | None = None
         self._earlier_parts, self._start = 0.0, clock()
+
+    @property
+    def tokens(self) -> int:
+        """Target symbols since the clock started, EOS included, or rows of numbers."""
+        return int(self._tokens)
 
     @property
     def examples_per_second(self) -> float:
@@ -67,7 +73,7 @@ class Throughput(Callback):
             self.seconds += now - self._batch_start
             # All processes have equally many rows, give or take one.
             self.examples += len(batch.source) * trainer.world_size
-            self.tokens += int(batch.target_mask.sum()) * trainer.world_size
+            self._tokens = self._tokens + batch.target_mask.sum() * trainer.world_size
         self._batch_start = now
 
     def state_dict(self) -> dict[str, Any]:
@@ -76,7 +82,7 @@ class Throughput(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
-        self.examples, self.tokens, self.seconds, self._earlier_parts = (
+        self.examples, self._tokens, self.seconds, self._earlier_parts = (
             state_dict[name] for name in ("examples", "tokens", "seconds", "elapsed")
         )
 

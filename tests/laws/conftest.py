@@ -1,0 +1,93 @@
+"""A device beside the CPU for the laws: its tensors have shapes but no numbers, so that nothing can wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from attnx.data.batches import Batch
+from attnx.tasks.contract import token_loss
+
+aten = torch.ops.aten
+# What fake tensors are made of, and a third of their cost. Autograd ends the process for CUDA where torch has none.
+DEVICE = torch.device("meta")
+CPU = torch.device("cpu")
+COPIES = (aten._to_copy.default, aten.copy_.default)
+
+
+class ListCopies(TorchFunctionMode):
+    """Checks that no list is copied to ``DEVICE``, for which the CPU waits; no operator shows it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        is_copy = func in (torch.tensor, torch.as_tensor, Tensor.new_tensor) and result.device == DEVICE
+        assert not is_copy, f"{func} waits for a device"
+        return result
+
+
+class OperatorInputs(TorchDispatchMode):
+    """Checks that no operator has inputs on two devices, or waits for a copy between them."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if func == aten._pack_padded_sequence.default and args[0].device == DEVICE:
+            return _pack_padded_sequence(*args)
+        devices = {tensor.device for tensor in tensors if tensor.dim()}
+        if func in COPIES:
+            devices = {kwargs.get("device", args[0].device), *(tensor.device for tensor in tensors)}
+            assert len(devices) == 1 or kwargs.get("non_blocking") or True in args, f"{func} waits for a device"
+            if kwargs.get("device") == CPU and DEVICE in devices:
+                return args[0]  # its numbers are not there yet
+        else:  # torch lets single numbers of the CPU meet tensors of a GPU
+            assert len(devices) <= 1, f"{func} has inputs on two devices"
+        return func(*args, **kwargs)
+
+
+def _pack_padded_sequence(inputs: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+    """The shapes of torch's operator, which reads the lengths."""
+    batch_sizes = (lengths[:, None] > torch.arange(int(lengths.max()))).sum(0)
+    return inputs.new_empty(int(lengths.sum()), inputs.shape[-1]), batch_sizes
+
+
+@contextmanager
+def no_wait() -> Iterator[None]:
+    """The device ``meta`` stands for a GPU that nothing may wait for; tensors of the CPU are real.
+
+    Raises:
+        RuntimeError, NotImplementedError: an operator reads numbers of the device; torch raises it.
+        AssertionError: an operator has inputs on both devices, or the CPU waits for a copy between them.
+    """
+    with ListCopies(), OperatorInputs():
+        yield
+
+
+@pytest.fixture
+def asynchronous_device() -> AbstractContextManager[None]:
+    """A context in which the device ``meta`` stands for a GPU that nothing may wait for."""
+    return no_wait()
+
+
+@pytest.fixture
+def take_training_step() -> Callable[[Any, Batch], None]:
+    """Take a training step on a device that nothing may wait for: forwards, loss, backwards, clipping, optimizer."""
+
+    def step(model: Any, batch: Batch) -> None:
+        model = model.to(DEVICE).train()
+        optimizer = torch.optim.Adam(model.parameters())
+        with no_wait():
+            loss = token_loss(model, batch.to(DEVICE), smoothing=0.1).mean
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        assert {weight.grad.device for weight in model.parameters()} == {DEVICE}
+
+    return step
