@@ -65,7 +65,6 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,bf_interval=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-KillWait=30
 NodeName=localhost CPUs=2
 PartitionName=batch Nodes=localhost Default=YES PriorityTier=1
 PartitionName=urgent Nodes=localhost PriorityTier=2

@@ -14,10 +14,11 @@ import pytest
 
 from attnx.runs.sweep import read_sweep
 
+LAUNCHER = "hydra_plugins.hydra_ray_launcher"
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(
-        not importlib.util.find_spec("ray") or not importlib.util.find_spec("hydra_plugins.hydra_ray_launcher"),
+        not (importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(LAUNCHER)),
         reason="Ray is not installed: pip install 'attnx[ray]', in an environment of its own",
     ),
 ]
