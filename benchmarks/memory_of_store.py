@@ -65,6 +65,7 @@ def load(sender: Connection, files: list[str], store: str | None, options: argpa
     sender.send("start")
     started, busy = time.perf_counter(), time.process_time()
     knobs = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
+    knobs |= {"store_processes": 1} if store else {}
     data = Translation(train=files, store=store, **knobs).load()
     rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy

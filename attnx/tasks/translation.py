@@ -25,8 +25,8 @@ from attnx.data.corpus_cache.shards import read_shards
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import expand_path, resolve_data_path
-from attnx.data.readers.hugging_face import read_dataset
-from attnx.data.readers.parallel_corpus import ParallelText, Sentence, read_parallel
+from attnx.data.readers.hugging_face import DatasetText, dataset_files, open_dataset
+from attnx.data.readers.parallel_corpus import ParallelText, Sentence, ShardedText, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
@@ -62,9 +62,9 @@ class Translation(TextTask):
     ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
 
     ``store`` names a folder for the encoded training corpus, which may then be larger than memory: the training files
-    are read twice, line by line, and later runs with the same files and options read the folder instead. It is written
-    in shards of 262,144 lines by ``store_processes`` processes, at most one a shard; by default there are as many as
-    cores. Their number changes no byte.
+    (or the rows of ``dataset``) are read twice, line by line, and later runs with the same files and options read the
+    folder instead. It is written in shards of 262,144 lines by ``store_processes`` processes, at most one a shard; by
+    default there are as many as cores. Their number changes no byte.
     """
 
     maximize = True
@@ -117,8 +117,10 @@ class Translation(TextTask):
             raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
         if self.columns and self.dataset is None:
             raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
-        if self.store is not None and self.dataset is not None:
-            raise UserError("task.store is for text files, but task.dataset is set; remove one of the two")
+        if self.dataset is not None and not self.columns:
+            raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
+        if self.dataset is not None and (parts := [part for part, files in self.files.items() if files]):
+            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
         if self.store_processes is not None and self.store is None:
             raise UserError(
                 f"task.store_processes={self.store_processes} is for task.store; remove it, or set task.store"
@@ -129,7 +131,8 @@ class Translation(TextTask):
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
         if self.store is not None:
             return self._load_stored(expand_path("task.store", self.store))
-        parts, dropped = self._read_parts(), Counter[str]()
+        self._check_train()
+        parts, dropped = self._read_parts(self.data_files, self._open_dataset()), Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
         splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
         self._train_tokenizers(splits.train)
@@ -150,13 +153,15 @@ class Translation(TextTask):
     def _load_stored(self, folder: Path) -> SequenceData:
         """Load as :meth:`load`, with the training part in a folder, which is written if it is missing."""
         self._check_train()
-        has_all_parts = all(self.files[part] for part in EVALUATION_PARTS)
-        options = {**self.store_options, "holdout": None if has_all_parts else self.holdout}
-        store = CorpusStore(folder, {part: self._paths(part) for part in self.files if self.files[part]}, options)
+        dataset = self._open_dataset()
+        store = self._open_store(folder, dataset)
         metadata = store.find()
-        existing = {part: list(self._read_files(part)) if self.files[part] else None for part in EVALUATION_PARTS}
+        parts = self._read_parts(EVALUATION_PARTS, dataset)
+        existing = {part: parts.get(part) for part in EVALUATION_PARTS}
         if metadata is None:
-            self._write_store(store, SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT))
+            text = dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages)
+            holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
+            self._write_store(store, text, holdout)
             metadata = store.find()
             assert metadata is not None, "it was written just now"
         self.restore(folder)
@@ -165,7 +170,17 @@ class Translation(TextTask):
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, tags, read_shards(folder / ROWS, source, target, tags))
 
-    def _write_store(self, store: CorpusStore, holdout: SentenceHoldout) -> None:
+    def _open_store(self, folder: Path, dataset: Mapping[str, DatasetText]) -> CorpusStore:
+        """Open the folder of the files, or of ``dataset``, of the training part."""
+        files = {part: self._paths(part) for part in self.files if self.files[part]}
+        options = dict(self.store_options)
+        if dataset:
+            files = {**{part: [] for part in dataset}, "train": dataset_files(self._dataset_name())}
+            options |= {"dataset": self.dataset, "columns": self.columns, "rows": dataset["train"].lines}
+        has_all_parts = all(part in files for part in EVALUATION_PARTS)
+        return CorpusStore(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
+
+    def _write_store(self, store: CorpusStore, text: ShardedText, holdout: SentenceHoldout) -> None:
         """Read the training files twice, or continue where an interrupted process was.
 
         Invalid files leave no store.
@@ -174,7 +189,6 @@ class Translation(TextTask):
         with open_unfinished(store.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
-            text = ParallelText(self._paths("train"), self.languages, self.texts.normalize_sentence)
             processes = self.store_processes or available_cores()
             metadata = unfinished.read_metadata()
             if metadata is None:
@@ -189,10 +203,10 @@ class Translation(TextTask):
             write_store(store, unfinished, text, make_pairs, metadata, self.texts, processes)
 
     def _scan(
-        self, unfinished: UnfinishedStore, text: ParallelText, holdout: SentenceHoldout, processes: int
+        self, unfinished: UnfinishedStore, text: ShardedText, holdout: SentenceHoldout, processes: int
     ) -> CorpusMetadata:
         """Read the training files once and train the tokenizers."""
-        sample, metadata = scan_corpus(text, holdout, processes)
+        sample, metadata = scan_corpus(text, self.texts, holdout, processes)
         self._train_tokenizers(sample)
         self.texts.save(unfinished.path)
         unfinished.write_metadata(metadata)
@@ -209,17 +223,21 @@ class Translation(TextTask):
     def _filter(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
         return filter_by_length(map(self.texts.tokenize, sentences), dropped, self.max_length, self.max_length_ratio)
 
-    def _read_parts(self) -> dict[str, list[Sentence]]:
-        """Read the existing parts and normalize their texts."""
+    def _open_dataset(self) -> dict[str, DatasetText]:
+        """Open the parts of ``dataset``; none without one."""
         if self.dataset is None:
-            self._check_train()
-            return {part: list(self._read_files(part)) for part, files in self.files.items() if files}
-        if parts := [part for part, files in self.files.items() if files]:
-            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
-        if not self.columns:
-            raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        dataset = read_dataset(str(resolve_data_path("task.dataset", self.dataset)), self.columns, self.languages)
-        return {part: list(map(self.texts.normalize_sentence, sentences)) for part, sentences in dataset.items()}
+            return {}
+        return open_dataset(self._dataset_name(), self.columns or [], self.languages)
+
+    def _dataset_name(self) -> str:
+        return str(resolve_data_path("task.dataset", self.dataset or ""))
+
+    def _read_parts(self, parts: Sequence[str], dataset: Mapping[str, DatasetText]) -> dict[str, list[Sentence]]:
+        """Read those of ``parts`` that exist and normalize their texts."""
+        if not dataset:
+            return {part: list(self._read_files(part)) for part in parts if self.files[part]}
+        texts = {part: dataset[part].read_all(allow_blank=part == "train") for part in parts if part in dataset}
+        return {part: list(map(self.texts.normalize_sentence, text)) for part, text in texts.items()}
 
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""
@@ -230,7 +248,7 @@ class Translation(TextTask):
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
 
     def _check_train(self) -> None:
-        if not self.files["train"]:
+        if not self.files["train"] and self.dataset is None:
             raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
 
     def _train_tokenizers(self, sentences: list[Sentence]) -> None:

@@ -14,6 +14,8 @@ from attnx.data.corpus_cache.build import reservoir_sample, scan_corpus, scan_sh
 from attnx.data.readers import parallel_corpus
 from attnx.data.readers.parallel_corpus import ParallelText, Sentence
 from attnx.data.splits import SentenceHoldout, split_sentences
+from attnx.data.text_pipeline import TextPipeline
+from attnx.data.tokenizers.frequent_symbols import Character
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder
 
@@ -57,9 +59,10 @@ def test_a_scan_keeps_a_sample(processes: int, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(parallel_corpus, "LINES_PER_SHARD", 100)
     lines = [*LINES, Sentence("one", ("eins",), "xx")]
     (tmp_path / "lines.tsv").write_text("".join(f"{line.source}\t{line.references[0]}\t{line.tag}\n" for line in lines))
-    text = ParallelText([tmp_path / "lines.tsv"], ["de", "fr", "xx"], lambda sentence: sentence)
+    text = ParallelText([tmp_path / "lines.tsv"], ["de", "fr", "xx"])
+    texts = TextPipeline(Character(), Character(), 7, lower=False, unicode_form="none")
     inputs = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
-    sample, result = scan_corpus(text, SentenceHoldout(inputs, [], 0.1), processes)
+    sample, result = scan_corpus(text, texts, SentenceHoldout(inputs, [], 0.1), processes)
     assert len(text.shards) == 5
     assert len(set(sample)) == 7
     assert set(sample) <= set(lines)

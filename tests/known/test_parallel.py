@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
-from attnx.data.readers.hugging_face import read_dataset
+from attnx.data.readers import hugging_face
+from attnx.data.readers.hugging_face import open_dataset
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, fold_text, overlap_notes, split_sentences
+from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.tasks.translation import Translation
 
 
 @pytest.fixture(autouse=True)
@@ -255,6 +258,12 @@ def cached(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return datasets
 
 
+def read_dataset(name: str, columns: list[str], languages: Sequence[str] = ()) -> dict[str, list[Sentence]]:
+    """All sentences of all parts."""
+    parts = open_dataset(name, columns, languages)
+    return {part: list(text.read_all(allow_blank=part == "train")) for part, text in parts.items()}
+
+
 ROWS = [{"de": "Hallo!", "en": "Hi.", "n": 3}, {"de": "Lauf!", "en": "Run!", "n": 5}]
 READ = [Sentence("Hallo!", ("Hi.",)), Sentence("Lauf!", ("Run!",))]
 
@@ -296,6 +305,34 @@ def test_nested_columns_are_read(cached: Any) -> None:
         Sentence("Run!", ("Lauf!",), "de"),
         Sentence("Run!", ("",), "fr"),
     ]
+
+
+@with_datasets
+@pytest.mark.parametrize("name", ["a.parquet", "saved"])
+def test_a_store_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by two processes, shard by shard; another data set of the same name is refused."""
+    monkeypatch.setattr(hugging_face, "LINES_PER_SHARD", 30)
+    rows = [{"de": f"Haus {row % 13} {row}", "en": f"house {row} {row % 7}"} for row in range(101)]
+
+    def save(rows: list[dict[str, str]]) -> None:
+        table = cached.Dataset.from_list(rows)
+        table.save_to_disk(name) if name == "saved" else table.to_parquet(name)
+
+    def load(**knobs: Any) -> list[tuple[list[str], list[str]]]:
+        task = Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1, **knobs)
+        data = task.load()
+        encoded = data.train_dataset()
+        assert isinstance(data.source, Vocabulary)
+        assert isinstance(data.target, Vocabulary)
+        pairs = [(encoded[row].source, encoded[row].target) for row in range(len(encoded))]
+        return [(data.source.decode(source), data.target.decode(target)) for source, target in pairs]
+
+    save(rows)
+    assert load(store="corpus", store_processes=2) == load(store="corpus") == load()
+    assert len(list(Path("corpus/rows").glob("0*"))) == 4
+    save(rows[:-1])
+    with pytest.raises(UserError, match=r"corpus: was written from other files or settings: task.train names other"):
+        load(store="corpus")
 
 
 @with_datasets

@@ -248,7 +248,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"train": ["pipe", "b.en"]},
         "pipe: is not a plain file; task.store reads the training files twice",
     ),
-    "a dataset": ({"train": None, "dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset is set"),
+    "a dataset and files": ({"dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset and task.train are both set"),
+    "a dataset without columns": ({"train": None, "dataset": "x.csv"}, "task.dataset needs task.columns"),
     "no training files": ({"train": None}, "task.train is not set"),
     "processes without a store": (
         {"store": None, "store_processes": 2},

@@ -22,7 +22,7 @@ from attnx.data.corpus_cache.shards import index_shards, write_shard
 from attnx.data.corpus_cache.worker_processes import Progress, work_on_shards
 from attnx.data.examples import Pair
 from attnx.data.filters import drop_blank
-from attnx.data.readers.parallel_corpus import ParallelText, Sentence, Shard
+from attnx.data.readers.parallel_corpus import Sentence, Shard, ShardedText
 from attnx.data.splits import SentenceHoldout, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import UserError
@@ -51,7 +51,9 @@ class ShardScan(NamedTuple):
     sample: list[Sentence]
 
 
-def scan_corpus(text: ParallelText, holdout: SentenceHoldout, processes: int) -> tuple[list[Sentence], CorpusMetadata]:
+def scan_corpus(
+    text: ShardedText, texts: TextPipeline, holdout: SentenceHoldout, processes: int
+) -> tuple[list[Sentence], CorpusMetadata]:
     """Read the training files once: collect the held-out parts in ``holdout``, and return a sample of the others.
 
     The sample is drawn at random, from each shard as many as its share of the lines; it is in the order of the data if
@@ -61,8 +63,8 @@ def scan_corpus(text: ParallelText, holdout: SentenceHoldout, processes: int) ->
 
     def scan(shard: Shard, progress: Progress) -> ShardScan:
         start, end = (MAX_SAMPLE * line // text.lines for line in (shard.first, shard.first + shard.lines))
-        sentences = drop_blank(report_progress(text.read(shard), progress), Counter())
-        return scan_shard(sentences, holdout, sources, end - start, seed=shard.index)
+        sentences = map(texts.normalize_sentence, report_progress(text.read(shard), progress))
+        return scan_shard(drop_blank(sentences, Counter()), holdout, sources, end - start, seed=shard.index)
 
     sample: list[Sentence] = []
     tags, overlap = Counter[str](), set[str]()
@@ -116,7 +118,7 @@ def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
 def write_store(
     store: CorpusStore,
     unfinished: UnfinishedStore,
-    text: ParallelText,
+    text: ShardedText,
     make_pairs: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
     metadata: CorpusMetadata,
     texts: TextPipeline,
@@ -132,7 +134,8 @@ def write_store(
 
     def encode(shard: Shard, progress: Progress) -> None:
         counts = ShardCounts()
-        pairs = make_pairs(report_progress(text.read(shard), progress), counts.dropped)
+        sentences = map(texts.normalize_sentence, report_progress(text.read(shard), progress))
+        pairs = make_pairs(sentences, counts.dropped)
         with unfinished.new_shard(shard.index, counts) as folder:
             write_shard(folder, _entries(pairs, counts.pairs), *vocabularies, tags)
 

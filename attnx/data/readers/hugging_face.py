@@ -3,47 +3,104 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import LINES_PER_SHARD, Sentence, Shard
 from attnx.errors import UserError, suggest
 from attnx.registry.optional_deps import require_package
 
 # Format by file ending.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
+ROWS_PER_BATCH: Final = 1000
 # Names of the parts in data sets.
 PART_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
 
-def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, list[Sentence]]:
-    """Read those of the parts ``train``, ``valid`` and ``test`` that a data set has.
+class DatasetText:
+    """A part of a data set that is read row by row, from Arrow files that `datasets` maps into memory.
+
+    Args:
+        table: the part.
+        columns: the source's, then one for each target language; they may be keys of a column of mappings.
+        languages: names of the target languages; empty for one without a name.
+        location: for messages.
+
+    Attributes:
+        lines: number of rows.
+        shards: of at most ``LINES_PER_SHARD`` rows.
+    """
+
+    def __init__(self, table: Any, columns: Sequence[str], languages: Sequence[str], location: str) -> None:
+        self.names, self.location = list(languages) or [""], location
+        self.columns = [(_outer_column(table, column, location), column) for column in columns]
+        self.table = table.select_columns(list(dict.fromkeys(outer or column for outer, column in self.columns)))
+        self.lines = len(table)
+        self.shards = [
+            Shard(index, (), first, min(LINES_PER_SHARD, self.lines - first))
+            for index, first in enumerate(range(0, self.lines, LINES_PER_SHARD))
+        ]
+
+    @property
+    def max_sentences(self) -> int:
+        """The number of sentences if none is blank."""
+        return self.lines * len(self.names)
+
+    def read(self, shard: Shard) -> Iterator[Sentence]:
+        """Read the sentences of a shard, those of the languages in turn; a UserError if a column holds no text."""
+        rows = self.table.select(range(shard.first, shard.first + shard.lines))
+        for batch in rows.iter(ROWS_PER_BATCH):
+            source, *targets = (self._texts(batch, *column) for column in self.columns)
+            for text, *translations in zip(source, *targets, strict=True):
+                for name, translation in zip(self.names, translations, strict=True):
+                    yield Sentence(text or "", (translation or "",), name)
+
+    def read_all(self, allow_blank: bool) -> Iterator[Sentence]:
+        """Read all sentences; a UserError for a blank side unless ``allow_blank``."""
+        for index, sentence in enumerate(chain.from_iterable(map(self.read, self.shards))):
+            if sentence.is_blank and not allow_blank:
+                raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
+            yield sentence
+
+    def _texts(self, batch: Mapping[str, list[Any]], outer: str | None, column: str) -> list[str | None]:
+        texts = batch[column] if outer is None else [row[column] for row in batch[outer]]
+        if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
+            raise UserError(f"{self.location}: the column {column!r} holds {type(wrong).__name__}, expected text")
+        return texts
+
+
+def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:
+    """Open those of the parts ``train``, ``valid`` and ``test`` that a data set has.
 
     Args:
         name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
             on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
-        columns: the source's, then one for each target language; they may be keys of a column of mappings.
-        languages: names of the target languages; empty for one without a name.
+        columns: as of :class:`DatasetText`.
+        languages: likewise.
 
     Raises:
-        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training part; or a
-            valid or test sentence is blank.
+        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training part.
     """
-    names = list(languages) or [""]
-    if len(columns) != len(names) + 1:
-        raise UserError(f"task.columns={list(columns)}: expected {len(names) + 1}, the source's and one per target")
+    count = max(1, len(languages)) + 1
+    if len(columns) != count:
+        raise UserError(f"task.columns={list(columns)}: expected {count}, the source's and one per target")
     tables = _load(name)
     parts = {}
     for part, part_names in PART_NAMES.items():
         split = next((split for split in part_names if split in tables), None)
         if split is not None:
-            location = f"task.dataset={name}: {split}"
-            parts[part] = _read_sentences(tables[split], columns, names, location, allow_blank=part == "train")
+            parts[part] = DatasetText(tables[split], columns, languages, f"task.dataset={name}: {split}")
     if "train" not in parts:
         raise UserError(f"task.dataset={name}: has no part called train; it has {', '.join(tables)}")
     return parts
+
+
+def dataset_files(name: str) -> list[Path]:
+    """Return the files of a data set, in order; none of one on the hub."""
+    path = Path(name)
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.exists()
 
 
 def _load(name: str) -> dict[str, Any]:
@@ -71,33 +128,14 @@ def _load_dataset(datasets: Any, name: str) -> Any:
     return datasets.load_dataset(hub, configuration or None)
 
 
-def _read_sentences(
-    table: Any, columns: Sequence[str], names: Sequence[str], location: str, allow_blank: bool
-) -> list[Sentence]:
-    source, *targets = (_read_column(table, column, location) for column in columns)
-    rows = (
-        Sentence(text or "", (translations[index] or "",), name)
-        for text, *translations in zip(source, *targets, strict=True)
-        for index, name in enumerate(names)
-    )
-    sentences = list(rows)
-    blank = (row for row, sentence in enumerate(sentences) if sentence.is_blank)
-    if not allow_blank and (row := next(blank, None)) is not None:
-        raise UserError(f"{location}: row {row // len(names) + 1} has a blank side")
-    return sentences
-
-
-def _read_column(table: Any, column: str, location: str) -> list[str | None]:
-    first = table[0] if len(table) else {}
-    nested = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
-    outer = next((name for name, keys in nested.items() if column in keys), None)
+def _outer_column(table: Any, column: str, location: str) -> str | None:
+    """Return the column of mappings in which a column is a key; None if it is a column of the table."""
     if column in table.column_names:
-        texts = list(table[column])
-    elif outer is not None:
-        texts = [row[column] for row in table[outer]]
-    else:
+        return None
+    first = table[0] if len(table) else {}
+    nested: dict[str, list[str]] = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
+    outer = next((name for name, keys in nested.items() if column in keys), None)
+    if outer is None:
         columns = [*table.column_names, *chain.from_iterable(nested.values())]
         raise UserError(f"{location}: has no column {column!r}{suggest(column, columns)}")
-    if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
-        raise UserError(f"{location}: the column {column!r} holds {type(wrong).__name__}, expected text")
-    return texts
+    return outer

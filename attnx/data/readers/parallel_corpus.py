@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from attnx.data.readers.lines import FIRST_LINE, LineStart, check_not_header, line_starts, read_lines
 from attnx.errors import UserError, suggest
@@ -31,7 +31,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """A contiguous range of the lines of parallel files.
+    """A contiguous range of the lines of parallel files, or of the rows of a table, which has no ``starts``.
 
     Attributes:
         index: from 0, in the order of the data.
@@ -46,6 +46,27 @@ class Shard:
     lines: int
 
 
+class ShardedText(Protocol):
+    """Training sentences that are read shard by shard.
+
+    Attributes:
+        lines: their lines or rows; those of a shard are contiguous.
+        shards: in order.
+    """
+
+    lines: int
+    shards: list[Shard]
+
+    @property
+    def max_sentences(self) -> int:
+        """The number of sentences if none is blank."""
+        ...
+
+    def read(self, shard: Shard) -> Iterator[Sentence]:
+        """Read the sentences of a shard."""
+        ...
+
+
 class ParallelText:
     """Parallel files that are read shard by shard; see :func:`read_parallel`.
 
@@ -54,17 +75,14 @@ class ParallelText:
     Args:
         paths: the files.
         languages: their languages.
-        normalize: is applied to each sentence.
 
     Attributes:
         lines: of the longest file.
         shards: of at most ``LINES_PER_SHARD`` lines.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], languages: Sequence[str], normalize: Callable[[Sentence], Sentence]
-    ) -> None:
-        self.paths, self.languages, self.normalize = paths, languages, normalize
+    def __init__(self, paths: Sequence[Path], languages: Sequence[str] = ()) -> None:
+        self.paths, self.languages = paths, languages
         starts, ends = zip(*(line_starts(path, LINES_PER_SHARD) for path in paths), strict=True)
         counts = [end.line_number - 1 for end in ends]
         if _is_aligned(paths, languages):
@@ -83,8 +101,7 @@ class ParallelText:
 
     def read(self, shard: Shard) -> Iterator[Sentence]:
         """Read a shard."""
-        sentences = read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines)
-        return map(self.normalize, sentences)
+        return read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines)
 
 
 def read_parallel(
