@@ -25,7 +25,7 @@ from attnx.errors import (
     suggest,
 )
 from attnx.files.printable import printable
-from attnx.training.distributed.launched_rank import launched_rank
+from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
 
 WITHOUT_PARTS = ("compare", "data", "runs")
@@ -44,7 +44,7 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     keep_freed_memory()
     try:
-        if (launched := launched_rank()) and not launched.is_main:
+        if not is_main_launch():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = run(sys.argv[1:])
     except (Interrupted, KeyboardInterrupt) as stop:
@@ -80,7 +80,7 @@ def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
     from attnx.training.distributed.slurm import requeue
 
     signum = getattr(stop, "signum", signal.SIGINT)
-    if (launched := launched_rank()) and not launched.is_main:
+    if not is_main_launch():
         return 128 + signum
     message = str(stop) or "training had not begun"
     if isinstance(stop, Interrupted):
@@ -201,17 +201,16 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from attnx.accel.prebuild import start_compiling
     from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
+    from attnx.training.distributed.child_process import prepare_forks
     from attnx.training.distributed.slurm import find_interrupted_run
 
     earlier = find_interrupted_run(overrides, config["folder"])
-    launched = launched_rank()
     if earlier is None:
         check_task_files(config["task"])  # errors in files and names come before torch loads
-        if launched is None or launched.is_main:  # else the main process may have made it by now
+        if is_main_launch():  # else the main process may have made it by now
             chosen_folder(config)
     start_compiling(config)
-    if config["trainer"]["devices"] != 1:  # numpy's threads would prevent that ranks are forked
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    prepare_forks(config["trainer"])
     from attnx.training.fit import fit, resume
 
     if earlier is None:

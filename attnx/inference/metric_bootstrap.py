@@ -52,13 +52,14 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
     if hasattr(task, "neighbors"):
         order, block = task.neighbors([prediction.pair for prediction in predictions])
     columns, per_example = _example_sums(task, metrics, sums, [predictions[index] for index in order])
-    totals = np.stack(list(resample_sums(per_example, block)))
+    totals = resample_sums(per_example, block)
     draws: dict[str, Numbers] = {}
     start = 0
     for name, metric in metrics.items():
         end = start + sum(part.state.numel() for part in sums[name])
-        is_own = (start <= columns) & (columns < end)
-        draws |= _compute_draws(nn.ModuleDict({name: metric}), sums[name], columns[is_own] - start, totals[:, is_own])
+        column_mask = (start <= columns) & (columns < end)
+        state_columns, state_totals = columns[column_mask] - start, totals[:, column_mask]
+        draws |= _compute_draws(nn.ModuleDict({name: metric}), sums[name], state_columns, state_totals)
         start = end
     return draws
 

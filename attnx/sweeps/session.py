@@ -25,7 +25,7 @@ from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.distributed.child_process import describe_exit
+from attnx.training.distributed.child_process import FORKING_ENVIRONMENT, describe_exit
 
 # Time between two looks at the progress of the running jobs.
 POLL_SECONDS = 0.25
@@ -196,8 +196,7 @@ def job_environment(max_parallel: int) -> dict[str, str]:
 
 def start_fork_server(job_environment: dict[str, str]) -> ForkServerProcesses:
     """Start the process that jobs are forked from."""
-    # numpy's threads would exist before the first fork; training does not use them.
-    return ForkServerProcesses({"OPENBLAS_NUM_THREADS": "1", **job_environment})
+    return ForkServerProcesses({**FORKING_ENVIRONMENT, **job_environment})
 
 
 def signal_error(code: int) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,20 +36,23 @@ def percentile_interval(draws: NDArray[np.float64]) -> tuple[float, float]:
     return low, high
 
 
-def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Numbers]:
-    """Sums of (n, k) values over examples drawn with replacement, one (k,) per sample.
+def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed: int = SEED) -> Numbers:
+    """Sums (samples, k) of (n, k) values over examples drawn with replacement.
 
     Blocks of consecutive examples are drawn together, wrapping around the end (circular block bootstrap, Politis and
     Romano 1992).
     """
     count, random = len(values), np.random.default_rng(seed)
     chunk = max(1, MAX_COUNTS_IN_MEMORY // count)
+    sums = np.empty((samples, values.shape[1]))
     for start in range(0, samples, chunk):
         size = min(chunk, samples - start)
         starts = random.integers(0, count, (size, -(-count // block), 1))
         rows = ((starts + np.arange(block)) % count).reshape(size, -1)[:, :count]
         flat = rows + count * np.arange(size)[:, None]
-        yield from np.bincount(flat.ravel(), minlength=size * count).reshape(size, count).astype(np.float64) @ values
+        counts = np.bincount(flat.ravel(), minlength=size * count).reshape(size, count).astype(np.float64)
+        sums[start : start + size] = counts @ values
+    return sums
 
 
 def bootstrap_rates(

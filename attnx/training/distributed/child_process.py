@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attnx.errors import ExitCode
 
@@ -19,6 +20,16 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 PARENT_POLL_SECONDS = 1.0
 # The child imports modules from where its parent does, then makes the call that comes by its input.
 PROGRAM = "import pickle, sys; read = sys.stdin.buffer; sys.path[:] = pickle.load(read); sys.exit(pickle.load(read)())"
+# Of a process that forks, before it imports numpy: numpy's threads would exist before the first fork, and training does
+# not use them.
+FORKING_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def prepare_forks(trainer: Mapping[str, Any]) -> None:
+    """Keep this process, which has not imported numpy yet, to one thread if it will start ranks."""
+    if trainer["devices"] != 1:
+        for name, value in FORKING_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
 
 
 class ChildProcess:

@@ -59,6 +59,12 @@ def launched_rank() -> LaunchedRank | None:
     return None
 
 
+def is_main_launch() -> bool:
+    """Whether this process has rank 0, or no other launcher started it beside others."""
+    launched = launched_rank()
+    return launched is None or launched.is_main
+
+
 def reject_launched_sweep() -> None:
     """Check that no other launcher started this process beside others.
 
