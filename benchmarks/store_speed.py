@@ -87,6 +87,20 @@ def private_memory(process: int) -> int:
     return 1024 * kilobytes + sum(private_memory(int(child)) for child in children)
 
 
+def hash_folder(folder: Path) -> str:
+    """The hash of the names and the bytes of all files of a folder."""
+    digest = hashlib.sha256()
+    for file in files_of(folder):
+        with file.open("rb") as stream:
+            digest.update(f"{file.relative_to(folder)} {hashlib.file_digest(stream, 'sha256').hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def files_of(folder: Path) -> list[Path]:
+    """All files of a folder, in order."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
 def measure(files: list[str], store: Path, processes: int, options: argparse.Namespace) -> dict[str, Any]:
     """Write a store in a new process and sample its memory ten times a second."""
     busy_cpus = watch_neighbors()
@@ -101,15 +115,14 @@ def measure(files: list[str], store: Path, processes: int, options: argparse.Nam
         peak = max(peak, private_memory(process.pid))
     result = receiver.recv()
     process.join()
-    contents = [file.read_bytes() for file in sorted(store.rglob("*")) if file.is_file()]
     return {
         "pairs": options.pairs,
         "processes": processes,
         "pairs_per_second": options.pairs / result["pass_seconds"],
         **result,
         "peak": peak,
-        "disk": sum(map(len, contents)),
-        "sha256": hashlib.sha256(b"".join(contents)).hexdigest(),
+        "disk": sum(file.stat().st_size for file in files_of(store)),
+        "sha256": hash_folder(store),
         "cpus_used_by_other_programs": busy_cpus(),
     }
 

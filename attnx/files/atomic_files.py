@@ -47,6 +47,13 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
+def fsync_files(folder: Path) -> None:
+    """Flush the files of a folder, but not of folders in it, and then its entries to the disk."""
+    for file in filter(Path.is_file, folder.iterdir()):
+        fsync(file)
+    fsync(folder)
+
+
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` when the block ends without an exception, else is deleted.

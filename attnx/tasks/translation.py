@@ -159,9 +159,8 @@ class Translation(TextTask):
         parts = self._read_parts(EVALUATION_PARTS, dataset)
         existing = {part: parts.get(part) for part in EVALUATION_PARTS}
         if metadata is None:
-            text = dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages)
             holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
-            self._write_store(store, text, holdout)
+            self._write_store(store, dataset, holdout)
             metadata = store.find()
             assert metadata is not None, "it was written just now"
         self.restore(folder)
@@ -180,7 +179,7 @@ class Translation(TextTask):
         has_all_parts = all(part in files for part in EVALUATION_PARTS)
         return CorpusStore(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
 
-    def _write_store(self, store: CorpusStore, text: ShardedText, holdout: SentenceHoldout) -> None:
+    def _write_store(self, store: CorpusStore, dataset: Mapping[str, DatasetText], holdout: SentenceHoldout) -> None:
         """Read the training files twice, or continue where an interrupted process was.
 
         Invalid files leave no store.
@@ -189,6 +188,7 @@ class Translation(TextTask):
         with open_unfinished(store.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
+            text: ShardedText = dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages)
             processes = self.store_processes or available_cores()
             metadata = unfinished.read_metadata()
             if metadata is None:

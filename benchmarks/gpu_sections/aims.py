@@ -34,7 +34,7 @@ class Aim(NamedTuple):
     name: str
     section: str
     figure: Callable[[Mapping[str, Figures]], float]
-    """From the figures of the section's rows by name; a KeyError if one is missing."""
+    """From the figures of the section's rows by name, without those not run; a KeyError if one is missing."""
     least: float = -math.inf
     most: float = math.inf
 
@@ -42,7 +42,7 @@ class Aim(NamedTuple):
         """Compare the figure with its bound."""
         bound = f"at least {self.least:g}" if self.least > -math.inf else f"at most {self.most:g}"
         try:
-            figure = self.figure({row.name: row.figures for row in rows.get(self.section, ())})
+            figure = self.figure({row.name: row.figures for row in rows.get(self.section, ()) if row.has_run})
         except (KeyError, ValueError):  # a row is missing, or there is none
             return Verdict(self.name, bound, None, NOT_RUN)
         return Verdict(self.name, bound, figure, MET if self.least <= figure <= self.most else MISSED)
@@ -54,11 +54,9 @@ def ratio(name: str, numerator: str, denominator: str, figures: Mapping[str, Fig
 
 
 def excess(error: str, reference: str, figures: Mapping[str, Figures]) -> float:
-    """The largest error of all rows, relative to the error that it may have."""
+    """The largest error of all rows, relative to the error that it may have; a KeyError if a row failed."""
     return max(
-        row[error] / max(SLACK * row[reference], ROUNDING[name.rpartition(", ")[2]])
-        for name, row in figures.items()
-        if error in row
+        row[error] / max(SLACK * row[reference], ROUNDING[name.rpartition(", ")[2]]) for name, row in figures.items()
     )
 
 

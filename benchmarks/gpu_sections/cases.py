@@ -51,6 +51,11 @@ class Row(NamedTuple):
     figures: Figures
     note: str = ""
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the case was measured, or failed."""
+        return not self.note.startswith(NOT_RUN)
+
 
 def write_rows(cases: Iterable[Case], file: Path, deadline: float) -> None:
     """Measure cases until ``deadline``, a time of ``time.monotonic``, and write each row as soon as it is known."""

@@ -149,6 +149,15 @@ def test_figures_are_judged_by_their_bounds(benchmark: Import) -> None:
     assert {item.verdict for item in aims.verdicts({})} == {"not run"}
 
 
+@pytest.mark.parametrize(("note", "verdict"), [("failed: x", "not run"), ("not run: x", "met")])
+def test_an_aim_for_all_cases_is_not_met_if_one_fails(note: str, verdict: str, benchmark: Import) -> None:
+    """One that the device does not support changes nothing."""
+    aims, cases = benchmark("gpu_sections.aims"), benchmark("gpu_sections.cases")
+    right = dict.fromkeys(("largest relative error", "the definition's in this type"), 0.0)
+    rows = {"kernels": [cases.Row("a, float32", right), cases.Row("b, float32", {}, note)]}
+    assert aims.verdicts(rows)[0].verdict == verdict
+
+
 @pytest.mark.parametrize("name", ["busy_time", "tables"])
 def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
     result = doctest.testmod(benchmark(f"gpu_sections.{name}"))

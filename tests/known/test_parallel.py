@@ -297,9 +297,11 @@ def test_a_dataset_from_files(name: str, cached: Any) -> None:
 @with_datasets
 def test_nested_columns_are_read(cached: Any) -> None:
     """As translation datasets of the hub have them; None reads as blank, languages take turns."""
-    rows = [{"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
+    rows = [None, {"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
     cached.Dataset.from_list([{"translation": row} for row in rows]).save_to_disk("saved")
     assert read_dataset("saved", ["en", "de", "fr"], ["de", "fr"])["train"] == [
+        Sentence("", ("",), "de"),
+        Sentence("", ("",), "fr"),
         Sentence("Hi.", ("Hallo!",), "de"),
         Sentence("Hi.", ("Salut !",), "fr"),
         Sentence("Run!", ("Lauf!",), "de"),

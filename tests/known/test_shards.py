@@ -6,12 +6,17 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
+import struct
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from attnx.data.corpus_cache import worker_processes
 from attnx.data.corpus_cache.memmap import Entry, read_corpus, write_corpus
 from attnx.data.corpus_cache.shards import ShardedRows, index_shards, read_shards, shard_folder, write_shard
 from attnx.data.corpus_cache.worker_processes import Progress, work_on_shards
@@ -139,6 +144,32 @@ def test_an_error_of_a_process_is_raised_here(error: Exception) -> None:
         list(work_on_shards(work, SHARDS, 2, stop(AssertionError())))
     assert str(caught.value) == str(error)
     assert not multiprocessing.active_children()
+
+
+def test_processes_end_if_another_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without memory for it."""
+    start, started = worker_processes._start, []
+
+    def start_twice(*args: Any) -> worker_processes.Worker:
+        if len(started) == 2:
+            raise BlockingIOError("Resource temporarily unavailable")
+        started.append(start(*args))
+        return started[-1]
+
+    monkeypatch.setattr(worker_processes, "_start", start_twice)
+    with pytest.raises(BlockingIOError):
+        list(work_on_shards(lambda shard, progress: os.kill(os.getpid(), signal.SIGSTOP), SHARDS, 3, print))
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_is_killed_within_a_message_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send_a_part(connection: Connection, message: object) -> None:
+        os.write(connection.fileno(), struct.pack("!i", 100) + b"part")
+        os._exit(1)
+
+    monkeypatch.setattr(Connection, "send", send_a_part)
+    with pytest.raises(ChildProcessError, match="was killed"):
+        list(work_on_shards(lambda shard, progress: None, SHARDS, 2, print))
 
 
 def test_a_process_that_ends_early_is_reported() -> None:

@@ -62,9 +62,12 @@ def fused(module: ModuleType) -> Any:
 @pytest.fixture(scope="module")
 def functions(module: Any, fused: Any) -> dict[str, Any]:
     """All that Triton compiles in the modules, by name."""
-    members = {name: getattr(member, "fn", member) for name, member in (vars(module) | vars(fused)).items()}
-    members |= {name: member for name, member in vars(module).items() if isinstance(member, module.triton.JITFunction)}
-    return {name: member for name, member in members.items() if isinstance(member, module.triton.JITFunction)}
+    tuned, jitted = module.triton.runtime.Autotuner, module.triton.JITFunction
+    members = {
+        name: member.fn if isinstance(member, tuned) else member
+        for name, member in (vars(module) | vars(fused)).items()
+    }
+    return {name: member for name, member in members.items() if isinstance(member, jitted)}
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +241,23 @@ def test_building_launches_every_kernel(module: Any, fused: Any, launched: Calla
         fused.compile_kernel(torch.device("cpu"))
 
     assert launched(build) == launched(launch_all, module, fused, torch.float32, 1)
+
+
+def test_any_number_of_rows_fits_into_a_grid(module: Any, fused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU has room for 2^31 programs along the first axis of a grid, and for 65,535 along the others."""
+    grids: list[tuple[int, ...]] = []
+
+    def run(function: Any, *args: Any, grid: Any, **options: Any) -> None:
+        grids.append(grid({"high": 1, "wide": 32}) if callable(grid) else grid)
+
+    monkeypatch.setattr(module.triton.JITFunction, "run", run)
+    few, many = (torch.ones(2, count, 1, requires_grad=True) for count in (3, 70_001))
+    for queries, keys in ((few, many), (many, few)):
+        additive_scores(module.BACKEND, queries, keys, torch.ones(1)).sum().backward()
+        mask = torch.ones(1, 1, 1, dtype=torch.bool).expand(2, queries.shape[1], keys.shape[1])
+        fused.attend_online(queries, keys, torch.ones(1), keys, mask, 1.0)
+    assert max(first for first, *_ in grids) == 2 * 70_001
+    assert all(size < 2**16 for _, *behind_first in grids for size in behind_first)
 
 
 def test_sizes_of_like_magnitude_share_a_choice_of_tile(module: Any) -> None:

@@ -44,7 +44,8 @@ class OperatorInputs(TorchDispatchMode):
         devices = {tensor.device for tensor in tensors if tensor.dim()}
         if func in COPIES:
             devices = {kwargs.get("device", args[0].device), *(tensor.device for tensor in tensors)}
-            assert len(devices) == 1 or kwargs.get("non_blocking") or True in args, f"{func} waits for a device"
+            is_non_blocking = kwargs.get("non_blocking") or any(arg is True for arg in args)
+            assert len(devices) == 1 or is_non_blocking, f"{func} waits for a device"
             if kwargs.get("device") == CPU and DEVICE in devices:
                 return args[0]  # its numbers are not there yet
         else:  # torch lets single numbers of the CPU meet tensors of a GPU

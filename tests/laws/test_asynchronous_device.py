@@ -57,6 +57,7 @@ def test_a_wait_is_noticed(wait: Callable[[Tensor], object], asynchronous_device
 def test_a_copy_that_waits_for_nothing_is_none(asynchronous_device: Any) -> None:
     with asynchronous_device:
         assert (torch.ones(2).to(DEVICE, non_blocking=True) + torch.tensor(3.0)).device == DEVICE
+        torch.ones(2, device=DEVICE).copy_(torch.ones(2), non_blocking=True)
         assert torch.ones(2).sum().item() == 2
 
 

@@ -8,9 +8,9 @@ import json
 import os
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ import pytest
 
 import attnx
 from attnx.data.corpus_cache import build, memmap, reading_progress
-from attnx.data.corpus_cache.folder import CorpusStore, open_unfinished
+from attnx.data.corpus_cache.folder import CorpusStore
 from attnx.data.examples import Pair
 from attnx.data.readers import parallel_corpus
 from attnx.data.readers.lines import read_lines
@@ -228,6 +228,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no file": ({"train": ["a.de.gz", "nowhere"]}, "nowhere: no such file"),
     "a folder": ({"train": "folder"}, "folder: is a folder"),
     "a bad byte": ({"train": ["bad", "b.en"]}, "bad:2: byte 0xe9 at byte 4 of the line is not UTF-8"),
+    "a bad byte, read by another process": (
+        {"train": ["late", "b.en"], "store_processes": 2},
+        "late:41: byte 0xe9 at byte 2 of the line is not UTF-8",
+    ),
     "out of step": ({"train": ["a.de.gz", "ta.de"]}, "ta.de: has 14 lines, but a.de.gz has 110"),
     "no tab": ({"train": "va.de"}, "va.de:1: no tab"),
     "a wrong language": ({"train": "mixed.tsv", "languages": ["xa", "yc"]}, "mixed.tsv:2: unknown language 'yb'"),
@@ -267,6 +271,7 @@ def test_a_mistake_is_reported_before_anything_is_written(
     write("empty", [])
     write("only.tsv", ["rot\tred\txa"] * 5)
     Path("bad").write_bytes(b"abc\ncaf\xe9\n" + 108 * b"abc\n")
+    Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
     os.mkfifo("pipe")
     files_before = files(work_folder)
     assert reason in message(**{"store": "new/corpus", **knobs})
@@ -393,7 +398,7 @@ def test_the_number_of_processes_changes_no_byte(knobs: dict[str, Any]) -> None:
 def test_a_killed_writer_is_reported_and_its_shards_are_written_later(
     complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What both writers have finished stays."""
+    """What both writers have finished stays, and three go on."""
     parent, append = os.getpid(), memmap._append
 
     def die_in_fourth_shard(files: Any, *args: Any) -> None:
@@ -405,7 +410,7 @@ def test_a_killed_writer_is_reported_and_its_shards_are_written_later(
         patched.setattr(memmap, "_append", die_in_fourth_shard)
         assert "corpus: cannot be written: a process that worked on it was killed" in message(store_processes=2)
     first = Path("corpus.unfinished/rows/000001/source.ids").stat().st_mtime_ns
-    task(store_processes=2).load()
+    task(store_processes=3).load()
     assert contents("corpus") == complete_store
     assert Path("corpus/rows/000001/source.ids").stat().st_mtime_ns == first
 
@@ -462,24 +467,38 @@ def test_a_damaged_partial_store_is_discarded(work_folder: Path, monkeypatch: py
     assert rows(task().load()) == rows(task(None).load())
 
 
-def test_another_writing_process_is_awaited(work_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who has waited finds the store."""
-    result: list[object] = []
+def test_a_store_that_is_finished_meanwhile_is_read(
+    complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without reading a training file: another process may have finished it while this one has begun."""
+    find, results = CorpusStore.find, iter([None])
+    monkeypatch.setattr(CorpusStore, "find", lambda store: next(results, ...) and find(store))
+    monkeypatch.setattr(parallel_corpus, "line_starts", lambda *_: pytest.fail("a file is read"))
+    assert len(task("whole").load().train_dataset()) > 60
+    assert contents("whole") == complete_store
+    assert not Path("whole.unfinished").exists()
 
-    def wait() -> None:
-        with open_unfinished(Path("corpus"), {}) as unfinished:
-            result.append(unfinished)
 
-    thread, output = threading.Thread(target=wait), ""
-    with open_unfinished(Path("corpus"), {}) as unfinished:
-        assert unfinished is not None
-        thread.start()
-        while "corpus: another process is writing it; waiting" not in output:
-            output += capsys.readouterr().err
-            time.sleep(0.01)
-        unfinished.finish(Path("corpus"))
-    thread.join()
-    assert result == [None]
+def test_progress_counts_all_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those held out, blank or dropped, and those of an earlier command: each pass ends at 100 %."""
+    passes: list[list[Any]] = []
+
+    @contextmanager
+    def count(action: str, total: int, start: int = 0) -> Iterator[Callable[[int], None]]:
+        passes.append([action, start, total, start])
+
+        def advance(sentences: int) -> None:
+            passes[-1][-1] += sentences
+
+        yield advance
+
+    monkeypatch.setattr(build, "show_progress", count)
+    with monkeypatch.context() as patched:
+        stop_at(patched, 5, raising(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            task().load()
+    task().load()
+    assert passes == [["reading", 0, 110, 110], ["encoding", 0, 110, passes[1][-1]], ["encoding", 16, 110, 110]]
 
 
 def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,13 +39,13 @@ class ShardScan(NamedTuple):
     """The result of the first pass over a shard.
 
     Attributes:
-        tags: the number of training sentences by tag.
+        tags: of the training sentences.
         overlap: their sources that are also in a part with its own files.
         held_out: the other sentences.
         sample: of the training sentences.
     """
 
-    tags: Counter[str]
+    tags: set[str]
     overlap: set[str]
     held_out: list[Sentence]
     sample: list[Sentence]
@@ -67,30 +67,30 @@ def scan_corpus(
         return scan_shard(drop_blank(sentences, Counter()), holdout, sources, end - start, seed=shard.index)
 
     sample: list[Sentence] = []
-    tags, overlap = Counter[str](), set[str]()
+    tags, overlap = set[str](), set[str]()
     with show_progress("reading", text.max_sentences) as progress:
         for result in work_on_shards(scan, text.shards, processes, progress):
             sample += result.sample
-            tags += result.tags
+            tags |= result.tags
             overlap |= result.overlap
             for sentence in result.held_out:
                 holdout.hold_out(sentence)
     parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
     notes = overlap_notes(overlap, {part: [sentence.source for sentence in items] for part, items in parts.items()})
     held_out = {part: items for part, items in parts.items() if holdout.existing[part] is None}
-    return sample, CorpusMetadata(sorted(tags), tags.total(), notes, held_out, [])
+    return sample, CorpusMetadata(sorted(tags), notes, held_out, [])
 
 
 def scan_shard(
     sentences: Iterable[Sentence], holdout: SentenceHoldout, sources: Container[str], count: int, seed: int
 ) -> ShardScan:
     """Separate the sentences to hold out, and draw a sample of ``count`` others."""
-    scan = ShardScan(Counter(), set(), [], [])
+    scan = ShardScan(set(), set(), [], [])
 
     def training() -> Iterator[Sentence]:
         for sentence in sentences:
             if holdout.is_training(sentence):
-                scan.tags[sentence.tag] += 1
+                scan.tags.add(sentence.tag)
                 if sentence.source in sources:
                     scan.overlap.add(sentence.source)
                 yield sentence
@@ -141,8 +141,8 @@ def write_store(
 
     done = unfinished.read_counts(len(text.shards))
     missing = [shard for shard in text.shards if shard.index not in done]
-    start = sum(counts.total() for counts in done.values())
-    with show_progress("encoding", metadata.sentences, start) as progress:
+    start = text.max_sentences * (text.lines - sum(shard.lines for shard in missing)) // text.lines
+    with show_progress("encoding", text.max_sentences, start) as progress:
         for _ in work_on_shards(encode, missing, processes, progress):
             pass
     total = sum(unfinished.read_counts(len(text.shards)).values(), ShardCounts())

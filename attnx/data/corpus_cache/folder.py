@@ -21,7 +21,7 @@ from attnx.data.corpus_cache.shards import shard_folder
 from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.files.atomic_files import PARTIAL, fsync, write_json
+from attnx.files.atomic_files import PARTIAL, fsync_files, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json, read_mapping
 from attnx.files.printable import printable
 
@@ -34,10 +34,9 @@ USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
 
 class CorpusMetadata(NamedTuple):
-    """What a store holds besides its rows; blank sentences do not count, and ``notes`` are on dropped pairs."""
+    """What a store holds besides its rows; ``notes`` are on dropped pairs."""
 
     tags: list[str]
-    sentences: int
     overlap_notes: list[str]
     held_out: dict[str, list[Sentence]]
     notes: list[str]
@@ -49,7 +48,7 @@ class CorpusMetadata(NamedTuple):
             part: [Sentence(source, tuple(references), tag) for source, references, tag in items]
             for part, items in content["held_out"].items()
         }
-        return cls(content["tags"], content["sentences"], content["overlap_notes"], held_out, content["notes"])
+        return cls(content["tags"], content["overlap_notes"], held_out, content["notes"])
 
 
 @dataclass
@@ -90,6 +89,7 @@ class UnfinishedStore:
 
     def write_metadata(self, metadata: CorpusMetadata) -> None:
         """Write the result of the first pass; the tokenizers must be saved already."""
+        fsync_files(self.path)
         write_json(self.path / SCAN, {"format": FORMAT, "origin": self.origin, **metadata._asdict()})
 
     def read_counts(self, num_shards: int) -> dict[int, ShardCounts]:
@@ -111,14 +111,18 @@ class UnfinishedStore:
         partial.mkdir(parents=True)
         yield partial
         write_json(partial / COUNTS, vars(counts))
-        for file in partial.iterdir():
-            fsync(file)
+        fsync_files(partial)
         partial.rename(folder)
 
     def finish(self, folder: Path) -> None:
-        """Delete the result of the first pass and rename the folder."""
-        (self.path / SCAN).unlink(missing_ok=True)
-        self.path.rename(folder)
+        """Flush what no shard holds, rename the folder, and delete the result of the first pass.
+
+        In this order, since without that result an interrupted process has nothing to continue from.
+        """
+        fsync_files(self.path / ROWS)
+        fsync_files(self.path)
+        self.path.rename(folder.resolve())  # a link stays and names it
+        (folder / SCAN).unlink()
 
 
 @contextmanager
@@ -128,19 +132,33 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
     One process at a time holds the lock, others wait. The folder stays if the block is interrupted, and is deleted if
     it fails with a UserError, as it does if the folder cannot be written.
     """
-    path = folder.absolute().with_name(folder.name + UNFINISHED_SUFFIX)
+    target = folder.resolve()
+    path = target.with_name(target.name + UNFINISHED_SUFFIX)
     new_parents = [parent for parent in path.parents if not parent.exists()]
     try:
         with _lock(path, folder) as is_free:
-            yield UnfinishedStore(path, origin) if is_free else None
+            if not is_free:
+                yield None
+                return
+            with _discard_useless(path):  # while it is locked
+                yield UnfinishedStore(path, origin)
     except BaseException as error:
-        if isinstance(error, UserError) or not (path / SCAN).is_file():  # nothing to continue from
-            shutil.rmtree(path, ignore_errors=True)
-            for parent in new_parents:  # the innermost first; those that hold something stay
-                with suppress(OSError):
-                    parent.rmdir()
+        for parent in new_parents:  # the innermost first; those that hold something stay
+            with suppress(OSError):
+                parent.rmdir()
         if isinstance(error, OSError):
             raise UserError(f"{folder}: cannot be written: {error}; then run the same command again") from error
+        raise
+
+
+@contextmanager
+def _discard_useless(path: Path) -> Iterator[None]:
+    """Delete a folder if the block fails and leaves nothing to continue from."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, UserError) or not (path / SCAN).is_file():
+            shutil.rmtree(path, ignore_errors=True)
         raise
 
 
@@ -156,11 +174,13 @@ def _lock(path: Path, folder: Path) -> Iterator[bool]:
             except BlockingIOError:
                 print(f"attnx: {printable(str(folder))}: another process is writing it; waiting", file=sys.stderr)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if (folder / ORIGIN).is_file():
+                with suppress(OSError):  # if it was not renamed, it was made just now
+                    path.rmdir()
+                yield False
+                return
             if path.is_dir() and os.path.samestat(os.fstat(descriptor), path.stat()):
                 yield True
-                return
-            if folder.is_dir():  # finished and renamed
-                yield False
                 return
         finally:
             os.close(descriptor)

@@ -34,9 +34,10 @@ def work_on_shards(
     if min(processes, len(shards)) <= 1:
         yield from (work(shard, progress) for shard in shards)
         return
-    workers = [_start(work, shards[first::processes]) for first in range(min(processes, len(shards)))]
+    workers: list[Worker] = []
     results: dict[int, T] = {}
     try:
+        workers.extend(_start(work, shards[first::processes]) for first in range(min(processes, len(shards))))
         for shard in shards:
             while shard.index not in results:
                 results |= _receive(workers, progress)
@@ -89,7 +90,7 @@ def _receive(workers: list[Worker], progress: Progress) -> dict[int, Any]:
         assert isinstance(receiver, Connection)
         try:
             message = receiver.recv()
-        except EOFError:
+        except (EOFError, OSError):  # an OSError where it ends within a message
             receiver.close()
             _check_exit(receivers[receiver])
             continue

@@ -65,7 +65,7 @@ class DatasetText:
             yield sentence
 
     def _texts(self, batch: Mapping[str, list[Any]], outer: str | None, column: str) -> list[str | None]:
-        texts = batch[column] if outer is None else [row[column] for row in batch[outer]]
+        texts = batch[column] if outer is None else [row and row[column] for row in batch[outer]]
         if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
             raise UserError(f"{self.location}: the column {column!r} holds {type(wrong).__name__}, expected text")
         return texts
@@ -132,8 +132,8 @@ def _outer_column(table: Any, column: str, location: str) -> str | None:
     """Return the column of mappings in which a column is a key; None if it is a column of the table."""
     if column in table.column_names:
         return None
-    first = table[0] if len(table) else {}
-    nested: dict[str, list[str]] = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
+    schema = table.features.arrow_schema
+    nested: dict[str, list[str]] = {field.name: field.type.names for field in schema if hasattr(field.type, "names")}
     outer = next((name for name, keys in nested.items() if column in keys), None)
     if outer is None:
         columns = [*table.column_names, *chain.from_iterable(nested.values())]

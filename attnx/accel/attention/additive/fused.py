@@ -28,8 +28,9 @@ class FusedAdditive:
 
     Never run on a GPU: its Triton code is compiled for three generations of them, and tested in Triton's interpreter.
     Tiles in which nothing is allowed (padding, or positions outside all windows) are skipped. Gradients compute scores
-    and weights again, for a block of queries at a time, without atomic additions. A gain after softmax, as predicted
-    windows have, is left to the kernel of scores.
+    and weights again, for a block of queries at a time, without atomic additions. The tile, chosen by time and kept in
+    Triton's cache, changes the rounding of contexts. A gain after softmax, as predicted windows have, is left to the
+    kernel of scores.
     """
 
     scorers = ("additive",)

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention.additive.triton_jit import classify_sizes, jit, tl, triton, tuned
-from attnx.accel.attention.additive.triton_kernels import BACKEND, can_use_powers, prepare_operand, tile_scores
+from attnx.accel.attention.additive.triton_kernels import (
+    BACKEND,
+    can_use_powers,
+    locate_tile,
+    prepare_operand,
+    tile_scores,
+)
 from attnx.ops import masked_softmax
 
 MIN_VALUE_WIDTH = 16
@@ -90,8 +96,8 @@ def _forward(
     contexts, log_sums = values.new_empty(batch, steps, value_width), values.new_empty(batch, steps)
     sizes = steps, positions, width, value_width
 
-    def grid(tile: dict[str, int]) -> tuple[int, int]:
-        return batch, triton.cdiv(steps, tile["high"])
+    def grid(tile: dict[str, int]) -> tuple[int]:
+        return (batch * triton.cdiv(steps, tile["high"]),)
 
     with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]
         _attention_kernel[grid](
@@ -152,8 +158,8 @@ def _attention_kernel(
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
-    batch = tl.program_id(0).to(tl.int64)
-    step = tl.program_id(1).to(tl.int64) * high + tl.arange(0, high)
+    batch, step = locate_tile(steps, high)
+    step = step.to(tl.int64)
     column = tl.arange(0, value_wide)[None, :]
     queries += batch * steps * (2 * width + 1)
     keys += batch * positions * (2 * width + 1)

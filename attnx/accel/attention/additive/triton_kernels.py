@@ -49,7 +49,7 @@ def prepare_operand(operand: Tensor, is_unit_first: bool) -> Tensor:
     (batch, count, width), columns = operand.shape, 2 * operand.shape[2] + 1
     shape, strides = ((columns, count), (1, count)) if is_unit_first else ((count, columns), (columns, 1))
     result = operand.new_empty(batch, *shape)
-    grid = batch, triton.cdiv(count, PREPARED_TILE["high"])
+    grid = (batch * triton.cdiv(count, PREPARED_TILE["high"]),)
     with torch.cuda.device_of(operand):  # type: ignore[no-untyped-call]
         _prepare_kernel[grid](operand.contiguous(), result, count, width, *strides, **PREPARED_TILE)
     return result
@@ -61,8 +61,8 @@ def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     result = queries.new_empty(batch, steps, positions)
     operands = prepare_operand(queries, True), prepare_operand(keys, True), v.contiguous(), result
 
-    def grid(tile: dict[str, int]) -> tuple[int, int, int]:
-        return batch, triton.cdiv(steps, tile["high"]), triton.cdiv(positions, tile["wide"])
+    def grid(tile: dict[str, int]) -> tuple[int, int]:
+        return batch * triton.cdiv(steps, tile["high"]), triton.cdiv(positions, tile["wide"])
 
     with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]
         _scores_kernel[grid](*operands, steps, positions, width, classify_sizes(batch, steps, positions, width))
@@ -89,12 +89,23 @@ def _operand_gradients(
     grad_rows, grad_v = rows.new_empty(2, batch, count, width)
     sizes = count, other_count, width, *strides, classify_sizes(batch, count, other_count, width)
 
-    def grid(tile: dict[str, int]) -> tuple[int, int, int]:
-        return batch, triton.cdiv(count, tile["high"]), triton.cdiv(width, tile["wide"])
+    def grid(tile: dict[str, int]) -> tuple[int, int]:
+        return batch * triton.cdiv(count, tile["high"]), triton.cdiv(width, tile["wide"])
 
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         _gradients_kernel[grid](rows, other_rows, v, grad_scores, grad_rows, grad_v, *sizes)
     return grad_rows, grad_v
+
+
+@jit
+def locate_tile(count: tl.tensor, high: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
+    """The row of the batch and the ``high`` of its ``count`` rows that this program is for.
+
+    Both follow from the grid's first axis, which has room for 2^31 programs. The others have room for 65,535.
+    """
+    tiles = tl.cdiv(count, high)
+    program = tl.program_id(0)
+    return (program // tiles).to(tl.int64), program % tiles * high + tl.arange(0, high)
 
 
 @jit
@@ -108,8 +119,7 @@ def _prepare_kernel(
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
-    batch = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1) * high + tl.arange(0, high)
+    batch, row = locate_tile(count, high)
     operand += (batch * count + row[:, None]) * width
     result += batch * count * (2 * width + 1) + row * row_stride
     peak = tl.zeros((high,), tl.float32)
@@ -206,9 +216,8 @@ def _scores_kernel(
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
-    batch = tl.program_id(0).to(tl.int64)
-    step = tl.program_id(1) * high + tl.arange(0, high)
-    position = tl.program_id(2) * wide + tl.arange(0, wide)
+    batch, step = locate_tile(steps, high)
+    position = tl.program_id(1) * wide + tl.arange(0, wide)
     queries += batch * steps * (2 * width + 1)
     keys += batch * positions * (2 * width + 1)
     has_powers = can_use_powers(queries + 2 * width * steps, 1, steps, keys + 2 * width * positions, 1, positions)
@@ -253,9 +262,10 @@ def _gradients_kernel(
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
-    batch, columns = tl.program_id(0).to(tl.int64), 2 * width + 1
-    row = tl.program_id(1).to(tl.int64) * high + tl.arange(0, high)
-    unit = tl.program_id(2) * wide + tl.arange(0, wide)
+    columns = 2 * width + 1
+    batch, row = locate_tile(count, high)
+    row = row.to(tl.int64)
+    unit = tl.program_id(1) * wide + tl.arange(0, wide)
     is_row = row < count
     inside = is_row[:, None] & (unit < width)[None, :]
     rows += batch * count * columns
