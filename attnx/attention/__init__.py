@@ -19,11 +19,12 @@ and not padding (``memory_mask``, ``source_mask``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attnx.attention.attention import Attention as Attention
     from attnx.attention.factory import build as build
+    from attnx.attention.multi_head import MultiHeadAttention as MultiHeadAttention
     from attnx.attention.query import Query as Query
     from attnx.attention.types import AttentionHistory as AttentionHistory
     from attnx.attention.types import AttentionOutput as AttentionOutput
@@ -36,16 +37,18 @@ _HOMES = {
     "AttentionHistory": "types",
     "AttentionOutput": "types",
     "Memory": "types",
+    "MultiHeadAttention": "multi_head",
     "Query": "query",
     "QueryContext": "types",
     "ScopeMask": "types",
     "build": "factory",
 }
 
+if not TYPE_CHECKING:  # a type checker would take every misspelled name for one of these
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'attnx.attention' has no attribute {name!r}")
-    import importlib
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'attnx.attention' has no attribute {name!r}")
+        import importlib
 
-    return getattr(importlib.import_module(f"attnx.attention.{_HOMES[name]}"), name)
+        return getattr(importlib.import_module(f"attnx.attention.{_HOMES[name]}"), name)

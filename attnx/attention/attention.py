@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -113,6 +113,9 @@ class Attention(nn.Module):
         prepared = self.scorer.project_queries(self.project(queries))
         inputs = AttentionInputs(queries, prepared, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         return self.attend(inputs)
+
+    if TYPE_CHECKING:  # nn.Module's own returns Any
+        __call__ = forward
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend as the parts define it."""

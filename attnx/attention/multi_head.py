@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +86,9 @@ class MultiHeadAttention(nn.Module):
         return self.attend(
             AttentionInputs(split, split, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         )
+
+    if TYPE_CHECKING:  # nn.Module's own returns Any
+        __call__ = forward
 
     def project_queries(self, queries: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(b, q, query_size) -> (b, h, q, width), rotated as in :meth:`make_memory`."""

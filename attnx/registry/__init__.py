@@ -53,7 +53,7 @@ WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def register(kind: str, name: str, **properties: Any) -> Callable[[T], T]:
+def register(kind: str, name: str, **properties: object) -> Callable[[T], T]:
     """Decorator that registers a class or function by kind and name.
 
     Its parameters with defaults are its knobs: their types and its docstring are the whole configuration. Properties

@@ -245,13 +245,6 @@ def test_every_supported_python_is_tested() -> None:
     assert f"Python {', '.join(offered[:-1])} or {offered[-1]}" in README.read_text(encoding="utf-8")
 
 
-def test_the_wheel_is_marked_as_typed() -> None:
-    """Without ``py.typed`` type checkers ignore what an installed package says of its types."""
-    wheel = pytest.importorskip("hatchling.builders.wheel", reason="set up before hatchling belonged to attnx[dev]")
-    packaged = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
-    assert {"attnx/__init__.py", "attnx/py.typed", "attnx/conf/config.yaml"} <= packaged
-
-
 def test_the_two_commands_follow_their_markers() -> None:
     """.ci/run takes the test command from there: set up, then test, on one line."""
     text = README.read_text(encoding="utf-8")
