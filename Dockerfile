@@ -10,10 +10,10 @@ FROM python:3.11-slim AS source
 # The compiler builds attnx's C kernels when a run starts.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home attnx
-USER attnx
+RUN useradd --create-home --uid 1000 attnx
+USER 1000
 WORKDIR /home/attnx
-COPY --chown=attnx . .
+COPY --chown=1000 . .
 ARG PIP_EXTRA_INDEX_URL
 ENV PIP_NO_CACHE_DIR=1
 

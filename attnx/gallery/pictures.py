@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnx.attention import Attention, Memory, ScopeMask, build
 from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
-from attnx.attention.types import AttentionInputs
+from attnx.attention.types import AttentionHistory, AttentionInputs
 from attnx.errors import UserError
 from attnx.gallery.drawings import VECTORS, Numbers, Reading, draw_normalizer, draw_reading, draw_step, row_weights
 from attnx.gallery.part_variant import PartVariant, alternatives
@@ -155,15 +155,29 @@ def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
     queries, _ = example_states()
     memory = _memory(attention)
     if not attention.needs_history:
-        output = attention(queries, memory, need_weights=True)
-        return output.scores[0], output.weights[0]
-    history, outputs = empty_history(memory), []
+        return _attend(attention, queries, memory)
+    history, reads = empty_history(memory), []
     for index in range(STEPS):
         step = torch.tensor([index])
         visible = memory if memory.mask.dim() == 2 else memory._replace(mask=memory.mask[:, step])
-        outputs.append(attention(queries[:, step], visible, steps=step, history=history, need_weights=True))
-        history = update_history(history, outputs[-1].weights)
-    return torch.cat([output.scores[0] for output in outputs]), torch.cat([output.weights[0] for output in outputs])
+        reads.append(_attend(attention, queries[:, step], visible, step, history))
+        history = update_history(history, reads[-1][1][None])
+    scores, weights = zip(*reads, strict=True)
+    return torch.cat(scores), torch.cat(weights)
+
+
+def _attend(
+    attention: Attention,
+    queries: Tensor,
+    memory: Memory,
+    steps: Tensor | None = None,
+    history: AttentionHistory | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Scores and weights (t, m) of the queries (1, t, d)."""
+    output = attention(queries, memory, steps=steps, history=history, need_weights=True)
+    assert output.scores is not None
+    assert output.weights is not None
+    return output.scores[0], output.weights[0]
 
 
 def _scope_mask(attention: Attention, memory: Memory) -> ScopeMask:

@@ -225,6 +225,7 @@ class Pointer(SequenceModel[PointerState]):
         attention = self.attention(
             query, memory, allowed_mask=allowed_mask, steps=steps, history=past, need_weights=True
         )
+        assert attention.scores is not None
         scores = attention.scores / cast("Softmax", self.attention.normalizer).temperature
         if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
             scores = scores + torch.where(mask.allowed_mask, mask.gain, 1.0).log()

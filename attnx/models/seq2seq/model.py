@@ -197,10 +197,14 @@ class Seq2seq(SequenceModel[DecoderState]):
         if history is not None:
             history = pad_history_to_memory(history, memory)
         weights_mask = None if masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
-        needs_weights = need_weights or history is not None
-        kwargs = {"steps": steps, "history": history, "dropout_mask": weights_mask, "need_weights": needs_weights}
-        attention: AttentionOutput = self.attention(self.query(context), memory, **kwargs)
-        return attention
+        return self.attention(
+            self.query(context),
+            memory,
+            steps=steps,
+            history=history,
+            dropout_mask=weights_mask,
+            need_weights=need_weights or history is not None,
+        )
 
     def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
         context, history = attention.context[:, 0], None

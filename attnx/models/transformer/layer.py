@@ -71,6 +71,7 @@ class TransformerLayer(nn.Module):
         attention = self._attend_to_self(states, memory, chunk, site == "self")
         states, weights = self.self_residual.post(states, attention.context), attention.weights
         if self.cross_attention is not None and self.cross_residual is not None:
+            assert source is not None
             queries, needs_weights = self.cross_residual.pre(states), site == "cross"
             attention = self.cross_attention(queries, source, steps=chunk.steps, need_weights=needs_weights)
             states = self.cross_residual.post(states, attention.context)
