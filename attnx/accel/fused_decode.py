@@ -126,7 +126,7 @@ class FusedDecoder:
         return predicted, state._replace(hidden=hidden, cell=cell, step=state.step + 1), attention
 
     def select_rows(self, state: FusedState, rows: Tensor) -> FusedState:
-        """As :meth:`Seq2seq.select_rows`; rows of one source that lie together share its memory."""
+        """As :meth:`SequenceModel.select_rows`; rows of one source that lie together share its memory."""
         sources = rows // state.beams_per_source
         beams = _common_run_length(sources)
         memory = index_select_tree(state.memory, sources[::beams])

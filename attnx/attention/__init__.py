@@ -4,14 +4,14 @@ Names are imported when first used, so that reading a plan or a signature does n
 
 The letters of tensor axes, here and everywhere in attnx:
 
-====== =============================================================================
-``b``  rows of a batch
-``q``  query steps: 1 in one step of an RNN, the target's length when done all at once
-``m``  memory positions
-``s``  source positions, ``t`` target positions
-``d``  a width; ``k`` that of a key, ``v`` that of a value, ``e`` that of an embedding
+======= =============================================================================
+``b``   rows of a batch
+``q``   query steps: 1 in one step of an RNN, the target's length when done all at once
+``m``   memory positions
+``s``   source positions, ``t`` target positions
+``d``   a width; ``k`` that of a key, ``v`` that of a value, ``e`` that of an embedding
 ``...`` any leading axes; every contract broadcasts over them
-====== =============================================================================
+======= =============================================================================
 
 Masks have one polarity: True means that a query may read the position (``allowed_mask``), or that the position is real
 and not padding (``memory_mask``, ``source_mask``).

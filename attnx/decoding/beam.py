@@ -42,10 +42,10 @@ class Beam(ConstrainedSearch):
     Source: Wu et al. 2016, section 7 and equation 14, https://arxiv.org/abs/1609.08144
 
     At each step the likeliest ``beam_size`` of all continuations stay; those that end, at EOS or at their row's limit,
-    make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by ((5 +
-    |y|) / 6)^``length_penalty_alpha``, ``average`` by |y|; ``coverage_penalty`` above 0 rewards outputs that have read
-    the whole source. A row is done as soon as none that runs can outdo its ``nbest``-th: to stop earlier would lose
-    outputs, to go on would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
+    make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by
+    ``((5 + |y|) / 6)^length_penalty_alpha``, ``average`` by ``|y|``; ``coverage_penalty`` above 0 rewards outputs that
+    have read the whole source. A row is done as soon as none that runs can outdo its ``nbest``-th: to stop earlier
+    would lose outputs, to go on would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
     """
 
     beam_size: Positive = 5

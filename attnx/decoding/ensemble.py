@@ -23,9 +23,9 @@ class Ensemble(nn.Module):
     Source: Sutskever et al. 2014, section 3.6, https://arxiv.org/abs/1409.3215
 
     Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
-    of several it is their mean that is averaged; the slots of an entity net only where words name them
-    (:attr:`attnx.decoding.contracts.StepModel.views`). That symbols mean the same to all of them is for whoever brings
-    them together to check.
+    of several it is their mean that is averaged; the slots of an entity net only where words name them (``views`` of a
+    :class:`attnx.decoding.contracts.StepModel`). That symbols mean the same to all of them is for whoever brings them
+    together to check.
 
     Args:
         models: one or more, each of kind :class:`StepModel`.

@@ -30,6 +30,7 @@ from attnx.sweeps.expand_overrides import expand_sweep
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("attnx/**/*.md")])
+PAGES = [page for page in PAGES if not page.is_relative_to(ROOT / "docs" / "reference")]  # written by the site's build
 FOUR = ("scorer", "scope", "query", "normalizer")
 # Words before "--" name plug-ins whose doctests are run, those after it are pytest's.
 TRY = """
@@ -295,6 +296,8 @@ def test_headings_descend_one_level_at_a_time() -> None:
     for page in PAGES:
         text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+        if not text.strip():  # it only includes another file
+            continue
         assert levels[0] == 1
         assert levels.count(1) == 1
         assert all(deeper <= level + 1 for level, deeper in pairwise(levels)), page

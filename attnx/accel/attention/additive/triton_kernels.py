@@ -22,7 +22,7 @@ from attnx.accel.attention.additive.triton_jit import HAS_TRITON, classify_sizes
 PREPARED_TILE = {"high": 16, "wide": 64}
 """Rows and units of an operand that are prepared at a time."""
 SMALLEST_PEAK, LARGEST_PEAK = (tl.constexpr(0.25), tl.constexpr(20.0)) if HAS_TRITON else (0.25, 20.0)
-"""Bounds of max |a| + max |b| between which the exponentials serve."""
+"""Bounds of ``max |a| + max |b|`` between which the exponentials serve."""
 IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret) if HAS_TRITON else False
 
 

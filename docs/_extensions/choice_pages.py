@@ -1,0 +1,121 @@
+"""A page for each kind of choice: every option with its formula, knobs and source, from the catalog of parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+from generated_pages import write_pages
+from sphinx.application import Sphinx
+
+from attnx import registry
+from attnx.cli.help import CHOICES
+from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
+from attnx.config.view import value_text
+from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
+from attnx.registry.source_scan import KINDS, Part
+
+LINK = re.compile(r"(https?://[^ ,;)]+)")
+INTRODUCTION = """\
+# Choices and their knobs
+
+`attnx KIND=OPTION` chooses, `attnx KIND.KNOB=VALUE` sets a knob of what is chosen. `attnx list` prints the same in a
+terminal. Plug-ins add options: the pages below show those of this repository.
+
+```{{toctree}}
+:maxdepth: 1
+:hidden:
+
+{entries}
+```
+
+| choice | options | |
+|---|---|---|
+{rows}
+
+## The default composition
+
+What `attnx` trains when nothing is chosen, with the values that belong to no part:
+
+```yaml
+{config}
+```
+"""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the pages when a build begins."""
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write(app: Sphinx) -> None:
+    kinds = [*GROUPS, *(kind for kind in KINDS if kind not in GROUPS)]
+    texts = {f"{kind}.md": page(kind) for kind in kinds}
+    write_pages(Path(app.srcdir) / "reference" / "choices", {**texts, "index.md": _index(kinds)})
+
+
+def _index(kinds: list[str]) -> str:
+    config = (conf_folder() / "config.yaml").read_text(encoding="utf-8").strip()
+    rows = [f"| [{kind}]({kind}.md) | {' '.join(map(_code, options(kind)))} | {_purpose(kind)} |" for kind in kinds]
+    return INTRODUCTION.format(entries="\n".join(kinds), rows="\n".join(rows), config=config)
+
+
+def options(kind: str) -> list[str]:
+    """The names of a kind's options."""
+    return group_options(kind) if kind in GROUPS else registry.names(kind)
+
+
+def page(kind: str) -> str:
+    """The page of a kind, in Markdown."""
+    names = registry.names(kind) if kind in KINDS else []
+    sections = ["\n\n".join(_part_section(registry.describe(kind, name))) for name in names]
+    files = [conf_folder() / kind / f"{name}.yaml" for name in options(kind)]
+    sections += ["\n\n".join(_file_section(file)) for file in files if file.is_file()]
+    return "\n\n".join([f"# {kind}", f"{_purpose(kind)}".capitalize() + ".", *sections]) + "\n"
+
+
+def _purpose(kind: str) -> str:
+    return CHOICES.get(kind, "").replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _part_section(part: Part) -> Iterator[str]:
+    summary, *details = paragraphs(part.doc)
+    yield f"## {part.name}"
+    yield summary
+    yield f"`{part.doc_line('Formula')}`" if part.doc_line("Formula") else ""
+    yield from details
+    if part.knobs:
+        key = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
+        rows = [f"| `{key(knob.name)}` | `{value_text(knob.default)}` | {knob.type.phrase} |" for knob in part.knobs]
+        yield "\n".join(["| knob | default | values |", "|---|---|---|", *rows])
+    yield " · ".join(_facts(part))
+
+
+def _facts(part: Part) -> Iterator[str]:
+    if source := part.doc_line("Source"):
+        yield "Source: " + LINK.sub(r"<\1>", source)
+    if part.kind in DRAWN_KINDS:
+        yield f"[drawn in the gallery](../../parts.md#{part.name})"
+    yield f"{{py:mod}}`{part.module}`" if part.origin == "core" else part.origin
+
+
+def paragraphs(doc: str) -> list[str]:
+    """The paragraphs of a docstring in Markdown, without formula, source and example."""
+    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", doc.split(">>>")[0], flags=re.MULTILINE)
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
+    return [piece.strip() for piece in re.split(r"\n\s*\n", text) if piece.strip()]
+
+
+def _file_section(file: Path) -> Iterator[str]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    head = list(takewhile(lambda line: line.startswith("#"), lines))
+    yield f"## {file.stem}"
+    yield " ".join(line.lstrip("# ") for line in head if not line.startswith("# @package"))
+    yield "```yaml\n" + "\n".join(lines[len(head) :]).strip() + "\n```"

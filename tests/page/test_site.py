@@ -1,0 +1,116 @@
+"""The documentation in a real browser, as CONTRIBUTING.md builds it: weight, search, widths, colors, accessibility."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "build" / "site"
+AXE = "axe-core@4.14.1"
+HOME_BYTES, INTERACTIVE_MS, PHONE = 300_000, 1000, 375
+PAGES = ["index", "start", "parts", "performance", "runs", "decisions/README", "reference/commands/index"]
+PAGES += ["reference/choices/scorer", "reference/packages/attnx.attention"]
+CHECKED = ["index", "tutorials/recurrent-attention", "parts", "reference/packages/attnx.attention"]
+
+pytestmark = pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="build/site is not there: CONTRIBUTING.md")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Files of a folder, without a line for each on the terminal."""
+
+    def log_message(self, *words: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The site, served on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(SITE)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def open_page(browser: Any, address: str) -> None:
+    browser.go(SITE / "index.html")
+    browser.send("POST", "/url", {"url": "about:blank"})
+    for kind in ("browser", "performance"):
+        browser.log(kind)
+    browser.send("POST", "/url", {"url": address})
+
+
+def network_events(browser: Any, method: str) -> list[dict[str, Any]]:
+    messages = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
+    return [message["params"] for message in messages if message["method"] == f"Network.{method}"]
+
+
+def test_home_is_light_and_quick(browser: Any, address: str) -> None:
+    """All its requests together, from an empty cache."""
+    browser.protocol("Network.setCacheDisabled", cacheDisabled=True)
+    open_page(browser, f"{address}/index.html")
+    timing = browser.run("return performance.getEntriesByType('navigation')[0].toJSON()")
+    loaded = [event["encodedDataLength"] for event in network_events(browser, "loadingFinished")]
+    assert len(loaded) > 3
+    assert sum(loaded) < HOME_BYTES
+    assert timing["domInteractive"] < INTERACTIVE_MS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_a_phone_and_loads_only_its_own_files(browser: Any, page: str) -> None:
+    browser.emulate(width=PHONE, height=800, phone=True)
+    browser.go(SITE / f"{page}.html")
+    widths = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths == [PHONE, PHONE]
+    assert browser.log("browser") == []
+    urls = [event["request"]["url"] for event in network_events(browser, "requestWillBeSent")]
+    assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def test_search_finds_a_part_without_a_server(browser: Any) -> None:
+    browser.go(SITE / "search.html", "?q=coverage")
+    for _ in range(50):
+        if links := browser.run("return [...document.querySelectorAll('#search-results li a')].map(a => a.href)"):
+            break
+        time.sleep(0.1)
+    assert any(link.endswith("reference/choices/scorer.html#coverage") for link in links[:5]), links[:5]
+    assert browser.log("browser") == []
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, the checker of accessibility."""
+    if not shutil.which("npm"):
+        pytest.skip("needs npm, which installs axe-core")
+    folder = tmp_path_factory.mktemp("axe")
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), AXE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        pytest.skip(f"npm cannot install {AXE}: {done.stderr.strip()[-200:]}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", CHECKED)
+def test_a_page_has_no_serious_fault_of_accessibility(browser: Any, axe: str, page: str, scheme: str) -> None:
+    browser.emulate(scheme=scheme)
+    browser.go(SITE / f"{page}.html")
+    browser.run(axe)
+    check = "const done = arguments[0]; axe.run().then(result => done(result.violations))"
+    violations = browser.send("POST", "/execute/async", {"script": check, "args": []})
+    serious = {
+        violation["id"]: [node["target"] for node in violation["nodes"]][:3]
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
+    }
+    assert not serious
