@@ -109,13 +109,13 @@ def test_the_sdist_has_sources_and_no_outputs(tmp_path: Path) -> None:
     """Whoever packages attnx tests it from there; what training wrote beside the sources stays out."""
     sources = ["LICENSE", "attnx/data/readers/cmudict/LICENSE", "conf/config.yaml", "docs/idea.md", "tests/conftest.py"]
     outputs = ["data/etth1/ETTh1.csv", "multirun/runs/a/run.json", ".benchmarks/gpu/gpu.md", "wandb/run", "dist/a.whl"]
-    for name in ("pyproject.toml", ".gitignore", "README.md", "hatch_build.py", *sources):
+    for name in ("pyproject.toml", ".gitignore", "README.md", *sources):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in outputs:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert packaged("sdist", tmp_path) == {"pyproject.toml", ".gitignore", "README.md", "hatch_build.py", *sources}
+    assert packaged("sdist", tmp_path) == {"pyproject.toml", ".gitignore", "README.md", *sources}
 
 
 def test_the_readme_of_the_package_has_absolute_links() -> None:
