@@ -127,10 +127,10 @@ class TrainedRun(Predictor):
             raise UserError("cannot predict from an empty source")
         if not isinstance(source, str):
             self._check_matrix(source)
-            return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._empty_target)
+            return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self.empty_target)
         if isinstance(self.source, Features):
             raise UserError(f"this run reads matrices of {self.source.width} features a step, not text")
-        pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self._empty_target)
+        pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self.empty_target)
         if unknown == "refuse" and (positions := unknown_positions(pair.source, self.source)):
             symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in positions))
             raise UserError(f"this run does not know {symbols}")
@@ -176,7 +176,7 @@ class TrainedRun(Predictor):
         if isinstance(self.source, Features):
             pair = self.pair(np.zeros((1, self.source.width), np.float32), tag)
         else:
-            pair = Pair((self.source.symbols[-1],), ((),), tag, target=self._empty_target)
+            pair = Pair((self.source.symbols[-1],), ((),), tag, target=self.empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None
 
     def _with_copies(self, prediction: Prediction) -> Prediction:
@@ -185,6 +185,6 @@ class TrainedRun(Predictor):
         return with_copies(prediction, self.source)._replace(alternatives=alternatives)
 
     @property
-    def _empty_target(self) -> Matrix | None:
+    def empty_target(self) -> Matrix | None:
         """The target of a source without a reference, if targets are matrices."""
         return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, Features) else None

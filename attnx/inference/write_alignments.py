@@ -17,6 +17,8 @@ from attnx.runs.alignments import END
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import Run
 
+# Numbers of a source whose features are saved for the player of the run's page: 64 KiB.
+MAX_SAVED_FEATURES = 16_384
 SelfAttention = Mapping[int, Mapping[str, Any]]
 
 
@@ -37,7 +39,7 @@ def save_alignments(
         for rank, prediction in enumerate((best, *best.alternatives), start=1):
             if prediction.weights is None:
                 continue
-            arrays = alignment_arrays(prediction, prediction.weights, sites)
+            arrays = alignment_arrays(prediction, prediction.weights, sites) | _source_arrays(prediction)
             arrays["is_scored"] = np.array(not continues)
             for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
                 arrays |= {stream: maps, f"{stream}_sites": np.array(streams[stream])}
@@ -65,6 +67,18 @@ def alignment_arrays(
         **({"sites": np.array(sites)} if sites and weights.ndim == 3 else {}),
         **{name: np.array(value) for name, value in scores.items() if not math.isnan(value)},
     }
+
+
+def _source_arrays(prediction: Prediction) -> dict[str, Any]:
+    """What else is needed to decode an example again: its tag, its features, and symbols that are no columns."""
+    pair, arrays = prediction.pair, {}
+    if pair.tag:
+        arrays["tag"] = np.array(pair.tag)
+    if pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES:
+        arrays["features"] = pair.features
+    if prediction.weights is not None and prediction.weights.shape[-1] == prediction.num_decoder_states:
+        arrays["unaligned_source"] = np.array(pair.source)
+    return arrays
 
 
 def _step_names(prediction: Prediction) -> tuple[list[str], Sequence[str]]:

@@ -16,11 +16,12 @@ from attnx.runs.layout import ALIGNMENTS
 
 END = "</s>"
 Weights = NDArray[np.float32]
-SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
-NUMBERS = ("weights", "center", "heads", "encoder", "decoder")
+SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites", "unaligned_source")
+NUMBERS = ("weights", "center", "heads", "encoder", "decoder", "features")
 SCALARS = {
     "num_decoder_states": int,
     "name": str,
+    "tag": str,
     "is_numeric": bool,
     "is_scored": bool,
     "score": float,
@@ -50,6 +51,9 @@ class Alignment(NamedTuple):
         decoder: (h, t, t) decoder self-attention over the output, if saved.
         encoder_sites: the ``sites`` of ``encoder``.
         decoder_sites: the ``sites`` of ``decoder``.
+        tag: of the example, such as its language; "" without tags.
+        features: (s, f) the source, if it is a matrix and was saved.
+        unaligned_source: the source symbols, if no column is one of them.
     """
 
     weights: Weights
@@ -70,6 +74,9 @@ class Alignment(NamedTuple):
     decoder: Weights | None = None
     encoder_sites: tuple[str, ...] = ()
     decoder_sites: tuple[str, ...] = ()
+    tag: str = ""
+    features: Weights | None = None
+    unaligned_source: tuple[str, ...] = ()
 
     @property
     def source_symbols(self) -> tuple[str, ...]:

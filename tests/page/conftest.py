@@ -26,7 +26,7 @@ from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, RUN
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "escape": "\ue00c", "enter": "\ue007"}
-KEYS |= {"tab": "\ue004"}
+KEYS |= {"tab": "\ue004", "home": "\ue011", "end": "\ue010"}
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key under which the protocol hands out elements
 DRIVERS = ("chromedriver", "/usr/lib/chromium/chromedriver")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -23,7 +23,10 @@ from attnx import registry
 from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.inference.load import TrainedRun
+from attnx.inference.trace_decoding import open_tracer
 from attnx.registry import source_scan
+from attnx.reports.pages.decoding_trace import ExampleTrace
+from attnx.runs.alignments import Alignment, read_saved_alignments
 from attnx.sweeps import session
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import ForkServerProcesses
@@ -363,6 +366,19 @@ def weights() -> Callable[..., dict[str, torch.Tensor]]:
         return dict(state)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def saved_traces() -> Callable[[str | Path], list[tuple[list[Alignment], ExampleTrace]]]:
+    """The hypotheses of each saved example of a run, and their trace."""
+
+    def trace(folder: str | Path) -> list[tuple[list[Alignment], ExampleTrace]]:
+        tracer = open_tracer(folder)
+        examples = [list(files.values()) for files in read_saved_alignments(folder)]
+        traces = [trace for hypotheses in examples if (trace := tracer(hypotheses)) is not None]
+        return list(zip(examples, traces, strict=True))
+
+    return trace
 
 
 @pytest.fixture

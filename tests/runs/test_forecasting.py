@@ -78,11 +78,18 @@ def quantiles(no_pictures: None) -> TrainedRun:
     return fit_run(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
-def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
+def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any], saved_traces: Any) -> None:
     """Errors are of the median, scaled and in original units; a reopened run predicts the same and continues files."""
     windows = 19 - HORIZON + 1
     scores = results("one")
     assert scores["test_examples"] == windows
+    traces = saved_traces("one")
+    assert len(traces) == windows
+    for (best,), trace in traces:
+        ((read, candidates),) = trace.hypotheses
+        assert not candidates
+        assert read.weights[0] == pytest.approx(best.weights, abs=1e-4)
+        assert np.isnan(read.scores[0, 0, -1])  # the state of a later step
     _beats_its_baselines("one")
     names = [*Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert len(names) == windows

@@ -48,8 +48,14 @@ def trained_run(text: None, no_pictures: None) -> Any:
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 
 
-def test_a_run_reports_perplexity_and_continues_texts(trained_run: Any, command: Callable[..., Any]) -> None:
+def test_a_run_reports_perplexity_and_continues_texts(
+    trained_run: Any, command: Callable[..., Any], saved_traces: Any
+) -> None:
     opened = trained_run
+    for (best,), trace in saved_traces("one"):
+        ((read, candidates),) = trace.hypotheses
+        assert read.weights[0] == pytest.approx(best.weights, abs=1e-4)
+        assert best.output[0] in [symbol for symbol, _ in candidates[0]]
     scores = results("one")
     assert scores["test_perplexity"] == pytest.approx(math.exp(scores["test_loss"]), rel=1e-5)
     # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.

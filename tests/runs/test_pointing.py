@@ -65,7 +65,9 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_each_problem_trains_and_predicts(problem: str, make: Callable[..., Any], work_folder: Path) -> None:
+def test_each_problem_trains_and_predicts(
+    problem: str, make: Callable[..., Any], work_folder: Path, saved_traces: Any
+) -> None:
     """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
@@ -84,6 +86,9 @@ def test_each_problem_trains_and_predicts(problem: str, make: Callable[..., Any]
         assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert prediction.weights.shape[1] == len(pair.source)
     assert draw_points("one") == Path("one/points.png")
+    for (best,), trace in saved_traces("one"):  # the last position is the end
+        (read,) = (hypothesis.read for hypothesis in trace.hypotheses)
+        assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
 
 
 def test_a_run_resumes_with_workers(

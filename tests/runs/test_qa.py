@@ -122,9 +122,12 @@ def test_other_stories_are_evaluated(run_folder: Path, command: Callable[..., An
     assert "errors by symbol" in answer.out
 
 
-def test_slot_weights_are_saved_and_drawn(run_folder: Path) -> None:
+def test_slot_weights_are_saved_and_drawn(run_folder: Path, saved_traces: Any) -> None:
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
     (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(run_folder))
+    ((read, candidates),) = saved_traces(run_folder)[0][1].hypotheses
+    assert read is None  # attention read the slots before the first step
+    assert best.output[0] in [symbol for symbol, _ in candidates[0]]
     story = to_story(best)
     run = attnx.open_run(run_folder)
     (prediction,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)

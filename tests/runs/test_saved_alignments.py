@@ -53,7 +53,7 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
     ]
 
 
-def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any]) -> None:
+def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any], saved_traces: Any) -> None:
     beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
     sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
@@ -69,14 +69,24 @@ def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any]) 
         scores = [item.score for item in saved]
         assert scores == sorted(scores, reverse=True)
         assert len({item.output for item in saved}) == 3
+    for saved, trace in saved_traces("beam"):
+        ends = [trace.beams[path[-1]].symbol for path in trace.paths]
+        assert ends == [hypothesis.output[-1] for hypothesis in saved]
+        for hypothesis, traced, path in zip(saved, trace.hypotheses, trace.paths, strict=True):
+            assert traced.read.weights == pytest.approx(hypothesis.heads, abs=1e-5)
+            assert tuple(trace.beams[index].symbol for index in path) == hypothesis.output
+            total = sum(trace.beams[index].log_probability for index in path)
+            assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
     assert run_statistics("beam")[""].examples == 3  # the best of each
     assert list(run_statistics("beam")) == ["", "head 1", "head 2"]
 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("sources", ["encoder", "encoder,decoder"])
-def test_windows_cover_the_readable_positions(run: Callable[..., Any], center: str, sources: str) -> None:
-    """Softmax gives weight to all that may be read and to nothing else."""
+def test_windows_cover_the_readable_positions(
+    run: Callable[..., Any], saved_traces: Any, center: str, sources: str
+) -> None:
+    """Softmax gives weight to all that may be read and to nothing else; what is traced says so, too."""
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
     window = read_window(read_run("local").config)
     assert window is not None
@@ -87,6 +97,15 @@ def test_windows_cover_the_readable_positions(run: Callable[..., Any], center: s
         np.testing.assert_array_equal(
             window.mask(alignment.weights, alignment.num_decoder_states), alignment.weights > 0
         )
+    traces = saved_traces("local")
+    assert len(traces) == len(alignments)
+    for (best,), trace in traces:
+        (read,) = (hypothesis.read for hypothesis in trace.hypotheses)
+        np.testing.assert_array_equal(read.allowed_mask[0], best.weights > 0)
+        shares = np.where(read.allowed_mask[0], np.exp(read.scores[0]), 0)
+        assert (read.gain is None) == (center == "monotonic")
+        gain = 1 if read.gain is None else read.gain[0]
+        np.testing.assert_allclose(gain * shares / shares.sum(-1, keepdims=True), best.weights, atol=1e-5)
 
 
 def test_pictures_page_and_statistics_use_saved_alignments(

@@ -46,7 +46,7 @@ def tiny(words: Path, no_pictures: None) -> Callable[..., Any]:
     return make
 
 
-def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any]) -> None:
+def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any], saved_traces: Any) -> None:
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
     run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
     info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
@@ -57,6 +57,9 @@ def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any]) -> None
     assert alignment.heads is not None
     np.testing.assert_allclose(alignment.heads.sum(-1), 1, rtol=1e-5)
     assert '"cross-attention, layer 2, head 1"' in run_page(["one"])
+    for saved, trace in saved_traces("one"):
+        for hypothesis, traced in zip(saved, trace.hypotheses, strict=True):
+            np.testing.assert_allclose(traced.read.weights, hypothesis.heads, atol=1e-5)
     first, second = (opened.predict(["bad", "kes"], need_weights=True) for opened in (run, open_run("one")))
     assert [item.output for item in first] == [item.output for item in second]
     assert [item.log_probability for item in first] == pytest.approx([item.log_probability for item in second])

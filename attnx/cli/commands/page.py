@@ -1,5 +1,6 @@
 """A page for a browser, RUN/page.html: the saved alignments, to look into by
-symbol, head and hypothesis; of two runs side by side. It needs no other file.
+symbol, head and hypothesis, and a player of how each was decoded; of two runs
+side by side. It needs no other file.
 
 Examples:
   attnx page multirun/mine
@@ -9,10 +10,16 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnx.errors import UserError
+from attnx.files.printable import printable
 from attnx.runs.run import read_run
+
+if TYPE_CHECKING:
+    from attnx.reports.pages.decoding_trace import TraceSource
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,5 +37,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--out {out}: " + ("it is a folder" if Path(out).is_dir() else "no such folder"))
     from attnx.reports.pages.run_page import write_page
 
-    print(write_page(arguments.runs, out))
+    print(write_page(arguments.runs, out, _open_traces))
     return 0
+
+
+def _open_traces(folder: Path) -> TraceSource:
+    """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights."""
+    from attnx.inference.validate import read_complete_run
+    from attnx.reports.pages.decoding_trace import TraceSource
+
+    try:
+        read_complete_run(folder)  # before torch is imported
+        from attnx.inference.trace_decoding import open_tracer
+
+        return TraceSource(open_tracer(folder))
+    except UserError as error:
+        print(f"attnx: the player shows saved weights only: {printable(str(error))}", file=sys.stderr)
+        return TraceSource(None, str(error))

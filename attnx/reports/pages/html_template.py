@@ -5,19 +5,33 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 DOCUMENT = Path(__file__).parent / "document.html"
 
 
-def fill_page(body: Path, title: str, data: Any) -> str:
-    """The text of a page with a body, which may hold ``{{title}}``, and the ``.css`` and ``.js`` of the same name."""
-    files = {"body": body, "style": body.with_suffix(".css"), "script": body.with_suffix(".js")}
-    parts = {name: file.read_text(encoding="utf-8").rstrip("\n") for name, file in files.items()}
-    parts |= {"title": html.escape(title), "data": embedded_json(data)}
-    parts["body"] = parts["body"].replace("{{title}}", parts["title"])
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], DOCUMENT.read_text(encoding="utf-8"))
+def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> str:
+    """The text of a page.
+
+    Args:
+        body: the HTML file of its body, which may hold ``{{title}}``; ``.css`` and ``.js`` lie beside it.
+        title: of the page.
+        data: what its script reads, as JSON.
+        parts: names of further ``.css`` and ``.js`` files in its folder, which come before those of the body.
+    """
+    names = [*parts, body.stem]
+    fields = {"body": _read(body), "title": html.escape(title), "data": embedded_json(data)}
+    for field, suffix in (("style", ".css"), ("script", ".js")):
+        files = [body.with_name(name + suffix) for name in names]
+        fields[field] = "\n".join(_read(file) for file in files if file.is_file())
+    fields["body"] = fields["body"].replace("{{title}}", fields["title"])
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], DOCUMENT.read_text(encoding="utf-8"))
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8").rstrip("\n")
 
 
 def embedded_json(data: Any) -> str:

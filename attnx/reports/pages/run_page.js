@@ -6,7 +6,8 @@
 // A hypothesis is {output, reference, wrong, scored, numeric, decoder_states, score, views}; a view is
 // {name, weights, window}: thousandths, row by row, and for each row from which column to which the window reached (or
 // null). Columns are the source symbols, then the first `decoder_states` output symbols. `scored` is whether an output
-// that is not wrong is right, `numeric` whether outputs are rows of numbers, which go by the names of their steps.
+// that is not wrong is right, `numeric` whether outputs are rows of numbers, which go by the names of their steps. What
+// else a hypothesis has is for the player, player.js.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -75,9 +76,11 @@ function topOf({ weights }) {
   return Math.ceil(largest / unit) * unit;
 }
 
-function channels(weight, top) {
-  const shades = SHADES[dark.matches ? "dark" : "light"];
-  const place = Math.min(Math.max(weight / top, 0), 1) * (shades.length - 1);
+const channels = (weight, top) => between(SHADES[dark.matches ? "dark" : "light"], weight / top);
+
+// The color at a share, from 0 to 1, of the way along shades, as red, green and blue.
+function between(shades, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (shades.length - 1);
   const below = Math.min(Math.floor(place), shades.length - 2);
   const parts = (shade) => [1, 3, 5].map((start) => parseInt(shade.slice(start, start + 2), 16));
   const [from, to] = [parts(shades[below]), parts(shades[below + 1])];
@@ -190,6 +193,7 @@ function show() {
   find("place").textContent = `${place < 0 ? "–" : place + 1} of ${numbers.length}`;
   find("previous").disabled = place <= 0;
   find("next").disabled = place < 0 || place === numbers.length - 1;
+  showPlayer();
   pick(state.row);
 }
 
@@ -399,6 +403,7 @@ function pick(row) {
     if (isSelected) sentences.push(sentence(selection, row, data.runs[Number(one.dataset.run)].name));
   }
   find("chosen").replaceChildren(...sentences);
+  if (row !== null) drawStep(row);
 }
 
 // In words, what a symbol read, heaviest first.
@@ -466,5 +471,6 @@ function exampleInHash() {
   return Number.isInteger(number) && number >= 1 && number <= data.examples.length ? number - 1 : 0;
 }
 
+startPlayer();
 showList();
 choose(exampleInHash());

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attnx.config.view import node_text
+from attnx.config.view import name_and_knobs, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
+from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces
 from attnx.reports.pages.html_template import fill_page
+from attnx.reports.pages.player_data import row_spans, trace_examples
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
@@ -25,19 +27,23 @@ from attnx.runs.run import Run, read_run
 
 WEIGHT_SCALE = 1000  # weights are written in thousandths
 MAX_RUNS = 2
+PLAYER = ("strips", "read_table", "candidates", "beam_tree", "panels", "player")  # the player's parts
 
 # Source and name of an example; without a source its reference.
 ExampleKey = tuple[tuple[str, ...], str]
+ExampleIndex = tuple[ExampleKey, int]
 Hypotheses = list[dict[str, Any]]
 
 
-def write_page(folders: Sequence[Path | str], path: Path | str | None = None) -> Path:
-    """Write the page of one or two runs, by default ``page.html`` in the first one's folder.
+def write_page(
+    folders: Sequence[Path | str], path: Path | str | None = None, open_traces: OpenTraces = no_traces
+) -> Path:
+    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`.
 
     Raises:
         UserError: no run or too many, no run folder, or one without alignments.
     """
-    text = run_page(folders)
+    text = run_page(folders, open_traces)
     target = Path(path) if path is not None else Path(folders[0]) / PAGE
     try:
         target.write_text(text, encoding="utf-8")
@@ -46,8 +52,12 @@ def write_page(folders: Sequence[Path | str], path: Path | str | None = None) ->
     return target
 
 
-def run_page(folders: Sequence[Path | str]) -> str:
+def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:
     """The page's text.
+
+    Args:
+        folders: of the runs.
+        open_traces: finds how the examples of a run folder were decoded; without, its player shows saved weights only.
 
     Raises:
         UserError: no run or too many, no run folder, or one without alignments.
@@ -56,8 +66,8 @@ def run_page(folders: Sequence[Path | str]) -> str:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]
     tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path)[""])) for run in runs]
-    data = {"runs": tables, "examples": _align([_examples(run) for run in runs])}
-    return fill_page(Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data)
+    data = {"runs": tables, "examples": _align([_examples(run, open_traces(run.path)) for run in runs])}
+    return fill_page(Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, PLAYER)
 
 
 def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
@@ -68,7 +78,14 @@ def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
         (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.remark)
         for row in result_rows(run)
     ]
-    return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(statistics)}
+    parts = {kind: name_and_knobs(run.config[kind])[0] for kind in ("scorer", "normalizer") if kind in run.config}
+    return {
+        "name": run.name,
+        "results": results,
+        "facts": facts,
+        "statistics": statistics_rows(statistics),
+        "parts": parts,
+    }
 
 
 def example_key(best: Alignment) -> ExampleKey:
@@ -76,20 +93,29 @@ def example_key(best: Alignment) -> ExampleKey:
     return best.source_symbols, best.name if best.source_symbols else " ".join(best.reference)
 
 
-def _examples(run: Run) -> dict[tuple[ExampleKey, int], Hypotheses]:
-    """A run's hypotheses by example; an index tells equal examples apart."""
+def _examples(run: Run, source: TraceSource) -> dict[ExampleIndex, Hypotheses]:
+    """A run's hypotheses by example."""
     window = read_window(run.config)
+    saved = _by_example([list(files.values()) for files in read_saved_alignments(run.path)])
+    traces = trace_examples(source, saved)
+    return {
+        index: [_hypothesis(part, window) | fields for part, fields in zip(parts, traces[index], strict=True)]
+        for index, parts in saved.items()
+    }
+
+
+def _by_example(examples: Iterable[list[Alignment]]) -> dict[ExampleIndex, list[Alignment]]:
+    """Hypotheses by example; a number tells equal examples apart."""
     counts: Counter[ExampleKey] = Counter()
-    examples = {}
-    for files in read_saved_alignments(run.path):
-        hypotheses = list(files.values())
+    indexed = {}
+    for hypotheses in examples:
         key = example_key(hypotheses[0])
-        examples[key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]
+        indexed[key, counts[key]] = hypotheses
         counts[key] += 1
-    return examples
+    return indexed
 
 
-def _align(runs: Sequence[Mapping[tuple[ExampleKey, int], Hypotheses]]) -> list[dict[str, Any]]:
+def _align(runs: Sequence[Mapping[ExampleIndex, Hypotheses]]) -> list[dict[str, Any]]:
     """The examples of all runs; those of several runs side by side."""
     return [
         {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in runs]}
@@ -122,8 +148,7 @@ def _view(name: str, weights: Weights, alignment: Alignment, window: LocalWindow
     """A view; starts and ends of a step's window, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
     spans = None
     if window := view_window(window, alignment, name):
-        mask = np.pad(window.mask(weights, alignment.num_decoder_states).astype(np.int8), ((0, 0), (1, 1)))
-        spans = [np.flatnonzero(row).tolist() for row in np.diff(mask)]
+        spans = row_spans(window.mask(weights, alignment.num_decoder_states))
     return {"name": name, "weights": scale_weights(weights), "window": spans}
 
 

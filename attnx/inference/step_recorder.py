@@ -1,0 +1,107 @@
+"""A step model that records every beginning of an output that a search has it continue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import AttentionOutput
+from attnx.decoding.contracts import StepModel
+from attnx.inference.attention_reads import AttentionRead, join_heads, record_reads
+from attnx.nn.targets.symbols import Symbols
+
+NO_PARENT = -1
+
+
+@dataclass
+class Beginning:
+    """A beginning of an output, by its last symbol, and what the model computed to continue it."""
+
+    parent: int  # the index of the beginning without its last symbol; NO_PARENT of the empty one
+    token: int  # the id of its last symbol; 0 for rows of numbers
+    prediction: Tensor  # (symbols,) log-probabilities of the next one, or numbers
+    read: AttentionRead | None  # of one row: (h, ...)
+    next: dict[int, int] = field(default_factory=dict)  # the indices of beginnings that are longer by a symbol, by id
+
+
+class RecorderState(NamedTuple):
+    """The model's state, and the beginning (r,) int64 that each row continues; NO_PARENT before the first step."""
+
+    model_state: Any
+    parents: Tensor
+
+
+class StepRecorder(nn.Module):
+    """Decodes one source as ``model`` does, and records its steps: equal beginnings of several rows once.
+
+    Attributes:
+        beginnings: in the order in which they were continued, the empty one first.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = cast("StepModel", model)
+        self.sources, self.target = self.model.sources, self.model.target
+        self.beginnings: list[Beginning] = []
+
+    @property
+    def is_distribution(self) -> bool:
+        """As the model."""
+        return self.model.is_distribution
+
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> RecorderState:
+        """The model's first state."""
+        state = self.model.init_state(source, source_mask, tag)
+        return RecorderState(state, torch.full((len(source),), NO_PARENT))
+
+    def decode_step(
+        self, inputs: Tensor, state: RecorderState, need_weights: bool = False
+    ) -> tuple[Tensor, RecorderState, AttentionOutput]:
+        """The model's step; its predictions are copied, since a search may write into them."""
+        with record_reads(cast("nn.Module", self.model)) as reads:
+            predicted, model_state, attention = self.model.decode_step(inputs, state.model_state, need_weights)
+        read, copies = join_heads(reads, len(inputs)), predicted.clone()
+        tokens = inputs.tolist() if isinstance(self.target, Symbols) else [0] * len(inputs)
+        current = [
+            self._record(Beginning(parent, token, copies[row], None if read is None else _row(read, row)))
+            for row, (parent, token) in enumerate(zip(state.parents.tolist(), tokens, strict=True))
+        ]
+        return predicted, RecorderState(model_state, torch.tensor(current)), attention
+
+    def select_rows(self, state: RecorderState, rows: Tensor) -> RecorderState:
+        """As :meth:`StepModel.select_rows`."""
+        return RecorderState(self.model.select_rows(state.model_state, rows), state.parents[rows])
+
+    def reorder_beams(self, state: RecorderState, rows: Tensor) -> RecorderState:
+        """As :meth:`StepModel.reorder_beams`."""
+        return RecorderState(self.model.reorder_beams(state.model_state, rows), state.parents[rows])
+
+    def path(self, tokens: list[int]) -> list[Beginning] | None:
+        """The beginnings of an output, from the empty one to that before its last symbol; None if one is missing."""
+        path, index = [], 0
+        for token in tokens:
+            if index is None or index >= len(self.beginnings):
+                return None
+            path.append(self.beginnings[index])
+            index = path[-1].next.get(token)  # type: ignore[assignment]
+        return path
+
+    def _record(self, beginning: Beginning) -> int:
+        """The index of the beginning, which is new or was recorded in another row."""
+        index = len(self.beginnings)
+        if beginning.parent != NO_PARENT:
+            siblings = self.beginnings[beginning.parent].next
+            index = siblings.setdefault(beginning.token, index)
+        elif self.beginnings:
+            index = 0
+        if index == len(self.beginnings):
+            self.beginnings.append(beginning)
+        return index
+
+
+def _row(read: AttentionRead, row: int) -> AttentionRead:
+    fields: Any = [None if part is None else part[row] for part in read]
+    return AttentionRead(*fields)

@@ -1,0 +1,128 @@
+"""Decodes the saved examples of a run again, from its checkpoint, and traces every step for the run's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnx import accel
+from attnx.data.examples import Pair
+from attnx.data.features import Features
+from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import Vocabulary
+from attnx.inference.beam_tree import trace_beams
+from attnx.inference.load import open_run
+from attnx.inference.step_recorder import Beginning, StepRecorder
+from attnx.inference.trained_run import TrainedRun
+from attnx.reports.pages.decoding_trace import Candidate, ExampleTrace, HypothesisTrace, ReadTrace, Tracer
+from attnx.runs.alignments import END, Alignment
+
+NUM_CANDIDATES = 5
+# How far weights of another batch, by other kernels, may be from the saved ones; pages show thousandths.
+WEIGHT_TOLERANCE = 2e-3
+
+
+def open_tracer(folder: str | Path) -> Tracer:
+    """What traces the examples of a run, by the definitions of its parts, without fast paths.
+
+    Raises:
+        UserError: as :func:`attnx.inference.load.open_run`.
+    """
+    run = open_run(folder)
+    accel.disable(run.model)
+    return lambda hypotheses: trace_example(run, hypotheses)
+
+
+def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTrace | None:
+    """Decode the source of saved hypotheses, best first, once more, and trace them; None if it was not saved."""
+    pair = saved_pair(run, hypotheses[0])
+    if pair is None:
+        return None
+    recorder = StepRecorder(run.model)
+    replace(run, model=recorder).decode([pair], need_weights=True)
+    outputs = [_ids(run, hypothesis) for hypothesis in hypotheses]
+    paths = [recorder.path(output) for output in outputs]
+    traces = [
+        None if path is None else _trace(run, hypothesis, path, output)
+        for hypothesis, path, output in zip(hypotheses, paths, outputs, strict=True)
+    ]
+    if traces[0] is None or not isinstance(run.target, Vocabulary):
+        return ExampleTrace(tuple(traces))
+    traced = [output if trace else [] for output, trace in zip(outputs, traces, strict=True)]
+    return ExampleTrace(tuple(traces), *trace_beams(recorder.beginnings, traced, _symbols(run.target)))
+
+
+def saved_pair(run: TrainedRun, best: Alignment) -> Pair | None:
+    """The pair whose source a saved alignment has; None if it was saved without, as older ones were."""
+    source = best.source_symbols or best.unaligned_source
+    is_complete = best.features is not None if isinstance(run.source, Features) else bool(source)
+    if not is_complete or best.tag not in (run.tags or ("",)):
+        return None
+    return Pair(source, ((),), best.tag, features=best.features, target=run.empty_target)
+
+
+def _ids(run: TrainedRun, hypothesis: Alignment) -> list[int]:
+    """The id of each step's output; 0 for a row of numbers."""
+    if not isinstance(run.target, Vocabulary):
+        return [0] * len(hypothesis.output)
+    return [EOS if symbol == END else run.target.encode([symbol])[0] for symbol in hypothesis.output]
+
+
+def _symbols(target: Vocabulary) -> list[str]:
+    """The symbol of each id, as alignments name them."""
+    return [END if index == EOS else symbol for index, symbol in enumerate(target.symbols)]
+
+
+def _trace(
+    run: TrainedRun, hypothesis: Alignment, path: Sequence[Beginning], output: Sequence[int]
+) -> HypothesisTrace | None:
+    """The trace of a path; None if its weights are not the saved ones: the checkpoint is another one."""
+    read, saved = _stack_reads(path, hypothesis.weights.shape[-1]), hypothesis.views
+    heads = list(saved.values())[1 if len(saved) > 1 else 0 :]
+    if getattr(run.model, "downsampling", 1) > 1:  # a pyramid's positions are several columns each
+        read = None
+    if read is not None:
+        # A pointer has one position more than columns: the end.
+        is_same = len(heads) == len(read.weights) and read.weights.shape[-1] - heads[0].shape[-1] in (0, 1)
+        if not is_same or not np.allclose(read.weights[..., : heads[0].shape[-1]], heads, atol=WEIGHT_TOLERANCE):
+            return None
+    if not isinstance(run.target, Vocabulary):
+        return HypothesisTrace(read, ())
+    symbols, steps = _symbols(run.target), zip(path, output, strict=True)
+    return HypothesisTrace(read, tuple(_candidates(beginning.prediction, token, symbols) for beginning, token in steps))
+
+
+def _stack_reads(path: Sequence[Beginning], columns: int) -> ReadTrace | None:
+    """The reads of a path over at least so many positions; those that a step's memory lacks are forbidden to it."""
+    reads = [beginning.read for beginning in path if beginning.read is not None]
+    if len(reads) < len(path):
+        return None
+    positions = max(columns, *(read.weights.shape[-1] for read in reads))
+
+    def stack(steps: Sequence[Tensor | None], fill: float) -> Tensor:
+        padded = [F.pad(step, (0, positions - step.shape[-1]), value=fill) for step in steps if step is not None]
+        return torch.stack(padded, 1)
+
+    queries, scores, masks, weights, gains, contexts = zip(*reads, strict=True)
+    return ReadTrace(
+        queries=torch.stack(queries, 1).numpy(),
+        scores=stack(scores, torch.nan).numpy(),
+        allowed_mask=stack(masks, False).numpy(),
+        weights=stack(weights, 0.0).numpy(),
+        gain=None if None in gains else stack(gains, 0.0).numpy(),
+        contexts=torch.stack(contexts, 1).numpy(),
+    )
+
+
+def _candidates(log_probs: Tensor, token: int, symbols: Sequence[str]) -> tuple[Candidate, ...]:
+    """The likeliest next symbols; the chosen one is the last of them if it is less likely."""
+    likeliest = log_probs.topk(min(NUM_CANDIDATES, len(log_probs))).indices.tolist()
+    ids = [index for index in likeliest if index not in (PAD, BOS) and log_probs[index] > -torch.inf]
+    ids += [] if token in ids else [token]
+    return tuple(Candidate(symbols[index], float(log_probs[index].exp())) for index in ids)
