@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from attnx.inference.load import open_ensemble as open_ensemble
     from attnx.inference.load import open_run as open_run
     from attnx.registry import register as register
+    from attnx.reports.sweep.report import report as report
     from attnx.training.fit import fit as fit
 
 _HOMES = {
@@ -25,6 +26,7 @@ _HOMES = {
     "fit": "attnx.training.fit",
     "open_run": "attnx.inference.load",
     "open_ensemble": "attnx.inference.load",
+    "report": "attnx.reports.sweep.report",
 }
 
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from attnx.cli.commands import COMMANDS
+from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP
 from attnx.cli.hydra import print_from_hydra
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import canonicalize_overrides
@@ -27,6 +27,8 @@ def complete(request: str, config_dir: str | None) -> int:
     command = next(iter(previous), "")
     if command in COMMANDS:
         candidates = _command_words(command)
+    elif command in HELP:
+        candidates = [COMPLETE_PAGE, *COMMANDS]
     elif typed.startswith("-"):
         candidates = TrainingParser().flags
     else:

@@ -1,4 +1,4 @@
-"""The help page, from the catalog of parts, without torch."""
+"""The complete help page, from the catalog of parts, without torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHOICES = {
 }
 
 USAGE = """\
-attnx: compose an attention mechanism, train it, and see what it reads.
+attnx [FLAGS] [OVERRIDES] trains; attnx COMMAND does everything else.
 
   attnx [CHOICE=OPTION ...]       train one composition, the default where
                                   nothing is chosen
@@ -68,7 +68,7 @@ attnx composes configurations with Hydra, https://hydra.cc, and hands sweeps to
 it. Choices are Hydra's overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and
 in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
 
-Hydra's flags that attnx has are listed by attnx --help.
+Hydra's flags that attnx has are listed by attnx --help all.
 
 Of its settings those of a sweep:
   hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
@@ -80,7 +80,7 @@ Of its settings those of a sweep:
 Folders are attnx's own: folder= names that of a run, name= that of a sweep."""
 
 
-def print_page() -> None:
+def print_complete_page() -> None:
     """Print the page on all commands, flags and choices."""
     print(USAGE)
     for name, (arguments, purpose) in COMMANDS.items():

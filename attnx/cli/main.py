@@ -13,7 +13,7 @@ from typing import Any
 
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
-from attnx.cli.commands import COMMANDS, Command, load_command
+from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, Command, load_command
 from attnx.errors import (
     ExitCode,
     Interrupted,
@@ -106,7 +106,7 @@ def _one_line(error: Exception) -> str:
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code; a mistake in it raises a UserError."""
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
-        return _help([word for word in argv if word not in ("help", "--help", "-h")])
+        return _help([word for word in argv if word not in HELP])
     if argv and argv[0] in COMMANDS:
         return run_command(argv[0], argv[1:])
     return _compose_and_run(argv)
@@ -130,19 +130,23 @@ def _load(name: str) -> tuple[Command, Parser]:
 
 
 def _help(words: Sequence[str]) -> int:
-    """Print the page of a command, or that of all."""
-    from attnx.cli.help import print_page
-
+    """Print the page of a command, the complete page, or the short one."""
     name = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
     if name is None:
-        print_page()
+        from attnx.cli.welcome import print_welcome
+
+        print_welcome()
+    elif name == COMPLETE_PAGE:
+        from attnx.cli.help import print_complete_page
+
+        print_complete_page()
     elif name in COMMANDS:
         _load(name)[1].print_help()
     else:
         from attnx.config.groups import GROUPS, group_options
 
         is_choice = name in GROUPS or any(name in group_options(group) for group in GROUPS)
-        hint = f"; write attnx list {name}" if is_choice else suggest(name, COMMANDS)
+        hint = f"; write attnx list {name}" if is_choice else suggest(name, [*COMMANDS, COMPLETE_PAGE])
         raise UserError(f"no command {name!r}{hint}")
     return 0
 
@@ -175,8 +179,8 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     config = compose(overrides, config_dir)
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
-        print(f"attnx: training the default composition, {four}; attnx --help shows the choices", flush=True)
-    return train_one(config, overrides)
+        print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
+    return train_one(config, overrides, arguments.verbose)
 
 
 def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
@@ -196,8 +200,8 @@ def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
     return print_from_hydra(flags, canonicalize_overrides(overrides), config_dir)
 
 
-def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
-    """Train one composed configuration."""
+def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:
+    """Train one composed configuration; the start table shows all of it if ``is_verbose``."""
     from attnx.accel.prebuild import start_compiling
     from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
@@ -214,7 +218,7 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from attnx.training.fit import fit, resume
 
     if earlier is None:
-        fit(config, overrides)
+        fit(config, overrides, is_verbose=is_verbose)
     elif earlier.info.get("status") == "finished":
         print(f"{earlier.path}: finished before SLURM sent this job again")
     else:

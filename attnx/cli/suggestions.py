@@ -33,7 +33,6 @@ FLAGS = {
     "--config-dir FOLDER": ("config", "config_path"),
     "--cfg job": ("dry_run", "print_config"),
     "-m": ("sweep",),
-    "--version": ("v",),
 }
 QUOTES = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u201a"
 DASHES = re.compile(r"^[\u2010-\u2015\u2212]+")  # hyphens and dashes of print, the minus sign
@@ -89,7 +88,7 @@ def _bare(words: Sequence[str], index: int) -> str:
         hint = f"{key[0]} is a choice: write {key[0]}=NAME; attnx list {key[0]} shows them"
         return f"unknown command {word!r}; {hint if key[0] in GROUPS else f'write {key[0]}=VALUE'}"
     return f"unknown command {word!r}" + (
-        _path(word) or f"{suggest(word, COMMANDS)}; a choice is written key=value, and attnx --help shows all"
+        _path(word) or f"{suggest(word, COMMANDS)}; a choice is written key=value, and attnx --help all shows all"
     )
 
 

@@ -47,6 +47,21 @@ class Prediction(NamedTuple):
         alternatives = tuple(alternative.with_pair(pair) for alternative in self.alternatives)
         return self._replace(pair=pair, alternatives=alternatives)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outputs and the attention weights."""
+        from attnx.inference.notebook import prediction_html
+
+        return prediction_html(self)
+
+
+class Predictions(list[Prediction]):
+    """Predictions in the order of their sources; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        from attnx.inference.notebook import predictions_html
+
+        return predictions_html(self)
+
 
 @dataclass
 class Predictor:

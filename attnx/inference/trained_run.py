@@ -17,7 +17,7 @@ from attnx.data.features import Features, Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
-from attnx.inference.predictor import Prediction, Predictor
+from attnx.inference.predictor import Prediction, Predictions, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.registry import PartSpec
 
@@ -26,7 +26,7 @@ Unknown = Literal["replace", "refuse", "keep"]
 BATCH_SIZE = 128
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainedRun(Predictor):
     """A run, or an ensemble of runs, with its trained model in evaluation mode.
 
@@ -37,6 +37,15 @@ class TrainedRun(Predictor):
 
     folder: Path
     config: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"TrainedRun({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: status, settings, results and an alignment."""
+        from attnx.inference.notebook import trained_run_html
+
+        return trained_run_html(self)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -61,7 +70,7 @@ class TrainedRun(Predictor):
         decoding: PartSpec | None = None,
         nbest: int | None = None,
         unknown: Unknown = "replace",
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """Decode sources; the next best outputs of each are its ``alternatives``.
 
         Args:
@@ -85,7 +94,7 @@ class TrainedRun(Predictor):
         if unknown == "keep":
             run.check_unk_replacement()
         pairs = [self.pair(source, tag, unknown) for source in sources]
-        return run.decode(pairs, need_weights, copies=unknown == "keep")
+        return Predictions(run.decode(pairs, need_weights, copies=unknown == "keep"))
 
     def with_decoding(self, decoding: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
         """The same run with another decoding; see :func:`attnx.decoding.select.choose_decoding`.

@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from attnx import registry
-from attnx.config.groups import DEFAULTS, PART_GROUPS, default_parts
-from attnx.config.view import dotted_keys, value_text
+from attnx.config.changes import changed_settings
+from attnx.config.view import value_text
 from attnx.runs.run import Run
 from attnx.runs.sweep import read_sweep
 
@@ -34,10 +33,5 @@ def display_name(run: Run, config: Mapping[str, Any]) -> str:
 
 def _differences(config: Mapping[str, Any]) -> str:
     """Parts other than the default ones, and knobs other than their part's defaults."""
-    parts = {kind: {"name": config[kind]["name"]} for kind in PART_GROUPS if "name" in config.get(kind, ())}
-    defaults = {**dotted_keys(registry.with_defaults(parts)), **default_parts()}
-    settings = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
-    changed = {key: value for key, value in settings.items() if key in defaults and value != defaults[key]}
-    if config["seed"] != DEFAULTS["seed"]:
-        changed["seed"] = config["seed"]
+    changed = changed_settings({key: value for key, value in config.items() if key not in IGNORED_KEYS})
     return " ".join(f"{key}={value_text(value)}" for key, value in changed.items())

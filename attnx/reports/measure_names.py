@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from attnx.runs.metrics_csv import VALID as VALID
+
 LOWER_IS_BETTER: Final = ("per", "wer", "cer", "ter", "error_rate", "error", "mse", "mae", "rse", "loss", "perplexity",
                           "tour_length", "tour_ratio", "seconds", "memory_mb")  # fmt: skip
 HIGHER_IS_BETTER: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
@@ -24,7 +26,6 @@ COUNTED: Final = {
 MACRO: Final = "macro"
 MICRO: Final = "micro"
 TEST: Final = "test_"
-VALID: Final = "valid_"
 
 
 def is_higher_better(key: str) -> bool | None:

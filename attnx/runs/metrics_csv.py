@@ -1,7 +1,8 @@
-"""Reads metrics.csv: the values of each column by optimizer step."""
+"""The format of metrics.csv: a row at some optimizer steps, with the cells that were measured there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from attnx.errors import UserError
@@ -9,6 +10,7 @@ from attnx.files.bounded_files import read_rows
 from attnx.runs.layout import METRICS
 
 STEP = "step"
+VALID = "valid_"  # how the columns of validations begin
 Curve = dict[int, float]
 
 
@@ -23,23 +25,41 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     path = folder / METRICS
     curves: dict[str, Curve] = {}
     for line, row in enumerate(read_rows(path) if path.is_file() else (), start=2):
-        for column, text in row.items():
-            curve = curves.setdefault(column, {})
-            if text:
-                curve[_step(row.get(STEP, ""), f"{path}:{line}")] = _number(text, f"{path}:{line}", column)
-    curves.pop(STEP, None)
+        try:
+            step = _step(row.pop(STEP, "")) if any(row.values()) else 0
+            for column, text in row.items():
+                curve = curves.setdefault(column, {})
+                if text:
+                    curve[step] = _number(text, column)
+        except ValueError as error:
+            raise UserError(f"{path}:{line}: {error}") from None
     return curves
 
 
-def _step(text: str, where: str) -> int:
-    step = _number(text, where, STEP)
+def with_row(text: str, row: Mapping[str, str]) -> str:
+    r"""The text of the file with another row; new columns come last, with empty cells in the rows before.
+
+    >>> with_row(with_row("", {"step": "5"}), {"step": "7", "valid_loss": "2.5"})
+    'step,valid_loss\r\n5,\r\n7,2.5\r\n'
+    """
+    head, *lines = text.splitlines() or [""]
+    columns = head.split(",") if head else []
+    added = [name for name in row if name not in columns]
+    columns += added
+    lines = [line + "," * len(added) for line in lines] if added else lines
+    cells = ",".join(row.get(name, "") for name in columns)
+    return "".join(f"{line}\r\n" for line in (",".join(columns), *lines, cells))
+
+
+def _step(text: str) -> int:
+    step = _number(text, STEP)
     if not step.is_integer():
-        raise UserError(f"{where}: {STEP} must be a whole number, not {text[:40]!r}")
+        raise ValueError(f"{STEP} must be a whole number, not {text[:40]!r}")
     return int(step)
 
 
-def _number(text: str, where: str, column: str) -> float:
+def _number(text: str, column: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"{where}: {column} must be a number, not {text[:40]!r}") from None
+        raise ValueError(f"{column} must be a number, not {text[:40]!r}") from None

@@ -17,7 +17,7 @@ from attnx.runs.config_yaml import read_config
 from attnx.runs.folder_use import FolderUse, folder_use
 from attnx.runs.info import read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN
-from attnx.runs.metrics_csv import Curve, read_curves
+from attnx.runs.metrics_csv import VALID, Curve, read_curves
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
@@ -217,14 +217,15 @@ class Run:
     @property
     def _allowed_silence(self) -> float:
         """Three times the mean time between validations of a single run, at least an hour; before the first, a day."""
-        validations = max(map(len, self.curves.values()), default=0)
+        validated = [curve for column, curve in self.curves.items() if column.startswith(VALID)]
+        validations = max(map(len, validated), default=0)
         if not validations or not self.created:
             return FIRST_SILENCE_SECONDS
         return max(RUN_SILENCE_SECONDS, 3 * (self.use.modified - self.created.timestamp()) / validations)
 
     @property
     def train_seconds(self) -> float | None:
-        """The seconds of training; of an unfinished run, from its creation to its last validation."""
+        """The seconds of training; of an unfinished run, from its creation to the last row of metrics.csv."""
         seconds = self.results.get("train_seconds")
         if isinstance(seconds, int | float) and math.isfinite(seconds):
             return float(seconds)

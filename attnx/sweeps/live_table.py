@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.files.printable import printable
+from attnx.files.terminal import can_redraw
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob
@@ -45,7 +46,7 @@ class LiveTable:
 
     def __init__(self, console: Console, max_parallel: int) -> None:
         self.console, self.max_parallel = console, max_parallel
-        self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self.live = Live(console=console, auto_refresh=False) if can_redraw(console) else None
         self.is_stopping = False
         self.first_steps: dict[int, tuple[float, int]] = {}  # job -> time and step when it was first seen training
 

@@ -15,6 +15,7 @@ from attnx.data.paths import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
+from attnx.files.terminal import show_waiting
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
@@ -24,6 +25,7 @@ from attnx.sweeps.session import Configs
 # Launchers whose jobs run on this machine. What jobs find on another machine is not known here.
 FORKING_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
 LOCAL_LAUNCHERS = (FORKING_LAUNCHER, ".JoblibLauncher")
+WAITING = "checking what the jobs will read ..."
 CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
 # Keys that do not change whether a run is rejected.
 NEUTRAL_KEYS = ("seed", "name", "folder")
@@ -39,7 +41,7 @@ def check_jobs(
 ) -> None:
     """Refuse jobs that would be rejected; they are checked in one process, started as the jobs will be."""
     groups = _group_by_setting(jobs, configs)
-    with TemporaryDirectory(prefix="attnx-") as folder, Console().status("checking what the jobs will read ..."):
+    with TemporaryDirectory(prefix="attnx-") as folder, show_waiting(Console(), WAITING):
         config = {"folder": folder, "settings": [configs[overrides_key(group[0])] for group in groups]}
         processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), CHECK_TARGET))
         while not processes.wait(WAIT_SECONDS):

@@ -17,7 +17,8 @@ from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.run.build_all import build_reports
-from attnx.reports.run.tables import file_list, results_table, start_table
+from attnx.reports.run.start_table import start_table
+from attnx.reports.run.tables import file_list, results_table
 from attnx.runs.info import update_info
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, LAST, METRICS
 from attnx.runs.naming import refuse_links
@@ -35,13 +36,20 @@ from attnx.training.run_folder import create_run_folder, save_vocabularies, task
 from attnx.training.train import PreparedRun, prepare, train
 
 
-def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> TrainedRun:
+def fit(
+    config: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    console: Console | None = None,
+    is_verbose: bool = False,
+) -> TrainedRun:
     """Train, test and report; return the run opened with its best weights.
 
     Args:
         config: from :func:`attnx.compose`.
         overrides: of the command, for run.json.
         console: shows progress; by default the terminal.
+        is_verbose: whether all settings are shown at the start, and not only those that were set or differ from the
+            defaults.
 
     Raises:
         UserError: a mistake in the configuration or the data; nothing was written.
@@ -52,11 +60,11 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     current_code(config)  # a plug-in whose source cannot be copied is refused before anything is written
     config = resolve_devices(config)
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
-        return _train_in_ranks(partial(fit, config, overrides), config)
+        return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
     folder = create_run_folder(prepared, overrides)
     with record_failure(folder, config["trainer"]):
-        return _start(prepared, folder, console or Console())
+        return _start(prepared, folder, console or Console(), is_verbose)
 
 
 def _complete(config: object) -> Mapping[str, Any]:
@@ -71,9 +79,9 @@ def _complete(config: object) -> Mapping[str, Any]:
     return registry.with_defaults(config)
 
 
-def _start(prepared: PreparedRun, folder: Path, console: Console) -> TrainedRun:
+def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bool = False) -> TrainedRun:
     save_vocabularies(folder, prepared)
-    console.print(start_table(folder))
+    console.print(start_table(read_run(folder), is_verbose))
     plan = plan_steps(prepared, folder, console)
     update_info(folder, **plan.run_fields())
     console.print(_length(plan, prepared.config["trainer"]))

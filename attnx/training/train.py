@@ -200,9 +200,9 @@ def _callbacks(
         PerBatchSeed(config["seed"]),
         NanGuard(folder, prepared.data),
         throughput,
-        MetricsFile(folder / METRICS, throughput),
         *([TimeBudget(plan, throughput, folder)] if plan.seconds else []),
         FollowPlan(plan),
+        MetricsFile(folder / METRICS, throughput, options["log_every_n_steps"]),
         ShowProgress(console, throughput, task.monitor),
         *(registry.build("callback", choice) for choice in config.get("callback", {}).items()),
     ]

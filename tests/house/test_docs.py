@@ -123,7 +123,7 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
     if words and words[0] in COMMANDS:
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
         return
-    if words == ["--help"]:
+    if words[:1] == ["--help"]:
         return
     arguments = TrainingParser().parse(words)
     overrides = arguments.overrides

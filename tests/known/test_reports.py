@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from attnx.reports.run.tables import results_table
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.stats.error_tables import count_errors, errors_by_length
 from attnx.runs.alignments import read_alignment
+from attnx.runs.folder_use import FolderUse
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.runs.metrics_csv import read_curves
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
@@ -358,6 +360,19 @@ def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path: Path)
     path.write_text("epoch,step,train_loss,valid_wer,rate\n0,5,2.5,,1\n0,7,,61.0,1\n0,5,1.5,,1\n")
     curves = read_curves(tmp_path)
     assert (curves["train_loss"], curves["valid_wer"]) == ({5: 1.5}, {7: 61.0})
+
+
+def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
+    """A single run's silence is measured by its validations: three times the mean time between them."""
+    folder = write()
+    lines = [f"{step},{5 - step / 100}," for step in range(50, 250, 50)] + ["250,2.5,31.0"]
+    (folder / METRICS).write_text("\n".join(["step,train_loss,valid_per", *lines]))
+    run = read_run(folder)
+    assert [len(run.curves[name]) for name in ("train_loss", "valid_per")] == [5, 1]
+    assert (run.progress.step, run.progress.curve) == (250, [])
+    created = datetime.fromisoformat("2031-07-05").timestamp()
+    run.use = FolderUse(0, created + 9000)
+    assert run._allowed_silence == 27000
 
 
 def test_without_data_no_picture_is_drawn(tmp_path: Path) -> None:

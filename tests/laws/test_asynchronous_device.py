@@ -106,13 +106,13 @@ def test_an_optimizer_waits_for_no_device(name: str, asynchronous_device: Any) -
 
 
 def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_path: Path) -> None:
-    """The loss and the tokens are copied or added up where they are; no terminal shows them at every tenth step."""
+    """The loss and the tokens are copied or added up where they are; the step that is logged reads them."""
     console = Console(force_terminal=False)
     throughput = Throughput(clock=lambda: 7.0)
     trainer: Any = SimpleNamespace(world_size=1, is_global_zero=True, global_step=10, max_steps=20, current_epoch=0)
     progress = ShowProgress(console, throughput, "valid_loss")
     progress.on_train_start(trainer)
-    guard, metrics = NanGuard(tmp_path, None), MetricsFile(tmp_path / "metrics.csv", throughput)  # type: ignore[arg-type]
+    guard, metrics = NanGuard(tmp_path, None), MetricsFile(tmp_path / "metrics.csv", throughput, interval=7)  # type: ignore[arg-type]
     batch, loss = BATCH.to(DEVICE), torch.ones((), device=DEVICE)
     with asynchronous_device:
         for _ in range(WARMUP_BATCHES + 1):
@@ -120,7 +120,11 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_pa
             guard.on_before_backward(trainer, None, loss)
             for callback in (throughput, metrics, progress):
                 callback.on_train_batch_end(trainer, None, {"loss": loss}, batch)  # type: ignore[arg-type]
-    assert throughput.examples == 2
+        assert throughput.examples == 2
+        trainer.global_step, trainer.val_check_batch = 14, 20
+        trainer.fit_loop = SimpleNamespace(_should_accumulate=lambda: False, total_batch_idx=13)
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            metrics.on_train_batch_end(trainer, None, {"loss": loss}, batch)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("device", "is_pinned"), [("cpu", False), ("cuda", True)])

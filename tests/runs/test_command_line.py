@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,9 +19,11 @@ import attnx
 from attnx.cli import main
 from attnx.cli.commands import COMMANDS
 from attnx.cli.training_args import TrainingParser
+from attnx.config.compose import compose
+from attnx.sweeps.expand_overrides import expand_sweep
 
 SCOPES = ("encoder_decoder", "global", "history", "local")
-PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in COMMANDS}}
+PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in ("all", *COMMANDS)}}
 
 
 @pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
@@ -31,7 +34,7 @@ def test_every_command_has_its_own_page(
     answer = command(*arguments)
     assert (answer.code, answer.err) == (0, "")
     name = arguments[0] if len(arguments) > 1 else ""
-    assert answer.out.startswith(f"usage: attnx {name}" if name else "attnx: ")
+    assert answer.out.startswith(f"usage: attnx {name}" if name in COMMANDS else "attnx ")
     for spelling in ([f"-h {name}"], ["help", name], [name, "-h", "more"]) if name else (["help"], ["-h"], []):
         if spelling:
             assert command(*" ".join(spelling).split()).out == answer.out
@@ -42,11 +45,34 @@ def test_every_command_has_its_own_page(
     assert not list(work_folder.iterdir())
 
 
-def test_the_page_names_every_command_and_flag_and_fits_a_terminal(
+def test_the_first_page_fits_a_small_terminal(command: Callable[..., Any]) -> None:
+    """It says what attnx is in five lines, gives three examples, and names every command, and the page on all else."""
+    page = command("--help").out
+    lines = page.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    _, about, _, listed, further = page.split("\n\n")
+    assert (len(about.splitlines()), page.count("\n  attnx ")) == (5, 3)
+    words = [word for line in listed.splitlines()[1:] for word in re.split(r"  +|, ", line.strip())[1:]]
+    assert sorted(words) == sorted(COMMANDS)
+    assert "attnx --help all" in further
+
+
+def test_the_examples_of_the_first_page_are_right(command: Callable[..., Any]) -> None:
+    examples = [shlex.split(line)[1:] for line in command("--help").out.splitlines() if line.startswith("  attnx ")]
+    for words in examples:
+        if words[0] in COMMANDS:
+            assert main._load(words[0])[1].parse(words[1:])
+        else:
+            arguments = TrainingParser().parse(words)
+            assert expand_sweep(arguments.overrides).jobs if arguments.multirun else compose(arguments.overrides)
+
+
+def test_the_complete_page_names_every_command_and_flag_and_fits_a_terminal(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    page = command("--help").out
+    page = command("--help", "all").out
     assert max(map(len, page.splitlines())) <= 80
     for name in COMMANDS:
         assert re.search(rf"^  {name} ", page, re.MULTILINE)
@@ -68,10 +94,10 @@ def test_the_version_is_printed(flag: str, command: Callable[..., Any]) -> None:
 def test_without_arguments_the_default_experiment_is_announced(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(main, "train_one", lambda config, overrides: print("training") or 0)
+    monkeypatch.setattr(main, "train_one", lambda *_: print("training") or 0)
     first, *remaining = command().out.splitlines()
     assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
-    assert "attnx --help shows the choices" in first
+    assert "attnx list shows the choices" in first
     assert remaining == ["training"]
     assert command("seed=2").out == "training\n"
 
@@ -90,8 +116,11 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx re", {"readout=", "readout.", "recipe=", "resume", "report"}),
         ("attnx scope=local re", {"readout=", "readout.", "recipe="}),
         ("attnx --c", {"--cfg", "--config-dir"}),
+        ("attnx --ve", {"--verbose", "--version"}),
         ("attnx list multi", {"multiplicative", "multi30k_de_en"}),
         ("attnx data g", {"get"}),
+        ("attnx --help re", {"resume", "report"}),
+        ("attnx help a", {"all"}),
         ("attnx data get sig", {"sigmorphon2020"}),
         ("attnx resume m", set()),  # a folder, which the shell completes
     ],

@@ -561,8 +561,9 @@ def test_an_interrupted_download_is_kept(
 
 @pytest.mark.usefixtures("recipe")
 def test_progress_is_shown_to_a_terminal(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"FORCE_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}.items():
+    for name, value in {"COLUMNS": "120", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     answer = data_command("get", "small")
     assert "small/deep/two.txt" in answer.err
     assert "200.0/200.0 kB" in answer.err

@@ -15,7 +15,8 @@ from attnx.accel import c_build
 from attnx.accel.attention import kernel_call, softmax_cpu
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import bindings
-from attnx.reports.run.tables import start_table
+from attnx.reports.run.start_table import start_table
+from attnx.runs.run import read_run
 
 KERNEL = '''\
 """The kernel ``{name}``."""
@@ -81,7 +82,7 @@ def test_a_run_trains_without_compilers(
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]
     shown = Console(file=io.StringIO(), width=400)
-    shown.print(start_table(Path("one")))
+    shown.print(start_table(read_run("one")))
     (line,) = [line for line in shown.file.getvalue().splitlines() if line.startswith("compiler ")]
     assert line.split(maxsplit=1)[1].startswith("no C compiler (cc, gcc, clang) is on the PATH: ")
     (record,) = caplog.records

@@ -38,7 +38,7 @@ COMPOSED = {
     "turns": ["trainer.accumulate_grad_batches=2", "trainer.num_validations=3"],
     "workers": ["trainer.num_workers=2", "trainer.num_validations=4", "trainer.checkpoint_minutes=1e-9"],
 }
-BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2"]
+BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2", "trainer.log_every_n_steps=3"]
 # What is killed, and where: as it is called for the time that is given.
 MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "before its first checkpoint": ("chance", TrainingModule, "training_step", 2),
@@ -49,7 +49,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "before a row is written": ("workers", MetricsFile, "on_validation_end", 2),
     "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
     "as it begins a checkpoint": ("patience", torch, "save", 5),
-    "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
+    "with a checkpoint that has no name yet": ("turns", os, "replace", 12),
     "before the best is named": ("kept", CheckpointManager, "_rank_last", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
     "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "atomic_write", 2),

@@ -223,7 +223,7 @@ def test_a_plug_in_is_listed_and_suggested(plug: Callable[..., Path], command: C
     out = command("list", "scorer=mine").out
     assert "score(q, m) = -steep |W q - m|_1" in out
     assert "plug-in mine.py" in out
-    assert "mine" in command("--help").out.split("scope")[0].split()
+    assert "mine" in command("--help", "all").out.split("scope")[0].split()
 
 
 def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:

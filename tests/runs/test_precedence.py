@@ -129,7 +129,7 @@ def test_a_user_file_wins_over_a_shipped_one(user_configs: str) -> None:
 @pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
 def test_the_flag_works_for_a_run(flag: list[str], user_configs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[dict[str, Any]] = []
-    monkeypatch.setattr(main, "train_one", lambda config, overrides: recorded.append(config) or 0)
+    monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
     assert main.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
     assert (recorded[0]["scorer"]["name"], recorded[0]["scope"]["name"]) == ("cosine", "local")
 

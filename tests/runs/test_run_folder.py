@@ -22,6 +22,7 @@ import attnx
 from attnx.cli import main
 from attnx.data.splits import hash_fraction
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.runs.run import read_run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -126,6 +127,21 @@ def test_metrics_have_a_row_per_validation(run_folder: Path) -> None:
     assert results["intervals"]["test_wer"] == pytest.approx([100 * exact.low, 100 * exact.high])
     with np.load(run_folder / "resampled.npz") as drawn:
         assert results["intervals"]["test_per"] == pytest.approx(np.percentile(drawn["test_per"], [2.5, 97.5]))
+
+
+def test_losses_are_logged_between_validations(run: Callable[..., Any]) -> None:
+    """Every third step, and at validations; each is the mean of the losses since the row before."""
+    steps = ["trainer.max_steps=10", "trainer.num_validations=2"]
+    run(*steps, "trainer.log_every_n_steps=1", folder="all")
+    run(*steps, "trainer.log_every_n_steps=3", folder="third")
+    losses = [float(row["train_loss"]) for row in table(Path("all/metrics.csv"))]
+    rows = table(Path("third/metrics.csv"))
+    assert [int(row["step"]) for row in rows] == [3, 5, 6, 9, 10]
+    for begin, row in zip((0, 3, 5, 6, 9), rows, strict=True):
+        assert float(row["train_loss"]) == pytest.approx(np.mean(losses[begin : int(row["step"])]), rel=1e-5)
+    assert [int(row["step"]) for row in rows if row["valid_loss"]] == [5, 10]
+    assert len(losses) == 10
+    assert read_run("third").progress.curve == [float(row["valid_per"]) for row in rows if row["valid_per"]]
 
 
 def test_alignments_are_distributions_over_the_source(run_folder: Path) -> None:

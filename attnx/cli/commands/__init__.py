@@ -28,6 +28,19 @@ COMMANDS = {
     "dashboard": ("FOLDER | PROJECT", "a W&B workspace of a sweep or a project"),
 }
 """Each command's arguments in short, and what it does."""
+TOPICS = {
+    "parts": ("list", "gallery", "check"),
+    "data sets": ("data",),
+    "runs": ("resume", "runs"),
+    "results": ("compare", "report"),
+    "trained models": ("predict", "try", "evaluate"),
+    "attention read": ("plot", "page", "stats"),
+    "elsewhere": ("export", "dashboard"),
+}
+"""The commands by what they are about."""
+HELP = ("help", "--help", "-h")
+COMPLETE_PAGE = "all"
+"""The word after --help that asks for the page on all commands, flags and choices."""
 BUILTINS = ("list", "try")
 """Commands whose modules end in an underscore, so as not to hide a name of Python's."""
 

@@ -28,6 +28,7 @@ from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetS
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
+from attnx.files.terminal import can_redraw
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +132,7 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
 def _download(files: list[DatasetFile], folder: Path) -> None:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not can_redraw(console)) as progress:
         bar = progress.add_task("", total=sum(file.bytes for file in files))
         done = 0
         for file in files:

@@ -49,8 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
     from rich.console import Console
 
+    from attnx.files.terminal import show_waiting
+
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
-    with Console(stderr=True).status("writing the files, and comparing their outputs with the run's ..."):
+    with show_waiting(Console(stderr=True), "writing the files, and comparing their outputs with the run's ..."):
         from attnx.export.folder import export
 
         checked = export(run.path, arguments.format, folder, _compared(run, arguments.examples), arguments.checkpoint)

@@ -10,6 +10,8 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from attnx.files.terminal import can_redraw
+
 SECONDS_PER_LINE: Final = 60.0
 
 
@@ -23,7 +25,7 @@ def show_progress(action: str, total: int, start: int = 0) -> Iterator[Callable[
     columns = (TextColumn(action), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     # Without a thread that refreshes it: processes are forked meanwhile.
-    bar = Progress(*columns, *times, console=console, disable=not console.is_terminal, auto_refresh=False)
+    bar = Progress(*columns, *times, console=console, disable=not can_redraw(console), auto_refresh=False)
     started = printed = time.monotonic()
     count = start
 
@@ -33,7 +35,7 @@ def show_progress(action: str, total: int, start: int = 0) -> Iterator[Callable[
         now = time.monotonic()
         rate = f"{count:,} sentences, {(count - start) / max(now - started, 1e-9):,.0f}/s"
         bar.update(task, completed=min(count, total) if total else count, rate=rate, refresh=True)
-        if not console.is_terminal and now - printed >= SECONDS_PER_LINE:
+        if bar.disable and now - printed >= SECONDS_PER_LINE:
             share = f", {min(1.0, count / total):.0%}" if total else ""
             console.print(f"{action}: {rate}{share}", highlight=False, soft_wrap=True)
             printed = now

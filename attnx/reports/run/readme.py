@@ -16,7 +16,7 @@ FILES = {
     layout.RUN: "the run: command, versions, commit of the code, schedule",
     layout.CONFIG: "the composed configuration",
     layout.PROFILE: "the time of a training step by part of the model",
-    layout.METRICS: "a row per validation: losses, speed, and all metrics of the task",
+    layout.METRICS: "training losses every few steps; at validations all metrics of the task; speed",
     layout.RESULTS: "test results with 95 % confidence intervals, differences from baselines, and speed",
     layout.PREDICTIONS: "a line per test example: source, prediction, references, errors, log probability",
     layout.RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",

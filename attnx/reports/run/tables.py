@@ -1,27 +1,22 @@
-"""Tables of a run in a terminal: its composition at the start, its results, and the list of its files."""
+"""Tables of a finished run: its results, and the list of its files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from attnx.config.view import name_and_knobs
 from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
 from attnx.reports.measure_names import TEST, is_higher_better, measure_base, measure_label
 from attnx.reports.significant_digits import format_interval, format_value
 from attnx.runs.results_json import BaselineDifference
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import Run
 
 CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "attention", "scorer", "scope", "query",
                "normalizer", "decoding", "optimizer", "lr_schedule", "trainer", "seed")  # fmt: skip
-# Keys of run.json or of the configuration in the start table, and labels of some.
-FACTS = ("schedule", "kernels", "compiler", "compiled", "derived", "parameters", "data", "notes", "signatures", "steps",
-         "seed")  # fmt: skip
-FACT_LABELS = {"kernels": "fast kernels", "derived": "derived settings"}
 UNITS = {
     "test_per": "%  phone error rate",
     "test_wer": "%  word error rate",
@@ -51,32 +46,6 @@ class ResultRow(NamedTuple):
     value: str
     interval: str
     remark: str
-
-
-def start_table(folder: Path) -> Table:
-    """Parts and knobs, the schedule with its reason, derived settings, and sizes of model and data."""
-    run = read_run(folder)
-    title = Text(printable(f"attnx {folder}"), "table.title")
-    table = Table(title=title, title_justify="left", show_header=False, pad_edge=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for kind in CONFIG_KEYS:
-        if kind in run.config and kind not in FACTS:
-            name, knobs = name_and_knobs(run.config[kind])
-            table.add_row(kind, Text(printable(name)).append(f"  {printable(knobs)}" if knobs else "", "dim"))
-    for key in FACTS:
-        if value := run.info.get(key, run.config.get(key)):
-            table.add_row(FACT_LABELS.get(key, key), Text(printable(_fact_text(value), keep="\n")))
-    return table
-
-
-def _fact_text(value: Any) -> str:
-    """A fact as text; lists and mappings have a line per entry."""
-    if isinstance(value, dict):
-        return "\n".join(f"{key}: {entry}" for key, entry in value.items())
-    if isinstance(value, list):
-        return "\n".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def results_table(run: Run) -> Table:

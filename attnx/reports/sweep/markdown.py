@@ -27,8 +27,7 @@ TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "largest deviation from t
 
 def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
     """The report's text."""
-    counts = ", ".join(f"{count} {status}" for status, count in Counter(run.status for run in records).items())
-    sections = [f"# {title}: report", f"{count_phrase(len(records), 'run')}: {counts}."]
+    sections = [f"# {title}: report", f"{describe_runs(records)}."]
     if not compared:
         sections.append(NO_RUNS)
     if len(compared) > 1:
@@ -36,13 +35,20 @@ def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Compar
     for comparison in compared:
         sections += [f"## {comparison.title[0].upper()}{comparison.title[1:]}", *_comparison(comparison)]
     if unfinished := [run for run in records if run.status != RunStatus.FINISHED]:
-        sections += ["## Not finished", "\n".join(map(_failure, unfinished))]
+        sections += ["## Not finished", "\n".join(f"- {describe_failure(run)}" for run in unfinished)]
     return printable("\n\n".join(sections) + "\n", keep="\n")
 
 
-def _failure(run: RunRecord) -> str:
+def describe_runs(records: Sequence[RunRecord]) -> str:
+    """The number of runs, and how many have each status."""
+    counts = ", ".join(f"{count} {status}" for status, count in Counter(run.status for run in records).items())
+    return f"{count_phrase(len(records), 'run')}: {counts}"
+
+
+def describe_failure(run: RunRecord) -> str:
+    """An unfinished run's status, error and log, on one line."""
     reason = f": {cell_text(run.error)}" if run.error else ""
-    return f"- {cell_text(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
+    return f"{cell_text(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
@@ -51,8 +57,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         return
     main = comparison.metrics[0]
     yield "\n\n".join(main.verdict)
-    head = ["rank", *short_keys(comparison.keys), main.measure.label, *RANKING_HEAD]
-    yield table(head, (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
+    yield table(ranking_head(comparison), ranking_rows(comparison))
     if comparison.superseded:
         verb = "is" if comparison.superseded == 1 else "are"
         runs = count_phrase(comparison.superseded, "earlier run")
@@ -68,6 +73,17 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         error = "the variance over seeds" if main.pooled.degrees else "the residual of the fit, since there is one seed"
         yield f"F-tests of main effects, and of interactions of two choices (A by B), against {error}."
         yield table(TEST_HEAD, tests)
+
+
+def ranking_head(comparison: Comparison) -> list[str]:
+    """The names of the columns of :func:`ranking_rows`; there must be a metric."""
+    return ["rank", *short_keys(comparison.keys), comparison.metrics[0].measure.label, *RANKING_HEAD]
+
+
+def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
+    """The settings by the main metric, best first, with their differences from the best, as text."""
+    main = comparison.metrics[0]
+    return (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1))
 
 
 def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:

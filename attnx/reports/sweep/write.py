@@ -11,11 +11,9 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
-from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.ranking_tables import latex, spreadsheet
+from attnx.reports.sweep.report import report
 from attnx.runs.status import RunStatus
 
 STEM = "report"
@@ -31,18 +29,17 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     Raises:
         UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
     """
-    records = load_runs(folders)
-    for run in records:
+    result = report(folders)
+    for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
     page = _page(folders, out)
-    title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
-    compared = comparisons(records)
+    data = page_data(result.title, result.runs, result.comparisons, page.parent)
     texts = {
-        ".html": fill_page(PAGE, f"{title}: report", page_data(title, records, compared, page.parent)),
-        ".md": markdown(title, records, compared),
-        ".csv": spreadsheet(compared),
-        ".tex": latex(compared),
+        ".html": fill_page(PAGE, f"{result.title}: report", data),
+        ".md": str(result),
+        ".csv": spreadsheet(result.comparisons),
+        ".tex": latex(result.comparisons),
     }
     files = {page.with_suffix(suffix): text for suffix, text in texts.items()}
     try:

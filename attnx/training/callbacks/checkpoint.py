@@ -20,6 +20,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 
 from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
 from attnx.runs.layout import LAST, ranked_checkpoint
+from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.process_group import all_reduce_sum
 
@@ -90,8 +91,7 @@ class CheckpointManager(Checkpoint):
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Save if it is time to, and stop if asked to, unless gradients accumulate or a validation follows."""
-        is_validated = (trainer.fit_loop.total_batch_idx + 1) % (trainer.val_check_batch or 1) == 0  # by FollowPlan
-        if is_validated or trainer.fit_loop._should_accumulate():
+        if is_validation_due(trainer) or trainer.fit_loop._should_accumulate():
             return
         must_stop, step = self._must_stop(trainer), trainer.global_step
         is_due = bool(self.steps and step % self.steps == 0) or time.monotonic() > self._next_save

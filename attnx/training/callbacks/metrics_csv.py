@@ -1,28 +1,37 @@
-"""Write ``metrics.csv``: one row per validation, with the mean training loss since the previous one."""
+"""Write ``metrics.csv``: rows of training losses every few steps, and a row per validation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from attnx.files.atomic_files import atomic_write, fsync
+from attnx.runs.metrics_csv import STEP, VALID, with_row
+from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.throughput import Throughput
+
+# So many rows of training losses are evenly spaced; then their distance doubles whenever the steps have doubled.
+EVENLY_SPACED_ROWS = 1000
 
 
 class MetricsFile(Callback):
-    """Adds rows to a CSV file, atomically.
+    """Adds rows to a CSV file, atomically; a loss is the mean since the row before.
 
-    The columns of metrics follow from the first validation. A resumed run continues after the rows that its checkpoint
-    counts; rows that a killed run wrote after its last checkpoint are written again.
+    ``interval`` is the number of optimizer steps between rows of training losses. A validation has a row of its own,
+    with its step's training loss. A resumed run continues after the rows that its checkpoint counts; rows that a killed
+    run wrote after its last checkpoint are written again.
     """
 
-    def __init__(self, path: Path, throughput: Throughput) -> None:
-        self.path, self.throughput = path, throughput
+    def __init__(self, path: Path, throughput: Throughput, interval: int) -> None:
+        self.path, self.throughput, self.interval = path, throughput, interval
         self.row_count = 0
-        self._losses: list[Any] = []
+        self._losses: list[Tensor] = []  # since the last row, where they were computed
+        self._restored = torch.zeros(0)  # those before a checkpoint that was resumed from
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
@@ -37,32 +46,44 @@ class MetricsFile(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
         """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
-        self._losses.append(outputs["loss"].detach())
-        self._epoch = trainer.current_epoch
-
-    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
-        """Write a row."""
-        losses, self._losses = self._losses, []
         if not trainer.is_global_zero:
             return
-        row = self._row(trainer, [float(loss) for loss in losses])
-        text = self._read() if self.row_count else ""
-        text = text or ",".join(row) + "\r\n"
-        columns = text.partition("\r\n")[0].split(",")
-        self._write(text + ",".join(str(row[name]) for name in columns) + "\r\n")
-        self.row_count += 1
+        self._losses.append(outputs["loss"].detach())
+        self._epoch, step = trainer.current_epoch, trainer.global_step
+        if step % row_interval(step, self.interval):
+            return
+        if not trainer.fit_loop._should_accumulate() and not is_validation_due(trainer):
+            self._add_row(trainer, {})
 
-    def _row(self, trainer: Trainer, losses: list[float]) -> dict[str, Any]:
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("valid_")}
-        return {
-            "step": trainer.global_step,
-            "epoch": self._epoch,
+    def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
+        """Write the row of a validation."""
+        if trainer.is_global_zero:
+            logged = trainer.callback_metrics.items()
+            self._add_row(trainer, {name: float(value) for name, value in logged if name.startswith(VALID)})
+
+    def on_save_checkpoint(self, trainer: Trainer, *_: Any) -> None:
+        """Flush the rows that the checkpoint counts to the disk."""
+        if trainer.is_global_zero and self.row_count:
+            fsync(self.path)
+
+    def _add_row(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        losses = self._read_losses()
+        row = {
+            STEP: str(trainer.global_step),
+            "epoch": str(self._epoch),
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
-            "train_loss": f"{sum(losses) / len(losses):.6g}" if losses else "",
-            **{name: f"{value:.6g}" for name, value in metrics.items()},
+            "train_loss": f"{losses.double().mean().item():.6g}" if len(losses) else "",
             "examples_per_second": f"{self.throughput.examples_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
+            **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
+        self._write(with_row(self._read() if self.row_count else "", row))
+        self.row_count += 1
+        self._losses, self._restored = [], torch.zeros(0)
+
+    def _read_losses(self) -> Tensor:
+        """The losses since the last row, on the CPU; a GPU is waited for."""
+        return torch.cat([self._restored, *([torch.stack(self._losses).cpu()] if self._losses else [])])
 
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
@@ -70,14 +91,23 @@ class MetricsFile(Callback):
     def _write(self, text: str) -> None:
         with atomic_write(self.path) as partial:
             partial.write_bytes(text.encode())
-            fsync(partial)
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        losses = torch.stack(self._losses).cpu() if self._losses else torch.zeros(0)
-        return {"row_count": self.row_count, "losses": losses, "epoch": self._epoch}
+        return {"row_count": self.row_count, "losses": self._read_losses(), "epoch": self._epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
-        self._losses = [*state_dict["losses"]]
+        self._restored = state_dict["losses"]
+
+
+def row_interval(step: int, interval: int) -> int:
+    """Steps between rows of training losses around a step; it follows from the step alone, so resuming changes no row.
+
+    >>> [row_interval(step, 50) for step in (50, 50_000, 50_050, 100_000, 100_050)]
+    [50, 50, 100, 100, 200]
+    """
+    while step > EVENLY_SPACED_ROWS * interval:
+        interval *= 2
+    return interval

@@ -1,8 +1,9 @@
-"""Show a run's progress: a bar in a terminal, a line per validation elsewhere, and a file for its sweep."""
+"""Show a run's progress: a bar in a terminal, lines elsewhere, and a file for its sweep."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from pathlib import Path
@@ -21,11 +22,14 @@ from rich.progress import (
 )
 
 from attnx.files.atomic_files import write_json
+from attnx.files.terminal import can_redraw
 from attnx.runs.layout import PROGRESS_VARIABLE
 from attnx.training.callbacks.throughput import Throughput
 
-# Steps between updates of the loss; reading it waits for the device.
+# Steps between updates of the bar's loss; reading it waits for the device.
 LOSS_INTERVAL_STEPS = 10
+# Seconds without a line after which one is printed between validations, where there is no bar.
+LINE_INTERVAL_SECONDS = 30.0
 # Seconds between two writes of the file for the sweep.
 WRITE_INTERVAL_SECONDS = 0.5
 # With more metrics than this (one a language), only the loss and the monitored one are shown.
@@ -46,27 +50,32 @@ class ShowProgress(Callback):
             TextColumn("left"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not can_redraw(console),
         )
-        self._next_write = 0.0
+        self._next_write, self._next_line = 0.0, math.inf
         self._task: TaskID | None = None
         self._metrics = ""
 
     def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Start the bar at the step of a resumed run."""
         if trainer.is_global_zero:
+            self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
             self.bar.start()
             self._task = self.bar.add_task(
                 "training", total=trainer.max_steps, completed=trainer.global_step, status=""
             )
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Move the bar."""
+        """Move the bar, or print a line if there was none for a while."""
         if self._task is None:
             return
         self._write_step(trainer.global_step)
+        if self.bar.disable:
+            if time.monotonic() >= self._next_line:
+                self._print_line(trainer, f"train_loss {float(outputs['loss']):.4g}")
+            return
         fields: dict[str, Any] = {}
-        if trainer.global_step % LOSS_INTERVAL_STEPS == 0 and not self.bar.disable:
+        if trainer.global_step % LOSS_INTERVAL_STEPS == 0:
             fields = {"status": f"loss {float(outputs['loss']):.3f}  {self._speed()}  {self._metrics}"}
         self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **fields)
 
@@ -77,9 +86,13 @@ class ShowProgress(Callback):
         if len(names) > MAX_METRICS:
             names = ["valid_loss", self.monitor]
         self._metrics = "  ".join(f"{name} {float(logged[name]):.4g}" for name in names)
-        if trainer.is_global_zero and not self.console.is_terminal:
-            line = f"step {trainer.global_step}/{trainer.max_steps}  {self._metrics}  {self._speed()}"
-            self.console.print(line, soft_wrap=True)
+        if trainer.is_global_zero and self.bar.disable:
+            self._print_line(trainer, self._metrics)
+
+    def _print_line(self, trainer: Trainer, measured: str) -> None:
+        line = f"step {trainer.global_step}/{trainer.max_steps}  {measured}  {self._speed()}"
+        self.console.print(line, soft_wrap=True)
+        self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
 
     def _write_step(self, step: int) -> None:
         """Report the step to the sweep, if this is a job; an error of the file system does not stop training."""

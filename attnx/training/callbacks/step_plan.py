@@ -117,6 +117,12 @@ def _are_valid(revisions: Sequence[Revision]) -> bool:
     )
 
 
+def is_validation_due(trainer: Trainer) -> bool:
+    """Whether a validation follows the batch that has ended, once ``FollowPlan`` has seen it."""
+    batches: int = trainer.fit_loop.total_batch_idx + 1
+    return batches % int(trainer.val_check_batch or 1) == 0
+
+
 class FollowPlan(Callback):
     """Has Lightning validate and end by the plan, which may be revised, whatever the trainer was built with."""
 

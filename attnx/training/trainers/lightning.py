@@ -37,7 +37,7 @@ class TrainerSettings:
     padded. So many batches of rows, a ``bucket_pool_batches``, are sorted by length together; with 1 rows of any
     lengths meet. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to
     the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its
-    products to 10 bits. Every ``log_every_n_steps`` steps a logger, if there is one, gets a row.
+    products to 10 bits. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers.
     ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
     them as CUDA graphs.
     """
@@ -57,7 +57,7 @@ class TrainerSettings:
     save_top_k: Positive = 1
     checkpoint_every: Positive | None = None
     checkpoint_minutes: Rate | None = 10.0
-    log_every_n_steps: Positive = 10
+    log_every_n_steps: Positive = 50
     gradient_clip_val: Rate | None = 1.0
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"

@@ -28,6 +28,7 @@ from attnx.cli.resumable_output import ResumableOutput
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.printable import printable, text_for
+from attnx.files.terminal import can_redraw
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
 from attnx.runs.plugin_copies import current_code
@@ -180,7 +181,7 @@ def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, 
 def _progress(request: PredictArgs) -> Progress:
     """A progress bar on the terminal, if the output goes elsewhere."""
     console = Console(stderr=True)
-    is_shown = console.is_terminal and (request.out is not None or not sys.stdout.isatty())
+    is_shown = can_redraw(console) and (request.out is not None or not sys.stdout.isatty())
     file = request.lines.file
     size = file.stat().st_size if file is not None and file.suffix != ".gz" else None
     columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeElapsedColumn())

@@ -1,0 +1,28 @@
+"""The settings of a configuration that are not the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attnx import registry
+from attnx.config.groups import DEFAULTS, PART_GROUPS, default_parts
+from attnx.config.view import dotted_keys
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
+
+
+def changed_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Parts other than the default ones, knobs other than their part's defaults, and other values, by dotted keys.
+
+    A value without a default, such as a name, is changed if it is set.
+
+    Raises:
+        UserError: it names a part that no longer exists.
+    """
+    parts = {kind: _without_knobs(kind, config[kind]) for kind in PART_GROUPS if kind in config}
+    defaults = {**dotted_keys(registry.with_defaults(parts)), **default_parts(), **DEFAULTS}
+    return {key: value for key, value in dotted_keys(config).items() if value != defaults.get(key)}
+
+
+def _without_knobs(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {} for name in node} if kind in MULTI_SELECT_KINDS else {"name": node["name"]}

@@ -1,0 +1,53 @@
+"""Trained runs and predictions in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnx.data.features import Matrix
+from attnx.decoding.ensemble import Ensemble
+from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
+from attnx.inference.predictor import Prediction
+from attnx.inference.trained_run import TrainedRun
+from attnx.inference.write_alignments import alignment_arrays
+from attnx.reports.notebook.fragments import has_room, heat_map, html_table
+from attnx.reports.notebook.run import run_html
+from attnx.runs.run import read_run
+
+HEAD = ("source", "output", "log-probability")
+
+
+def trained_run_html(trained: TrainedRun) -> str | None:
+    """The run of a folder, of an ensemble the first one; None if it cannot be read any more."""
+    remark = ""
+    if isinstance(trained.model, Ensemble):
+        remark = f"the first of {count_phrase(len(trained.model.members), 'run')} that predict together"
+    try:
+        return run_html(read_run(trained.folder), remark)
+    except UserError:
+        return None
+
+
+def predictions_html(predictions: Sequence[Prediction]) -> str:
+    """A table with a row per prediction."""
+    return html_table(HEAD, map(_cells, predictions))
+
+
+def prediction_html(prediction: Prediction) -> str:
+    """A prediction above its alternatives, and its attention weights, if they are few enough to show."""
+    table = predictions_html([prediction, *prediction.alternatives])
+    if prediction.weights is None:
+        return table
+    arrays = alignment_arrays(prediction, prediction.weights)
+    weights = arrays["weights"]
+    return table + (heat_map(weights, arrays["source"], arrays["output"]) if has_room(weights) else "")
+
+
+def _cells(prediction: Prediction) -> tuple[str, str, str]:
+    source = prediction.pair.name or " ".join(prediction.pair.source)
+    return source, _output_text(prediction.output), f"{prediction.log_probability:.4g}"
+
+
+def _output_text(output: list[str] | Matrix) -> str:
+    return " ".join(output) if isinstance(output, list) else f"{len(output)} steps of {output.shape[1]} numbers"

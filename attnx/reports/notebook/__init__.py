@@ -1,0 +1,1 @@
+"""What notebooks show of runs, predictions and reports: fragments of HTML."""

@@ -1,0 +1,54 @@
+"""The report of runs as an object: their comparisons, with the ranking and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnx.reports.notebook.report import report_html
+from attnx.reports.sweep.comparison import Comparison, MetricComparison, comparisons
+from attnx.reports.sweep.load_runs import RunRecord, load_runs
+from attnx.reports.sweep.markdown import markdown
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """Settings ranked, and their differences tested; as text the conclusions in Markdown, in a notebook tables.
+
+    Attributes:
+        title: the names of the folders.
+        runs: all runs in them, also those that did not finish.
+        comparisons: of runs with the same test, the largest first.
+    """
+
+    title: str
+    runs: list[RunRecord]
+    comparisons: list[Comparison]
+
+    @property
+    def ranking(self) -> MetricComparison | None:
+        """The settings of the first comparison by its main metric, best first, with verdict, tests and effects."""
+        metrics = self.comparisons[0].metrics if self.comparisons else []
+        return metrics[0] if metrics else None
+
+    def __str__(self) -> str:
+        return markdown(self.title, self.runs, self.comparisons)
+
+    def __repr__(self) -> str:
+        return f"Report({self.title!r}, {len(self.runs)} runs)"
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
+
+
+def report(folders: Path | str | Sequence[Path | str]) -> Report:
+    """Compare the runs in a folder, or in several: of a run, of a sweep, or with some in them. Nothing is written.
+
+    Raises:
+        UserError: a folder holds no run, or nothing in it can be read.
+    """
+    paths = [folders] if isinstance(folders, Path | str) else folders
+    runs = load_runs(paths)
+    title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
+    return Report(title, runs, comparisons(runs))

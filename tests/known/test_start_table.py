@@ -1,0 +1,86 @@
+"""The table that a run starts with: what was chosen, and what differs from the defaults."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.config.changes import changed_settings
+from attnx.config.view import dotted_keys
+from attnx.reports.run.start_table import setting_rows, start_table
+from attnx.runs.run import Run
+
+COMPOSITION = ["task", "model", "scorer", "scope", "query", "normalizer", "seed"]
+
+
+def make_run(*overrides: str, **info: Any) -> Run:
+    run = Run("multirun/runs/mine")
+    run.config = {key: value for key, value in attnx.compose(list(overrides)).items() if key != "folder"}
+    run.info = {"format": 1, "overrides": list(overrides), **info}
+    return run
+
+
+def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(start_table(run, is_verbose))
+    return [line.split() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+def test_the_default_run_shows_its_composition() -> None:
+    rows = list(setting_rows(make_run()))
+    assert [row.key for row in rows] == COMPOSITION
+    assert not any(row.is_override for row in rows)
+    assert changed_settings(attnx.compose([])) == {}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["+scorer=mlp", "scorer.depth=2"], {"scorer": "mlp", "scorer.depth": "2"}),
+        (["scorer=additive", "trainer.max_steps=7"], {"scorer": "additive", "trainer.max_steps": "7"}),
+        (["query=[token,language_tag]", "query.language_tag.embedding_dim=5"],
+         {"query": "[token,language_tag]", "query.language_tag.embedding_dim": "5"}),
+        (["name=mine", "accel=off", "seed=3"], {"seed": "3", "name": "mine", "accel": "off"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_overrides_are_marked(overrides: list[str], expected: dict[str, str]) -> None:
+    rows = [row for row in setting_rows(make_run(*overrides)) if row.is_override]
+    assert {row.key: row.value for row in rows} == expected
+    unmarked = {row.key for row in setting_rows(make_run(*overrides)) if not row.is_override}
+    assert unmarked == {*COMPOSITION} - set(expected)
+
+
+def test_what_a_recipe_sets_is_shown_without_a_mark() -> None:
+    """Luong et al. 2015 multiply, and predict the center of a window; an override wins, and is marked."""
+    run = make_run("recipe=luong_local_p", "scope.window=3")
+    rows = {row.key: (row.value, row.is_override) for row in setting_rows(run)}
+    assert rows["recipe"] == ("luong_local_p", True)
+    assert rows["scorer"] == ("multiplicative", False)
+    assert rows["scope.center"] == ("predictive", False)
+    assert rows["scope.window"] == ("3", True)
+    assert {key for key, (_, is_override) in rows.items() if is_override} == {"recipe", "scope.window"}
+
+
+def test_the_table_continues_with_the_schedule_and_kernels() -> None:
+    run = make_run("scorer=dot", schedule="run then attend", kernels="sdpa", parameters=29243)
+    lines = shown(run)
+    assert lines[0] == ["attnx", "multirun/runs/mine"]
+    assert ["scorer", "dot", "override"] in lines
+    assert ["scope", "global"] in lines
+    assert ["schedule", "run", "then", "attend"] in lines
+    assert ["fast", "kernels", "sdpa"] in lines
+    assert ["parameters", "29,243"] in lines
+    assert not any("trainer.max_time" in line for line in lines)
+
+
+def test_verbose_shows_every_setting() -> None:
+    run = make_run("scorer=dot")
+    lines = shown(run, is_verbose=True)
+    assert {*dotted_keys(run.config)} <= {line[0] for line in lines if line}
+    assert ["trainer.max_time", "00:04:00"] in lines
+    assert ["scorer", "dot", "override"] in lines

@@ -1,0 +1,100 @@
+"""What a terminal, a pipe and a dumb terminal are shown: bars there, plain lines here."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, TextIO
+
+import pytest
+import torch
+from rich.console import Console
+
+from attnx.files.terminal import can_redraw, show_waiting
+from attnx.training.callbacks import progress
+from attnx.training.callbacks.progress import LINE_INTERVAL_SECONDS, ShowProgress
+from attnx.training.callbacks.throughput import Throughput
+
+ESCAPE, RETURN, CURSOR_UP = "\x1b", "\r", "\x1b[1A"
+
+
+@pytest.fixture
+def pseudo_terminal() -> Iterator[TextIO]:
+    """A stream that is a terminal."""
+    lead, follow = pty.openpty()
+    with open(follow, "w", encoding="utf-8") as stream:
+        yield stream
+    os.close(lead)
+
+
+def make_console(file: TextIO, **environment: str) -> Console:
+    return Console(file=file, width=100, _environ={"TERM": "xterm", **environment})
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, True), ({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False), ({"TTY_INTERACTIVE": "0"}, False)],
+    ids=str,
+)
+def test_a_terminal_with_a_cursor_is_redrawn(
+    environment: dict[str, str], expected: bool, pseudo_terminal: TextIO
+) -> None:
+    assert can_redraw(make_console(pseudo_terminal, **environment)) is expected
+
+
+@pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}], ids=str)
+def test_a_pipe_is_never_redrawn(environment: dict[str, str]) -> None:
+    console = make_console(io.StringIO(), **environment)
+    assert not can_redraw(console)
+    with show_waiting(console, "reading ..."):
+        pass
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+class Training:
+    """A run of twenty steps of ten seconds, with a validation after the tenth; what it prints on a console."""
+
+    def __init__(self, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.seconds)
+        trainer: Any = SimpleNamespace(
+            global_step=0, max_steps=20, is_global_zero=True, callback_metrics={"valid_loss": torch.tensor(0.5)}
+        )
+        module: Any = None
+        show = ShowProgress(console, Throughput(), "valid_loss")
+        show.on_train_start(trainer)
+        for step in range(1, 21):
+            trainer.global_step, self.seconds = step, self.seconds + 10
+            show.on_train_batch_end(trainer, module, {"loss": torch.tensor(step / 10)})
+            if step == 10:
+                show.on_validation_end(trainer)
+        show.on_train_end()
+
+
+@pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}, {"TERM": "dumb", "FORCE_COLOR": "1"}], ids=str)
+def test_progress_in_a_log_is_lines(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a validation, and one where there was none for thirty seconds."""
+    output = io.StringIO()
+    Training(make_console(output, NO_COLOR="1", **environment), monkeypatch)
+    assert LINE_INTERVAL_SECONDS == 30
+    plain = output.getvalue().replace(f"{ESCAPE}[1m", "").replace(f"{ESCAPE}[0m", "")
+    assert not {ESCAPE, RETURN} & set(plain)
+    assert [line.split("  ")[:2] for line in plain.splitlines()] == [
+        ["step 3/20", "train_loss 0.3"],
+        ["step 6/20", "train_loss 0.6"],
+        ["step 9/20", "train_loss 0.9"],
+        ["step 10/20", "valid_loss 0.5"],
+        ["step 13/20", "train_loss 1.3"],
+        ["step 16/20", "train_loss 1.6"],
+        ["step 19/20", "train_loss 1.9"],
+    ]
+
+
+def test_progress_in_a_log_has_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    Training(make_console(output), monkeypatch)
+    assert output.getvalue().count("\n") == 7
+    assert not {ESCAPE, RETURN} & set(output.getvalue())
