@@ -140,7 +140,7 @@ def scorers(tmp_path: Path) -> Path:
 
 
 def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
-    before = sorted(scorers.rglob("*"))
+    files = sorted(scorers.rglob("*"))
     report = attnx.report(scorers)
     assert (report.title, len(report.runs), len(report.comparisons)) == ("all", 5, 1)
     assert report.ranking is not None
@@ -149,7 +149,7 @@ def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
     assert str(report).startswith("# all: report")
     assert repr(report) == "Report('all', 5 runs)"
     assert attnx.report([scorers / "0", scorers / "1"]).title == "0 and 1"
-    assert sorted(scorers.rglob("*")) == before
+    assert sorted(scorers.rglob("*")) == files
 
 
 def test_a_report_shows_conclusions_and_rankings(scorers: Path) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from attnx.files.printable import printable
 from attnx.runs.alignments import Weights
 
-LEFT, PALE = "text-align:left", "opacity:.7"
+ALIGNED, PALE = "text-align:left", "opacity:.7"
 # A blue that is seen on white and on black; its opacity is the weight.
 WEIGHT_COLOR = "60,130,220"
 MAX_SYMBOLS = 32  # a side of a heat map has at most
@@ -41,7 +41,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _row(element: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f'<{element} style="{LEFT}">{escaped(cell)}</{element}>' for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f'<{element} style="{ALIGNED}">{escaped(cell)}</{element}>' for cell in cells) + "</tr>"
 
 
 def side_by_side(blocks: Iterable[str]) -> str:
@@ -59,7 +59,7 @@ def heat_map(weights: Weights, source: Sequence[str], output: Sequence[str]) -> 
     """Attention weights (t, m) as a table: the source along the top, the output down the side."""
     head = "".join(f'<th style="text-align:center">{escaped(symbol)}</th>' for symbol in source)
     rows = [
-        f'<tr><th style="{LEFT}">{escaped(symbol)}</th>{"".join(map(_weight_cell, row))}</tr>'
+        f'<tr><th style="{ALIGNED}">{escaped(symbol)}</th>{"".join(map(_weight_cell, row))}</tr>'
         for symbol, row in zip(output, weights.tolist(), strict=True)
     ]
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
