@@ -18,8 +18,8 @@ COLUMNS = "80"
 INTRODUCTION = """\
 # Commands
 
-The text of `attnx --help`, and of `attnx COMMAND --help` for each command. [The command line](../../command-line.md)
-explains overrides, flags, exit codes and completion."""
+The text of `attnx --help`, of `attnx --help all`, and of `attnx COMMAND --help` for each command. [The command
+line](../../command-line.md) explains overrides, flags, exit codes and completion."""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -29,7 +29,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _write(app: Sphinx) -> None:
-    sections = [_section("attnx", []), *(_section(f"attnx {name}", [name]) for name in COMMANDS)]
+    pages = (_section("attnx", []), _section("attnx --help all", ["all"]))
+    sections = [*pages, *(_section(f"attnx {name}", [name]) for name in COMMANDS)]
     text = "\n\n".join([INTRODUCTION, *sections]) + "\n"
     write_pages(Path(app.srcdir) / "reference" / "commands", {"index.md": text})
 

@@ -10,6 +10,7 @@ import attnx
 from attnx.attention import Attention, AttentionOutput, Memory, MultiHeadAttention
 from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
+from attnx.reports.sweep.report import Report
 
 
 def attention(states: Tensor, queries: Tensor) -> None:
@@ -33,6 +34,7 @@ def runs() -> None:
     (prediction,) = run.predict(["attention"], need_weights=True)
     assert_type(prediction, Prediction)
     assert_type(prediction.log_probability, float)
+    assert_type(attnx.report("multirun/scorers"), Report)
 
 
 def parts() -> None:
