@@ -51,3 +51,10 @@ def alternatives(part: Part) -> list[PartVariant]:
         values = ast.literal_eval(f"({literal[1]},)") if literal else (False, True) if knob.annotation == "bool" else ()
         variants += [PartVariant(part, {knob.name: value}) for value in values if value != knob.default]
     return variants
+
+
+def doc_paragraphs(part: Part) -> list[str]:
+    """The paragraphs of a part's docstring without formula, source and example; the first is its summary."""
+    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
+    paragraphs = map(str.strip, re.split(r"\n\s*\n", text.replace("``", "`")))
+    return list(filter(None, paragraphs)) or [part.name]

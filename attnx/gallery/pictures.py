@@ -43,11 +43,7 @@ def draw_variant(variant: PartVariant) -> Figure:
         UserError: its file cannot be imported, or it rejects its knobs.
     """
     if variant.part.kind == "query":
-        needs = variant.part.properties.get("needs")
-        if needs not in VECTORS:
-            where, name = variant.part.place, variant.part.name
-            raise UserError(f"{where}: the query input {name!r} must declare needs = {', '.join(VECTORS)}")
-        return draw_step(str(needs), str(variant))
+        return draw_step(selected_vector(variant.part), str(variant))
     if variant.part.kind == "normalizer":
         return draw_normalizer(variant.spec, str(variant))
     reading = _read(variant)
@@ -55,6 +51,19 @@ def draw_variant(variant: PartVariant) -> Figure:
     example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
     details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if reading.is_fitted else [])]
     return draw_reading(reading, str(variant), "\n".join(" ".join(line) for line in (example, details) if line))
+
+
+def selected_vector(query_input: Part) -> str:
+    """The name of the vector that a query input selects.
+
+    Raises:
+        UserError: it does not declare one.
+    """
+    needs = query_input.properties.get("needs")
+    if needs not in VECTORS:
+        where, name = query_input.place, query_input.name
+        raise UserError(f"{where}: the query input {name!r} must declare needs = {', '.join(VECTORS)}")
+    return str(needs)
 
 
 def variants_to_draw(part: Part) -> list[PartVariant]:

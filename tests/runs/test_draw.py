@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,7 @@ from attnx.gallery.drawings import (
     rising_weights,
     row_weights,
 )
+from attnx.gallery.markdown_page import EXAMPLE, markdown_page
 from attnx.gallery.part_variant import PartVariant
 from attnx.gallery.pictures import (
     FIT_STEPS,
@@ -42,7 +45,8 @@ from attnx.gallery.pictures import (
     target_positions,
     variants_to_draw,
 )
-from attnx.gallery.write import INTRODUCTION, draw_parts, drawable_parts, page
+from attnx.gallery.select import drawable_parts
+from attnx.gallery.write import draw_parts
 from attnx.reports.figures.grid_layout import DPI
 from attnx.reports.figures.heatmaps import left_edges
 
@@ -85,35 +89,39 @@ def test_the_page_is_up_to_date(plugins: Path) -> None:
     shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
     choices = [choice for part in drawable_parts() for choice in variants_to_draw(part)]
     message = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
-    assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), message
+    assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == markdown_page(choices), message
     pictures = list((ROOT / "docs" / "parts").iterdir())
     assert {file.name for file in pictures} == {choice.file for choice in choices}, message
     assert sum(file.stat().st_size for file in pictures) < 1_000_000
 
 
-def test_a_part_is_drawn_to_the_given_file(work_folder: Path) -> None:
-    assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png")]
+def test_a_part_is_drawn_to_the_given_file(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnx.gallery.pictures.FIT_STEPS", 1)
+    assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png"), Path("parts/scorer-dot.html")]
     assert (work_folder / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
     knobs = ["scope.center=predictive", "scope.window=1"]
     assert draw_parts(["local", "scorer=dot", *knobs], Path("a/b")) == [
         Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
         Path("a/b/parts/scorer-dot.png"),
+        Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.html"),
+        Path("a/b/parts/scorer-dot.html"),
     ]
     assert not list(work_folder.rglob("*.md"))
 
 
 def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.describe("query", "token"), registry.describe("scope", "history")]
-    monkeypatch.setattr("attnx.gallery.write.drawable_parts", lambda: parts)
+    monkeypatch.setattr("attnx.gallery.select.drawable_parts", lambda: parts)
     written = draw_parts([], Path())
     assert [file.name for file in written] == [
         "query-token.png",
         "scope-history.png",
         "scope-history-scope.include_self-true.png",
         "parts.md",
+        "parts.html",
     ]
-    text = written[-1].read_text()
-    assert all(f"](parts/{file.name})" in text for file in written[:-1])
+    text = written[-2].read_text()
+    assert all(f"](parts/{file.name})" in text for file in written[:-2])
     assert text.index("### history") < text.index("### token")  # scopes before query inputs, whatever came first
 
 
@@ -127,6 +135,9 @@ def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pyt
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
         (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
+        (["dot", "--page", "away/dot.html"], r"--page away/dot\.html: no such folder"),
+        (["dot", "--page", "dot.html", "--out", "pictures"], "--out.*--page|--page.*--out"),
+        (["locl", "--page", "local.html"], "no part or kind 'locl'"),
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_written(work_folder: Path, words: list[str], message: str) -> None:
@@ -136,15 +147,25 @@ def test_mistakes_are_reported_and_nothing_is_written(work_folder: Path, words: 
     assert [file.name for file in work_folder.iterdir()] == ["taken"]
 
 
+def test_a_page_starts_at_the_knobs_of_the_command(work_folder: Path) -> None:
+    run_command(["gallery", "softmax", "normalizer.temperature=0.42", "--page", "soft.html"])
+    written = re.search(r'id="data">(.*?)</script>', Path("soft.html").read_text(encoding="utf-8"))
+    assert written
+    (dial,) = json.loads(written[1])["parts"][0]["dials"]
+    assert (dial["values"][dial["start"]], dial["default"]) == ("0.42", "1.0")
+
+
 def test_a_plug_in_is_drawn(plugins: Path) -> None:
     (plugins / "tripled.py").write_text(PLUGIN)
-    assert draw_parts(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
+    assert draw_parts(["tripled", "scorer.times=2"], Path()) == [
+        Path(f"parts/scorer-tripled-scorer.times-2.{ending}") for ending in ("png", "html")
+    ]
     np.testing.assert_allclose(
         read_example(scorer=("tripled", {"times": 2.0})).scores,
         2 * read_example(scorer="dot").scores,
         rtol=1e-5,
     )
-    assert "plug-in tripled.py" in page([PartVariant(registry.describe("scorer", "tripled"))])
+    assert "plug-in tripled.py" in markdown_page([PartVariant(registry.describe("scorer", "tripled"))])
 
 
 def test_an_undeclared_query_input_is_reported(plugins: Path) -> None:
@@ -162,7 +183,7 @@ def test_list_shows_how_to_draw_a_part(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_command_prints_its_output(command: Callable[..., Any]) -> None:
     answer = command("gallery", "token")
-    assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png")
+    assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png\nparts/query-token.html")
     assert command("gallery", "tokn").code == 2
 
 
@@ -184,7 +205,7 @@ def test_the_page_describes_the_example_that_is_drawn() -> None:
         f"fitted for {FIT_STEPS}\n",
         f"a size of {STATE_SIZE}",
     ]
-    assert [sentence for sentence in sentences if sentence not in INTRODUCTION] == []
+    assert [sentence for sentence in sentences if sentence not in EXAMPLE] == []
     assert (STEPS, POSITIONS, PADDING) == (10, 9, 2)  # written there in words
 
 

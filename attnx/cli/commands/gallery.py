@@ -1,11 +1,12 @@
-"""Pictures of what scorers, scopes, queries and normalizers do, parts/*.png.
-Without a name all of them, and the page parts.md that shows them. Nothing is
-trained.
+"""Pictures of what scorers, scopes, queries and normalizers do: parts/*.png, and
+parts/*.html, pages for a browser whose pictures move with the knobs. Without a
+name all of them, on the pages parts.md and parts.html. Nothing is trained.
 
 Examples:
   attnx gallery local
   attnx gallery local scope.window=1 scope.center=predictive
   attnx gallery scorer --out pictures
+  attnx gallery --page parts.html
 """
 
 from __future__ import annotations
@@ -13,18 +14,31 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from attnx.errors import UserError
 from attnx.gallery.write import draw_parts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s [KIND ...] [NAME ...] [KIND.KNOB=VALUE ...] [--out FOLDER]"
+    parser.usage = "%(prog)s [NAME ...] [KNOB=VALUE ...] [--out FOLDER | --page FILE]"
     parser.add_argument("words", nargs="*", metavar="NAME", help="a part or a kind, or a knob: scope.window=1")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, default=Path(), help="where to write (here)")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--out", metavar="FOLDER", type=Path, default=Path(), help="where to write (here)")
+    target.add_argument("--page", metavar="FILE", type=Path, help="write only the page of these parts, for a browser")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw the parts and print the paths."""
-    for path in draw_parts(arguments.words, arguments.out):
+    paths = [_write_page(arguments)] if arguments.page is not None else draw_parts(arguments.words, arguments.out)
+    for path in paths:
         print(path)
     return 0
+
+
+def _write_page(arguments: argparse.Namespace) -> Path:
+    page: Path = arguments.page
+    if page.is_dir() or not page.parent.is_dir():
+        raise UserError(f"--page {page}: " + ("it is a folder" if page.is_dir() else "no such folder"))
+    from attnx.gallery.moving_page import write_moving_page
+
+    return write_moving_page(arguments.words, page)

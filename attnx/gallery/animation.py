@@ -1,0 +1,151 @@
+"""The animation of a part: the values of its knobs, and a frame for each combination of them, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from attnx.config.view import value_text
+from attnx.errors import UserError
+from attnx.gallery.frames import DIRECTIONS, Frame, make_frame
+from attnx.gallery.knob_values import knob_values
+from attnx.gallery.part_numbers import build_part
+from attnx.gallery.part_variant import PartVariant, doc_paragraphs, knob_key
+from attnx.registry.source_scan import Knob, Part
+
+# With more combinations only those are drawn in which one knob differs from the start. Scorers are fitted each time.
+MAX_COMBINATIONS = {"scorer": 30, "scope": 120, "normalizer": 300, "query": 30}
+START_STEP = 3
+# The drawings of a frame, the most telling first.
+PANELS = {
+    "scorer": ("plane", "scores", "weights", "bars"),
+    "scope": ("allowed", "weights", "scores", "bars"),
+    "normalizer": ("bars", "curve"),
+    "query": ("vectors",),
+}
+
+Combination = tuple[int, ...]  # the index of a value of each knob
+
+
+@dataclasses.dataclass(frozen=True)
+class Dial:
+    """A knob, the values that it moves through, and the index of the first that is shown."""
+
+    knob: Knob
+    values: Sequence[Any]
+    start: int
+
+
+def animate(variant: PartVariant) -> dict[str, Any]:
+    """The animation of a part, which starts with the knobs of the variant.
+
+    ``pictures`` are its different frames; ``frames`` has the index of one for each combination, written as ``0,2``.
+
+    Raises:
+        UserError: the part cannot be imported, or it refuses the knobs of the variant.
+    """
+    start = make_frame(variant)
+    dials = [_dial(variant, knob) for knob in variant.part.knobs]
+    texts: dict[str, int] = {}
+    frames: dict[Combination, int] = {}
+    for combination in combinations(dials, MAX_COMBINATIONS[variant.part.kind]):
+        knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
+        text = json.dumps(_frame_or_refusal(PartVariant(variant.part, knobs)))
+        frames[combination] = texts.setdefault(text, len(texts))
+    return {
+        **_facts(variant.part),
+        "dials": [_describe(variant.part, dial, _moves(frames, axis)) for axis, dial in enumerate(dials)],
+        "panels": [panel for panel in PANELS[variant.part.kind] if panel != "plane" or "plane" in start],
+        "views": _views(start),
+        "frames": {",".join(map(str, combination)): index for combination, index in frames.items()},
+        "pictures": [json.loads(text) for text in texts],
+    }
+
+
+def _frame_or_refusal(variant: PartVariant) -> Frame:
+    try:
+        return make_frame(variant)
+    except UserError as error:
+        return {"refused": str(error)}
+
+
+def _dial(variant: PartVariant, knob: Knob) -> Dial:
+    """The knob with the values that the part takes while the knobs beside it are those of the variant."""
+
+    def is_accepted(value: Any) -> bool:
+        try:
+            build_part(PartVariant(variant.part, {**variant.knobs, knob.name: value}))
+        except UserError:
+            return False
+        return True
+
+    start = variant.knobs.get(knob.name, knob.default)
+    values = knob_values(dataclasses.replace(knob, default=start), is_accepted)
+    return Dial(knob, values, values.index(start))
+
+
+def combinations(dials: Sequence[Dial], limit: int) -> list[Combination]:
+    """All combinations of values; if they are more than the limit, those in which one knob is not at its start."""
+    ranges = [range(len(dial.values)) for dial in dials]
+    if math.prod(map(len, ranges)) <= limit:
+        return list(product(*ranges))
+    start = tuple(dial.start for dial in dials)
+    moved = [(*start[:axis], index, *start[axis + 1 :]) for axis, values in enumerate(ranges) for index in values]
+    return list(dict.fromkeys(moved))
+
+
+def _moves(frames: Mapping[Combination, int], axis: int) -> bool:
+    """Whether a knob changes the picture while the knobs beside it stay."""
+    pictures: dict[Combination, set[int]] = {}
+    for combination, picture in frames.items():
+        pictures.setdefault((*combination[:axis], *combination[axis + 1 :]), set()).add(picture)
+    return any(len(different) > 1 for different in pictures.values())
+
+
+def _facts(part: Part) -> dict[str, Any]:
+    """What the page writes about a part."""
+    return {
+        "kind": part.kind,
+        "name": part.name,
+        "text": doc_paragraphs(part),
+        "formula": part.doc_line("Formula"),
+        "source": part.doc_line("Source") or "not stated",
+        "module": part.module + ("" if part.origin == "core" else f", {part.origin}"),
+    }
+
+
+def _describe(part: Part, dial: Dial, moves: bool) -> dict[str, Any]:
+    """A dial as JSON; ``moves`` is whether it changes the picture."""
+    return {
+        "name": dial.knob.name,
+        "key": knob_key(part, dial.knob.name),
+        "about": dial.knob.type.phrase if moves else f"{dial.knob.type.phrase}; changes nothing in this picture",
+        "control": _control(dial.values),
+        "values": list(map(value_text, dial.values)),
+        "default": value_text(dial.knob.default),
+        "start": dial.start,
+    }
+
+
+def _control(values: Sequence[Any]) -> str:
+    """The element that moves a knob."""
+    if all(isinstance(value, bool) for value in values):
+        return "checkbox"
+    return "slider" if all(isinstance(value, int | float) for value in values) else "select"
+
+
+def _views(frame: Frame) -> list[dict[str, Any]]:
+    """Dials that are not knobs: the step of the example, and the direction of the query in a plane."""
+    steps = len(frame["weights"] if "weights" in frame else frame["query"])
+    views = []
+    if steps > 1:
+        values = list(map(str, range(steps)))
+        views.append({"name": "step", "about": "the decoder step that is shown", "values": values, "start": START_STEP})
+    if "plane" in frame:
+        values = [f"{360 * index // DIRECTIONS}\u00b0" for index in range(DIRECTIONS)]
+        views.append({"name": "direction", "about": "of the query in the plane", "values": values, "start": 1})
+    return [{**view, "control": "slider"} for view in views]

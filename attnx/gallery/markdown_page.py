@@ -1,0 +1,69 @@
+"""The page of all parts in Markdown: what each does, its pictures, its knobs and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attnx.config.view import value_text
+from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, doc_paragraphs, knob_key
+
+HEADINGS = {
+    "scorer": ("Scorers", "How relevant is a memory position to a query?"),
+    "scope": ("Scopes", "Which memory positions can a query read?"),
+    "query": ("Query inputs", "What is compared with the memory? The selected vector of the decoder step is in color."),
+    "normalizer": ("Normalizers", "How do scores become weights?"),
+}
+INTRODUCTION = """\
+# The parts, drawn
+
+What each part of attention does on one small example. `attnx gallery --out docs` writes this page and its pictures, and
+`attnx gallery` with the name of a part draws that part, also with other knobs. Variants of a part are drawn if a knob
+changes the picture.
+
+```sh
+attnx gallery local scope.window=1 scope.center=predictive
+attnx gallery --page parts.html
+```
+
+The second command writes the same parts as pictures that move with their knobs, on one page for a browser. Every number
+on it is computed by the part itself. A plug-in gets its picture and its sliders without extra code."""
+EXAMPLE = """\
+Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
+t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states
+are more similar. Two things make it hard:
+
+- Step 6 has the query of step 2, and position 6 is almost equal to position 2. A part that uses only query and memory
+  gives both the same weights; a window, or a scorer that knows the previous weights, can distinguish them.
+- The vector of position 4 is one and a half times as long as the rest.
+
+Scorers are drawn with `global` and `softmax`, scopes with `dot` and `softmax`. Parts with parameters were fitted for 60
+small steps to read position t at step t: the picture shows what a part can do, not how it starts. Decoder states, if a
+scope reads them, are the queries of the steps. Normalizers are compared with softmax on one row of scores and on one
+score that rises past a fixed one."""
+
+
+def markdown_page(variants: Sequence[PartVariant]) -> str:
+    """The page in Markdown; its pictures are in the folder ``parts`` next to it."""
+    by_part: dict[tuple[str, str], list[PartVariant]] = {}
+    for variant in variants:
+        by_part.setdefault((variant.part.kind, variant.part.name), []).append(variant)
+    sections = [INTRODUCTION, f"## The example\n\n{EXAMPLE}"]
+    for kind in DRAWN_KINDS:
+        heading, question = HEADINGS[kind]
+        sections.append(f"## {heading}\n\n{question}")
+        sections += ["\n\n".join(_section(drawn)) for (part_kind, _), drawn in by_part.items() if part_kind == kind]
+    return "\n\n".join(sections) + "\n"
+
+
+def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
+    part = variants[0].part
+    summary, *details = doc_paragraphs(part)
+    yield f"### {part.name}"
+    yield summary
+    yield f"`{part.doc_line('Formula')}`"
+    yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
+    yield from details
+    facts = [f"`{knob_key(part, knob.name)}={value_text(knob.default)}`: {knob.type.phrase}" for knob in part.knobs]
+    facts.append(f"Source: {part.doc_line('Source') or 'not stated'}")
+    facts.append(f"In `{part.module}`" + ("" if part.origin == "core" else f", {part.origin}"))
+    yield "\n".join(f"- {fact}" for fact in facts)
