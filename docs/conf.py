@@ -28,6 +28,7 @@ extensions = [
     "type_names",
     "mathml",
     "lazy_images",
+    "moving_parts",
 ]
 
 # Markdown. Anchors are those of a code host, so that a link to a heading works in both places.

@@ -50,12 +50,13 @@ def animate(variant: PartVariant) -> dict[str, Any]:
     """
     start = make_frame(variant)
     dials = [_dial(variant, knob) for knob in variant.part.knobs]
-    texts: dict[str, int] = {}
-    frames: dict[Combination, int] = {}
+    texts = {json.dumps(start): 0}
+    frames = {tuple(dial.start for dial in dials): 0}
     for combination in combinations(dials, MAX_COMBINATIONS[variant.part.kind]):
-        knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
-        text = json.dumps(_frame_or_refusal(PartVariant(variant.part, knobs)))
-        frames[combination] = texts.setdefault(text, len(texts))
+        if combination not in frames:
+            knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
+            text = json.dumps(_frame_or_refusal(PartVariant(variant.part, knobs)))
+            frames[combination] = texts.setdefault(text, len(texts))
     return {
         **_facts(variant.part),
         "dials": [_describe(variant.part, dial, _moves(frames, axis)) for axis, dial in enumerate(dials)],

@@ -12,7 +12,7 @@ from attnx.registry.source_scan import Knob
 
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)  # of the default of a number above 0
 WIDTH_MULTIPLES = (1 / 16, 1 / 4, 1, 4)  # of the default of a whole number that is not small
-MAX_SMALL_WHOLE = 5  # whole numbers up to here move in steps of 1, by as many to both sides
+MAX_SMALL_WHOLE, REACH = 5, 4  # whole numbers up to 5 move in steps of 1, by 4 to both sides
 STEPS, MAX_STEPS, MIN_VALUES = (0.5, 0.1, 0.05, 0.01), 10, 10  # of numbers that are not only above 0
 
 
@@ -55,7 +55,7 @@ def _numbers(knob: Knob, is_accepted: Callable[[Any], bool]) -> list[float]:
     if not accepts(0.5):
         if abs(default) > MAX_SMALL_WHOLE:
             return [round(default * multiple) for multiple in WIDTH_MULTIPLES]
-        return list(range(default - MAX_SMALL_WHOLE, default + MAX_SMALL_WHOLE + 1))
+        return list(range(default - REACH, default + REACH + 1))
     if default > 0 and not accepts(-default) and accepts(MULTIPLES[-1] * default):
         return [0.0, *(float(f"{default * multiple:.6g}") for multiple in MULTIPLES)]
     return _even_numbers(default, is_accepted)

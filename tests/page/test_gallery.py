@@ -236,7 +236,7 @@ def test_grids_stay_within_what_a_part_takes(page: Path) -> None:
         return next(dial["values"] for dial in animations(page)[override]["dials"] if dial["name"] == knob)
 
     assert values("normalizer=entmax", "alpha") == [f"{1 + tenth / 10}" for tenth in range(1, 11)]
-    assert values("scope=local", "window") == list(map(str, range(9)))
+    assert values("scope=local", "window") == list(map(str, range(8)))
     assert values("scorer=raised", "power")[0] == "0.0"
     assert values("scope=global", "sources") == ["[encoder]", "[decoder]", "[encoder,decoder]"]
     bias = list(map(float, values("normalizer=sigmoid", "bias")))

@@ -18,9 +18,9 @@ import pytest
 SITE = Path(__file__).parents[2] / "build" / "site"
 AXE = "axe-core@4.14.1"
 HOME_BYTES, INTERACTIVE_MS, PHONE = 300_000, 1000, 375
-PAGES = ["index", "start", "parts", "performance", "runs", "decisions/README", "reference/commands/index"]
-PAGES += ["reference/choices/scorer", "reference/packages/attnx.attention"]
-CHECKED = ["index", "tutorials/recurrent-attention", "parts", "reference/packages/attnx.attention"]
+PAGES = ["index", "start", "parts", "moving-parts", "performance", "runs", "decisions/README"]
+PAGES += ["reference/commands/index", "reference/choices/scorer", "reference/packages/attnx.attention"]
+CHECKED = ["index", "tutorials/recurrent-attention", "parts", "moving-parts", "reference/packages/attnx.attention"]
 
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="build/site is not there: CONTRIBUTING.md")
 
@@ -75,6 +75,19 @@ def test_a_page_fits_a_phone_and_loads_only_its_own_files(browser: Any, page: st
     assert browser.log("browser") == []
     urls = [event["request"]["url"] for event in network_events(browser, "requestWillBeSent")]
     assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def test_the_gallery_leads_to_every_part_that_moves(browser: Any) -> None:
+    """Each link of parts.html shows the part that its section is about, and the frame is the page itself."""
+    browser.go(SITE / "parts.html")
+    links = browser.run(
+        "return [...document.querySelectorAll('a[href*=\"moving-parts\"]')].map(a => [a.hash, a.closest('section').id])"
+    )
+    assert browser.run("return document.querySelector('iframe').src") == (SITE / "moving-parts.html").as_uri()
+    browser.go(SITE / "moving-parts.html")
+    addresses = browser.run("return [...document.querySelectorAll('nav a')].map(a => a.hash)")
+    assert sorted(address for address, _ in links) == sorted(addresses)
+    assert all(address.partition("=")[2].replace("_", "-") == section for address, section in links)
 
 
 def test_search_finds_a_part_without_a_server(browser: Any) -> None:

@@ -1,0 +1,43 @@
+"""The parts as pictures that move: a page beside those of the site, shown in the gallery, to which each part links.
+
+It is written when a build ends, by the parts of this checkout, and not committed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from attnx.gallery.moving_page import write_moving_page
+
+GALLERY, PAGE = "parts", "moving-parts.html"
+FRAME = f'<iframe class="moving-parts" src="{PAGE}" title="Parts whose pictures move" loading="lazy"></iframe>'
+
+
+def show_page(app: Sphinx, doctree: nodes.document) -> None:
+    """Show the page above the example, and link to a part's place on it below the part's first picture."""
+    if app.env.docname != GALLERY:
+        return
+    example = next(section for section in doctree.findall(nodes.section) if "the-example" in section["ids"])
+    example.parent.insert(example.parent.index(example), nodes.raw("", FRAME, format="html"))
+    pictures: dict[str, nodes.Element] = {}
+    for image in doctree.findall(nodes.image):
+        pictures.setdefault(image["alt"].split()[0], image.parent)
+    for address, picture in pictures.items():
+        link = nodes.reference("", "Move its knobs", refuri=f"{PAGE}#{address}")
+        picture.parent.insert(picture.parent.index(picture) + 1, nodes.paragraph("", "", link))
+
+
+def write_page(app: Sphinx, exception: Exception | None) -> None:
+    """Write the page."""
+    if exception is None and app.builder.format == "html":
+        write_moving_page([], Path(app.outdir) / PAGE)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Show the page where the parts are drawn, and write it when a build ends."""
+    app.connect("doctree-read", show_page)
+    app.connect("build-finished", write_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
