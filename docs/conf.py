@@ -8,6 +8,7 @@ DOCS = Path(__file__).parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "_extensions")]
 
+from attnx.registry.param_types import ALIASES  # noqa: E402
 from attnx.version import __version__  # noqa: E402
 
 project, author, version = "attnx", "The attnx authors", __version__
@@ -29,6 +30,7 @@ extensions = [
     "mathml",
     "lazy_images",
     "moving_parts",
+    "accessible_html",
 ]
 
 # Markdown. Anchors are those of a code host, so that a link to a heading works in both places.
@@ -44,8 +46,9 @@ nb_merge_streams = True
 # Docstrings.
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ALIASES}
+toc_object_entries = False  # every page holds the tree of contents: thousands of names would slow the build by half
 napoleon_numpy_docstring = False
 napoleon_use_ivar, napoleon_attr_annotations = True, False  # the signature has the types
 python_maximum_signature_line_length = 88
