@@ -32,7 +32,7 @@ def open_tracer(folder: str | Path) -> Tracer:
     """What traces the examples of a run, by the definitions of its parts, without fast paths.
 
     Raises:
-        UserError: as :func:`attnx.inference.load.open_run`.
+        UserError: as :func:`attnx.open_run`.
     """
     run = open_run(folder)
     accel.disable(run.model)

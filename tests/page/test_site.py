@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
-SITE = Path(__file__).parents[2] / "build" / "site"
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "build" / "site"
 AXE = "axe-core@4.14.1"
 HOME_BYTES, INTERACTIVE_MS, PHONE = 300_000, 1000, 375
 PAGES = ["index", "start", "parts", "moving-parts", "performance", "runs", "decisions/README"]
 PAGES += ["reference/commands/index", "reference/choices/scorer", "reference/packages/attnx.attention"]
 CHECKED = ["index", "runs", "parts", "moving-parts", "reference/packages/attnx.attention"]
+CHECKED += [f"tutorials/{file.stem}" for file in sorted(ROOT.glob("docs/tutorials/*-*.md"))[:1]]
 
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="build/site is not there: CONTRIBUTING.md")
 
