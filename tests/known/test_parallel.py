@@ -244,7 +244,7 @@ def test_sources_repeated_from_training_are_counted() -> None:
 
 with_datasets = pytest.mark.skipif(
     importlib.util.find_spec("datasets") is None,
-    reason="datasets, 270 MB with what it needs, is an extra that the tests do without: pip install 'attnx[datasets]'",
+    reason="the extra attnx[datasets] is not installed",
 )
 
 

@@ -349,7 +349,7 @@ def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
     assert (
         refusal_message(path)
-        == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at "
+        == "the column 'at' holds string, not numbers; if it names the step, set task.step_names=at "
         "(of targets: task.target_step_names=at)"
     )
     path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
