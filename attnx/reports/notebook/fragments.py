@@ -57,7 +57,7 @@ def has_room(weights: Weights) -> bool:
 
 def heat_map(weights: Weights, source: Sequence[str], output: Sequence[str]) -> str:
     """Attention weights (t, m) as a table: the source along the top, the output down the side."""
-    head = "".join(f'<th style="text-align:center">{escaped(symbol)}</th>' for symbol in source)
+    head = "".join(f'<th style="text-align:center; min-width:1.2em">{escaped(symbol)}</th>' for symbol in source)
     rows = [
         f'<tr><th style="{ALIGNED}">{escaped(symbol)}</th>{"".join(map(_weight_cell, row))}</tr>'
         for symbol, row in zip(output, weights.tolist(), strict=True)
