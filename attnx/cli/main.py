@@ -207,8 +207,9 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     from attnx.runs.naming import chosen_folder
     from attnx.training.distributed.child_process import prepare_forks
     from attnx.training.distributed.slurm import find_interrupted_run
+    from attnx.training.distributed.torchrun import find_begun_run
 
-    earlier = find_interrupted_run(overrides, config["folder"])
+    earlier = find_interrupted_run(overrides, config["folder"]) or find_begun_run()
     if earlier is None:
         check_task_files(config["task"])  # errors in files and names come before torch loads
         if is_main_launch():  # else the main process may have made it by now
@@ -219,10 +220,8 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
 
     if earlier is None:
         fit(config, overrides, is_verbose=is_verbose)
-    elif earlier.info.get("status") == "finished":
-        print(f"{earlier.path}: finished before SLURM sent this job again")
     else:
-        resume(earlier.path)
+        resume(earlier)
     return 0
 
 

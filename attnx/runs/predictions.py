@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnx.data.examples import Symbols
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
@@ -14,6 +13,9 @@ from attnx.runs.info import check_format
 from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN
 from attnx.runs.run import Run, read_run
 from attnx.runs.table_fields import read_field, read_symbols
+
+if TYPE_CHECKING:
+    from attnx.data.examples import Symbols  # imports numpy, which a command that forks may not do yet
 
 COLUMNS = ("source", "prediction", "references", "edits")
 

@@ -27,8 +27,10 @@ from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
+from attnx.training.distributed.launched_rank import is_main_launch
 from attnx.training.distributed.launcher import can_fork, launch_ranks
 from attnx.training.distributed.process_group import RankInfo, init_process_group, rank_info, receive_commands
+from attnx.training.distributed.torchrun import record_begun_run
 from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
@@ -63,6 +65,7 @@ def fit(
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
     folder = create_run_folder(prepared, overrides)
+    record_begun_run(folder)
     with record_failure(folder, config["trainer"]):
         return _start(prepared, folder, console or Console(), is_verbose)
 
@@ -112,6 +115,8 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
         console.print(NOTHING_LEFT.format(path), highlight=False, markup=False, soft_wrap=True)
         return open_run(path)
     if run.recorded_status == RunStatus.FINISHED:  # killed after its results were written
+        if not is_main_launch():
+            return load_run(path)
         with record_failure(path, {}):
             return _finish(path, console)
     config = resolve_devices({**run.config, "folder": str(path)})

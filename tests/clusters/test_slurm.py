@@ -149,6 +149,19 @@ def test_tasks_of_srun_are_ranks_of_one_run(words: Path, small: list[str], no_pi
     assert sorted(path.name for path in Path().iterdir()) == ["ranks", "words.tsv"]
 
 
+def test_two_machines_train_one_run(sized: Callable[..., list[str]], words: Path, no_pictures_folder: str) -> None:
+    """Each task starts the ranks of its machine, and they meet at the first one by SLURM's list of them."""
+    trainer = ["trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2"]
+    command = [sys.executable, "-m", "attnx", *sized(*trainer, "folder=ranks")]
+    srun = ["srun", "--partition=pair", "--nodes=2", "--ntasks-per-node=1"]
+    srun += [f"--export=ALL,PYTHONPATH={no_pictures_folder}", "--kill-on-bad-exit"]
+    done = subprocess.run([*srun, *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout.count("testing on")) == (0, "", 1)
+    info = json.loads(Path("ranks/run.json").read_text(encoding="utf-8"))
+    assert (info["processes"], info["status"]) == (2, "finished")
+    assert sorted(path.name for path in Path().iterdir()) == ["ranks", "words.tsv"]
+
+
 @pytest.mark.parametrize(
     ("start", "ranks"),
     [

@@ -181,6 +181,14 @@ def test_a_stopped_run_resumes_with_equal_results(
     assert read_metrics("whole") == read_metrics("cut")
 
 
+def test_a_run_is_read_before_numpy_has_threads(run: Callable[..., Any]) -> None:
+    """So ``attnx resume`` forks its ranks as ``attnx`` does."""
+    run(folder="one")
+    read = "import sys; from pathlib import Path; from attnx.inference.validate import read_resumable_run"
+    program = f"{read}; read_resumable_run(Path('one')); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_a_mistake_in_the_data_is_reported_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
     answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
     assert (answer.code, answer.err) == (2, "attnx: task.train: nowhere.tsv: no such file\n")

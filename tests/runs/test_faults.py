@@ -294,7 +294,7 @@ def test_a_slurm_job_is_requeued_and_resumes(
     assert [*Path("multirun/runs").iterdir()] == [folder]
     assert same_weights(["whole", str(folder)])
     answer = command(*overrides)
-    assert (answer.code, answer.out) == (0, f"{folder}: finished before SLURM sent this job again\n")
+    assert (answer.code, answer.out) == (0, f"{folder}: finished; there is nothing left to do\n")
 
 
 @pytest.mark.parametrize(

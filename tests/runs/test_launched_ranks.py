@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,30 +76,60 @@ def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> lis
     return [{**variables, rank_name: number, local_name: number} for number in "01"]
 
 
+def start_machines(*words: str) -> list[subprocess.Popen[str]]:
+    """Start the command by the torchruns of two machines with a rank each, which restart a world once."""
+    meeting = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29557", "--local-addr=localhost"]
+    torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", *meeting]
+    command = [sys.executable, *torchrun, "-m", "attnx", *words]
+    pipe = subprocess.PIPE
+    return [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
+
+
+def ranks_of(machines: list[subprocess.Popen[str]]) -> list[int]:
+    lists = [Path(f"/proc/{machine.pid}/task/{machine.pid}/children") for machine in machines]
+    return [int(rank) for file in lists for rank in file.read_text().split()]
+
+
+def wait_until(is_true: Callable[[], object]) -> None:
+    start = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - start < SECONDS
+        time.sleep(0.05)
+
+
+def saved_times() -> list[int]:
+    """When the last checkpoint of each run was saved."""
+    return [file.stat().st_mtime_ns for file in Path("multirun/runs").glob("*/checkpoints/last.ckpt")]
+
+
 @pytest.mark.usefixtures("forked_ranks")
 def test_torchrun_trains_what_the_command_trains(
-    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Callable[..., bool], no_pictures_folder: str
+    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
-    """Also after it was stopped: all ranks stop after the same step, and torchrun resumes them."""
+    """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
     knobs = ["trainer.max_steps=200", "trainer.num_validations=20", "model.dropout=0.2"]
     run(*knobs, "trainer=ddp", "trainer.devices=2", folder="one")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "attnx"]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    pipes["env"] = {**os.environ, "PYTHONPATH": no_pictures_folder, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen([*torchrun, *sized(*knobs, "folder=two")], **pipes) as process:
-        assert process.stdout is not None
-        assert any(line.startswith("step ") for line in process.stdout)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=SECONDS)
-    assert [line for line in err.splitlines() if line.startswith("attnx: ")] == [
-        "attnx: ended by SIGTERM; resume with: attnx resume two"
-    ]
-    assert torch.load("two/checkpoints/last.ckpt", weights_only=True)["global_step"] < 200
-    done = subprocess.run([*torchrun, "resume", "two"], check=False, **{**pipes, "timeout": SECONDS})
-    assert (done.returncode, done.stdout.count("testing on")) == (0, 1), done.stderr
-    assert same_weights(["one", "two"])
-    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
-    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
+    machines = start_machines(*sized(*knobs))
+    wait_until(saved_times)
+    killed = ranks_of(machines)
+    os.kill(killed[1], signal.SIGKILL)
+    wait_until(lambda: len(set(ranks_of(machines)) - set(killed)) == 2)
+    saved = saved_times()
+    wait_until(lambda: saved_times() != saved)
+    for machine in machines:
+        machine.send_signal(signal.SIGTERM)
+    outputs = [machine.communicate(timeout=SECONDS) for machine in machines]
+    (folder,) = Path("multirun/runs").iterdir()
+    assert any(f"attnx: ended by SIGTERM; resume with: attnx resume {folder}\n" in err for _, err in outputs), outputs
+    assert not any("no checkpoint yet" in out for out, _ in outputs)
+    assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] < 200
+    machines = start_machines("resume", str(folder))
+    outputs = [machine.communicate(timeout=SECONDS) for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], outputs
+    assert sum(out.count("testing on") for out, _ in outputs) == 1
+    assert same_weights(["one", folder])
+    assert Path("one/predictions.tsv").read_bytes() == (folder / "predictions.tsv").read_bytes()
+    info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert (info["processes"], info["overrides"][0]) == (2, "trainer=ddp")
 
 
@@ -153,6 +184,19 @@ def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any]) -> 
     (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), ["resume", "one"])
     assert (first, second, silent) == (2, 2, "")
     assert shown.startswith("attnx: trainer.devices=1, but torchrun started 2 ranks on each of 1 machine")
+
+
+@pytest.mark.usefixtures("words", "no_pictures")
+def test_the_main_rank_alone_draws_again(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a run was killed after its results were written."""
+    run(folder="one")
+    Path("one/README.md").unlink()
+    monkeypatch.setattr(
+        "attnx.training.fit.build_reports", lambda folder: Path(f"drawn-by-{os.environ['RANK']}").touch()
+    )
+    (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), ["resume", "one"])
+    assert (first, second, silent) == (0, 0, ""), shown
+    assert [path.name for path in Path().glob("drawn-by-*")] == ["drawn-by-0"]
 
 
 @pytest.mark.parametrize(

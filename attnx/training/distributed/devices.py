@@ -12,7 +12,7 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.training.distributed.launched_rank import LaunchedRank, launched_rank
-from attnx.training.distributed.process_group import RankInfo, rank_info
+from attnx.training.distributed.process_group import ENVIRONMENT, RankInfo, rank_info
 
 # Ports of the rendezvous; which one follows from the job's id.
 CLUSTER_PORTS = range(20000, 30000)
@@ -110,7 +110,7 @@ def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
     """
     nodes = trainer["num_nodes"]
     node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
-    return [_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
+    return [_make_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
 
 
 def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
@@ -128,13 +128,13 @@ def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
             raise UserError("srun started this process, but SLURM_JOB_ID or SLURM_JOB_NODELIST is missing")
     else:
         init_method = (
-            "env://" if launched.world_size else f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+            ENVIRONMENT if launched.world_size else f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         )
-    info = _rank_info(trainer, launched.node_rank, launched.local_rank, init_method)
+    info = _make_rank_info(trainer, launched.node_rank, launched.local_rank, init_method)
     return info._replace(rank=launched.rank) if launched.world_size else info
 
 
-def _rank_info(trainer: Mapping[str, Any], node_rank: int, local_rank: int, init_method: str) -> RankInfo:
+def _make_rank_info(trainer: Mapping[str, Any], node_rank: int, local_rank: int, init_method: str) -> RankInfo:
     processes = trainer["devices"]
     has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
     return RankInfo(

@@ -18,8 +18,11 @@ from torch import Tensor
 
 from attnx.files.available_cores import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
+from attnx.training.distributed.torchrun import open_rank_store
 
 T = TypeVar("T")
+# The init method of ranks whose environment says where they meet.
+ENVIRONMENT = "env://"
 # The main process may draw or save while the others wait.
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 # Files in the folder of messages: the run folder's path; a marker that the main process is finishing its loggers.
@@ -75,10 +78,12 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
         torch.cuda.set_device(info.local_rank)
     elif "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, available_cores() // info.local_world_size))
+    store = open_rank_store(info.rank) if info.init_method == ENVIRONMENT else None
     # Objects and flags travel between CPUs, whatever gradients do.
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
-        init_method=info.init_method or f"file://{info.folder}/meeting",
+        init_method=None if store else info.init_method or f"file://{info.folder}/meeting",
+        store=store,
         rank=info.rank,
         world_size=info.world_size,
         timeout=COLLECTIVE_TIMEOUT,

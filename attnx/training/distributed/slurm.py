@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import read_run
 
 # Signals by which SLURM warns a job, if it was asked to: sbatch --signal=USR1@90.
 WARNING_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
@@ -81,8 +81,13 @@ def _run_command(*words: str) -> tuple[bool, str]:
     return result.returncode == 0, " ".join((result.stdout + result.stderr).split())
 
 
-def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Run | None:
-    """The run that this command started, in its folder if it names one, before SLURM requeued its job; else None."""
+def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Path | None:
+    """The folder of the run that this command began before SLURM requeued its job; else None.
+
+    Args:
+        overrides: of the command.
+        folder: the one that it names, if any.
+    """
     job = slurm_job()
     if job is None or not _restart_count():
         return None
@@ -92,5 +97,5 @@ def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) ->
         except UserError:
             continue
         if run.info.get("slurm_job") == job and run.info.get("overrides") == list(overrides):
-            return run
+            return path
     return None
