@@ -10,7 +10,6 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
-from attnx.inference.write_alignments import alignment_arrays
 from attnx.reports.notebook.fragments import has_room, heat_map, html_table
 from attnx.reports.notebook.run import run_html
 from attnx.runs.run import read_run
@@ -37,11 +36,10 @@ def predictions_html(predictions: Sequence[Prediction]) -> str:
 def prediction_html(prediction: Prediction) -> str:
     """A prediction above its alternatives, and its attention weights, if they are few enough to show."""
     table = predictions_html([prediction, *prediction.alternatives])
-    if prediction.weights is None:
+    alignment = prediction.alignment
+    if alignment is None or not has_room(alignment.weights):
         return table
-    arrays = alignment_arrays(prediction, prediction.weights)
-    weights = arrays["weights"]
-    return table + (heat_map(weights, arrays["source"], arrays["output"]) if has_room(weights) else "")
+    return table + heat_map(alignment.weights, alignment.source, alignment.output)
 
 
 def _cells(prediction: Prediction) -> tuple[str, str, str]:

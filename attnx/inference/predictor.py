@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from attnx import accel
 from attnx.data.batches import Batch
-from attnx.data.examples import Pair
+from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.nn.targets.forecast import subtract_last_value
+from attnx.runs.alignments import END, Alignment
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 
@@ -41,6 +43,42 @@ class Prediction(NamedTuple):
     num_decoder_states: int = 0
     score: float = math.nan
     alternatives: tuple[Prediction, ...] = ()
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """The weights with their symbols, to draw and to measure; None without weights.
+
+        The mean over heads and each head, if there are several. A decoder state goes by its output. An output without
+        a reference, as of :meth:`TrainedRun.predict`, is not marked as wrong.
+        """
+        if self.weights is None:
+            return None
+        states, has_heads = self.num_decoder_states, self.weights.ndim == 3
+        output, reference = self._step_names(self.weights.shape[-2])
+        source = self.pair.source if self.weights.shape[-1] > states else ()
+        scores = {"score": self.score, "log_probability": self.log_probability}
+        return Alignment(
+            weights=self.weights.mean(0) if has_heads else self.weights,
+            source=(*source, *output[:states]),
+            output=output,
+            reference=reference,
+            num_decoder_states=states,
+            name=self.pair.name,
+            is_numeric=self.pair.target is not None,
+            is_scored=self.pair.references != ((),),
+            heads=self.weights if has_heads else None,
+            **{name: None if math.isnan(value) else value for name, value in scores.items()},
+        )
+
+    def _step_names(self, steps: int) -> tuple[Symbols, Symbols]:
+        """The name of each step of the output and of the reference; steps of matrices are named by the reference."""
+        if self.pair.target is None:
+            assert isinstance(self.output, list)
+            reference = nearest_reference(self.output, self.pair.references)[1]
+            return (*self.output, END)[:steps], tuple(reference)
+        (names,) = self.pair.references
+        numbers = range(len(names), len(self.output))
+        return (*names, *map(str, numbers))[: len(self.output)], names
 
     def with_pair(self, pair: Any) -> Prediction:
         """The prediction and its alternatives with another pair; None keeps the data out of what is sent."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from attnx import registry
+from attnx.data.examples import Pair
 from attnx.inference.predictor import Prediction
-from attnx.metrics.nearest_reference import nearest_reference
 from attnx.models.resolve import resolve_model
-from attnx.runs.alignments import END
+from attnx.runs.alignments import Alignment, alignment_arrays
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import Run
 
@@ -37,57 +36,22 @@ def save_alignments(
     continues = bool(config and registry.describe("task", config["task"]["name"]).properties.get("continues"))
     for index, best in enumerate(predictions):
         for rank, prediction in enumerate((best, *best.alternatives), start=1):
-            if prediction.weights is None:
+            alignment = prediction.alignment
+            if alignment is None:
                 continue
-            arrays = alignment_arrays(prediction, prediction.weights, sites) | _source_arrays(prediction)
-            arrays["is_scored"] = np.array(not continues)
+            alignment = _with_source(alignment, prediction.pair)
+            alignment = alignment._replace(is_scored=not continues, sites=() if alignment.heads is None else sites)
             for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
-                arrays |= {stream: maps, f"{stream}_sites": np.array(streams[stream])}
+                alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
             name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
-            np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **arrays)
+            np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **alignment_arrays(alignment))
 
 
-def alignment_arrays(
-    prediction: Prediction, weights: np.ndarray[Any, np.dtype[np.float32]], sites: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The arrays of an alignment file; ``sites`` names the attention of the model that each head belongs to."""
-    output, reference = _step_names(prediction)
-    states = prediction.num_decoder_states
-    source = prediction.pair.source if weights.shape[-1] > states else ()
-    scores = {"score": prediction.score, "log_probability": prediction.log_probability}
-    return {
-        "weights": weights.mean(0) if weights.ndim == 3 else weights,
-        "source": np.array([*source, *output[:states]]),  # a decoder state goes by its output
-        "output": np.array(output),
-        "reference": np.array(reference),
-        "num_decoder_states": np.array(states),
-        "name": np.array(prediction.pair.name),
-        "is_numeric": np.array(prediction.pair.target is not None),
-        **({"heads": weights} if weights.ndim == 3 else {}),
-        **({"sites": np.array(sites)} if sites and weights.ndim == 3 else {}),
-        **{name: np.array(value) for name, value in scores.items() if not math.isnan(value)},
-    }
-
-
-def _source_arrays(prediction: Prediction) -> dict[str, Any]:
-    """What else is needed to decode an example again: its tag, its features, and symbols that are no columns."""
-    pair, arrays = prediction.pair, {}
-    if pair.tag:
-        arrays["tag"] = np.array(pair.tag)
-    if pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES:
-        arrays["features"] = pair.features
-    if prediction.weights is not None and prediction.weights.shape[-1] == prediction.num_decoder_states:
-        arrays["unaligned_source"] = np.array(pair.source)
-    return arrays
-
-
-def _step_names(prediction: Prediction) -> tuple[list[str], Sequence[str]]:
-    """The name of each step of the output and of the reference; steps of matrices are named by the reference."""
-    if prediction.pair.target is None:
-        assert prediction.weights is not None
-        assert isinstance(prediction.output, list)
-        output = [*prediction.output, END][: prediction.weights.shape[-2]]
-        return output, nearest_reference(prediction.output, prediction.pair.references)[1]
-    (names,) = prediction.pair.references
-    numbers = range(len(names), len(prediction.output))
-    return [*names, *map(str, numbers)][: len(prediction.output)], names
+def _with_source(alignment: Alignment, pair: Pair) -> Alignment:
+    """Add what else is needed to decode an example again: its tag, its features, and symbols that are no columns."""
+    is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
+    return alignment._replace(
+        tag=pair.tag,
+        features=pair.features if is_small else None,
+        unaligned_source=() if alignment.source_symbols else pair.source,
+    )

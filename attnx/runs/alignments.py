@@ -163,6 +163,13 @@ def read_alignment(path: Path | str) -> Alignment:
     return _parse_arrays(read_arrays(Path(path)), str(path))
 
 
+def alignment_arrays(alignment: Alignment) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that :func:`read_alignment` reads; optional fields without a value are left out."""
+    optional = Alignment._field_defaults
+    arrays = {name: np.array(value) for name, value in alignment._asdict().items() if value is not None}
+    return {name: array for name, array in arrays.items() if array.size or name not in optional}
+
+
 def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     fields: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
     if missing := {"weights", "source", "output", "reference"} - fields.keys():

@@ -53,6 +53,20 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
     ]
 
 
+def test_a_prediction_has_its_alignment() -> None:
+    """The same as is saved; an output without a reference is not wrong, and one without weights has none."""
+    weights = np.array([[0.25, 0.75], [1, 0]], np.float32)
+    right = Prediction(Pair(("a", "b"), (("C",), ("A",))), ["A"], -0.5, weights)
+    assert right.alignment is not None
+    assert (right.alignment.source, right.alignment.output) == (("a", "b"), ("A", "</s>"))
+    assert (right.alignment.reference, right.alignment.is_wrong) == (("A",), False)
+    free = right._replace(pair=Pair(("a",), ((),)), num_decoder_states=1)
+    assert free.alignment is not None
+    assert (free.alignment.source, free.alignment.source_symbols) == (("a", "A"), ("a",))
+    assert not free.alignment.is_wrong
+    assert right._replace(weights=None).alignment is None
+
+
 def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any], saved_traces: Any) -> None:
     beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
     sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]

@@ -13,11 +13,9 @@ from lightning.fabric.utilities import move_data_to_device
 
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
-from attnx.inference.write_alignments import save_alignments
 from attnx.loggers.collection import Loggers
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.reports.figures.local_windows import read_window
-from attnx.runs.alignments import read_best_alignments
 from attnx.runs.layout import ALIGNMENTS_PICTURE
 from attnx.training.loaders import Loaders
 
@@ -38,9 +36,9 @@ class HeatMaps(Callback):
         with torch.no_grad():
             decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
         pl_module.train(was_training)
-        with TemporaryDirectory() as folder:
-            save_alignments(Path(folder), decoded)
-            best = read_best_alignments(folder)
-            if best:
-                picture = save_figure(draw_alignments_page(best, self.window), Path(folder) / ALIGNMENTS_PICTURE)
+        alignments = [alignment for prediction in decoded if (alignment := prediction.alignment) is not None]
+        if alignments:
+            with TemporaryDirectory() as folder:
+                figure = draw_alignments_page(alignments, self.window)
+                picture = save_figure(figure, Path(folder) / ALIGNMENTS_PICTURE)
                 self.loggers.show(trainer.global_step, {"valid/alignments": picture})
