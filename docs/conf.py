@@ -39,9 +39,10 @@ myst_heading_anchors = 4
 
 # Tutorials: a Markdown file with a kernelspec is run, once for each change of its code.
 nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"
 
 # Docstrings.
 default_role = "code"
