@@ -56,7 +56,6 @@ class Prediction(NamedTuple):
         states, has_heads = self.num_decoder_states, self.weights.ndim == 3
         output, reference = self._step_names(self.weights.shape[-2])
         source = self.pair.source if self.weights.shape[-1] > states else ()
-        scores = {"score": self.score, "log_probability": self.log_probability}
         return Alignment(
             weights=self.weights.mean(0) if has_heads else self.weights,
             source=(*source, *output[:states]),
@@ -67,7 +66,8 @@ class Prediction(NamedTuple):
             is_numeric=self.pair.target is not None,
             is_scored=self.pair.references != ((),),
             heads=self.weights if has_heads else None,
-            **{name: None if math.isnan(value) else value for name, value in scores.items()},
+            score=None if math.isnan(self.score) else self.score,
+            log_probability=None if math.isnan(self.log_probability) else self.log_probability,
         )
 
     def _step_names(self, steps: int) -> tuple[Symbols, Symbols]:

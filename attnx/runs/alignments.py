@@ -163,7 +163,7 @@ def read_alignment(path: Path | str) -> Alignment:
     return _parse_arrays(read_arrays(Path(path)), str(path))
 
 
-def alignment_arrays(alignment: Alignment) -> dict[str, NDArray[Any]]:
+def alignment_arrays(alignment: Alignment) -> dict[str, Any]:
     """The arrays of a file that :func:`read_alignment` reads; optional fields without a value are left out."""
     optional = Alignment._field_defaults
     arrays = {name: np.array(value) for name, value in alignment._asdict().items() if value is not None}
