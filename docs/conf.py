@@ -34,7 +34,8 @@ extensions = [
 ]
 
 # Markdown. Anchors are those of a code host, so that a link to a heading works in both places.
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "linkify"]
+myst_linkify_fuzzy_links = False  # else README.md is taken for a host
 myst_heading_anchors = 4
 
 # Tutorials: a Markdown file with a kernelspec is run, once for each change of its code.
