@@ -26,6 +26,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 
 STORE, UNFINISHED = Path("corpus"), Path("corpus.unfinished")
+SECONDS = 60  # for another thread to come to its lock
 
 
 @pytest.fixture(autouse=True)
@@ -48,16 +49,23 @@ def write(unfinished: UnfinishedStore | None) -> None:
 class Waiter:
     """Another writer, in a thread: whether it found the store finished, and what it saw of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.result: list[UnfinishedStore | None] = []
         self.thread = threading.Thread(target=self._write)
+        self.waits = threading.Event()
+        lock = fcntl.flock
 
-    def start(self, capsys: pytest.CaptureFixture[str]) -> None:
+        def watched(descriptor: int, operation: int) -> None:
+            if operation == fcntl.LOCK_EX:
+                self.waits.set()
+            lock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", watched)
+
+    def start(self) -> None:
         """Start it, and return when it waits."""
         self.thread.start()
-        output = ""
-        while "corpus: another process is writing it; waiting" not in output:
-            output += capsys.readouterr().err
+        assert self.waits.wait(timeout=SECONDS)
 
     def _write(self) -> None:
         with open_unfinished(STORE, {}) as unfinished:
@@ -66,22 +74,23 @@ class Waiter:
                 write(unfinished)
 
 
-def test_another_writer_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_writer_is_awaited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has waited finds the store."""
-    waiter = Waiter()
+    waiter = Waiter(monkeypatch)
     with open_unfinished(STORE, {}) as unfinished:
-        waiter.start(capsys)
+        waiter.start()
         write(unfinished)
     waiter.thread.join()
+    assert capsys.readouterr().err == "attnx: corpus: another process is writing it; waiting\n"
     assert waiter.result == [None]
 
 
-def test_who_waits_for_a_writer_that_fails_writes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_waits_for_a_writer_that_fails_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Into a folder that was there and empty, too."""
     STORE.mkdir()
-    waiter = Waiter()
+    waiter = Waiter(monkeypatch)
     with contextlib.suppress(UserError), open_unfinished(STORE, {}):
-        waiter.start(capsys)
+        waiter.start()
         raise UserError("wrong")
     waiter.thread.join()
     assert (STORE / ORIGIN).is_file()
