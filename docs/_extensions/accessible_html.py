@@ -1,7 +1,7 @@
 """What a screen reader or a keyboard needs and the theme leaves out.
 
 Captions of the navigation are headings without a level, code that is wider than its box could not be scrolled by keys,
-and the parameters of a signature on several lines are a list without terms.
+the parameters of a signature on several lines are a list without terms, and the label of a folded cell is not its text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ CHANGES = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     "<pre>": '<pre tabindex="0">',
     "<dl>\n<dd><em": '<dl role="list">\n<dd><em',
+    '<summary aria-label="Toggle hidden content">': "<summary>",
     '<dd><em class="sig-param">': '<dd role="listitem"><em class="sig-param">',
 }
 PARTS = ("body", "furo_navigation_tree")
