@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.contracts import AttentionCall, HistoryScorer, Normalizer, Scope, Scorer
+from attnx.attention.contracts import HistoryScorer, Normalizer, Scope, Scorer
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
@@ -114,8 +114,8 @@ class Attention(nn.Module):
         inputs = AttentionInputs(queries, prepared, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         return self.attend(inputs)
 
-    if TYPE_CHECKING:  # that of nn.Module returns Any
-        __call__: AttentionCall
+    if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
+        __call__ = forward
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend as the parts define it."""

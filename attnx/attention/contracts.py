@@ -1,4 +1,4 @@
-"""The protocols of the parts of attention, scorer, scope, normalizer and query input, and of a call of attention."""
+"""The protocols of the parts of attention: scorer, scope, normalizer and query input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from attnx.attention.types import AttentionHistory, AttentionOutput, Memory, QueryContext, ScopeMask
+from attnx.attention.types import AttentionHistory, QueryContext, ScopeMask
 
 
 class Projections(Protocol):
@@ -89,21 +89,4 @@ class QueryInput(Protocol):
 
     def __call__(self, step: QueryContext) -> Tensor:
         """Pick from the step: -> (b, q, size)."""
-        ...
-
-
-class AttentionCall(Protocol):
-    """A call of attention with one head or several; the arguments are those of :meth:`Attention.forward`."""
-
-    def __call__(
-        self,
-        queries: Tensor,
-        memory: Memory,
-        allowed_mask: Tensor | None = None,
-        steps: Tensor | None = None,
-        history: AttentionHistory | None = None,
-        need_weights: bool = False,
-        dropout_mask: Tensor | None = None,
-    ) -> AttentionOutput:
-        """Read the memory with each query."""
         ...

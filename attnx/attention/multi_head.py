@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.contracts import AttentionCall
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
@@ -88,8 +87,8 @@ class MultiHeadAttention(nn.Module):
             AttentionInputs(split, split, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         )
 
-    if TYPE_CHECKING:  # that of nn.Module returns Any
-        __call__: AttentionCall
+    if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
+        __call__ = forward
 
     def project_queries(self, queries: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(b, q, query_size) -> (b, h, q, width), rotated as in :meth:`make_memory`."""

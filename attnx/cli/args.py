@@ -97,6 +97,13 @@ def whole_number(value: str) -> int:
     return int(value)
 
 
+def check_output_file(flag: str, file: str | Path) -> None:
+    """Refuse a file to write, named by a flag, that is a folder or lies in none."""
+    path = Path(file)
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"{flag} {file}: " + ("it is a folder" if path.is_dir() else "no such folder"))
+
+
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add ``--checkpoint``."""
     help_text = "best (the default), last, or average: the mean of the best that were saved"

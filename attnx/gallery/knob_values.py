@@ -23,12 +23,17 @@ def knob_values(knob: Knob, is_accepted: Callable[[Any], bool]) -> list[Any]:
         knob: the knob; its default is where its grid is centered.
         is_accepted: whether a part takes a number.
     """
-    values = _choices(ast.parse(knob.annotation, mode="eval").body)
+    values = choices(knob)
     is_number = isinstance(knob.default, int | float) and not isinstance(knob.default, bool)
     if is_number and values in ([], [None]):
         numbers = {value for value in _numbers(knob, is_accepted) if is_accepted(value)}
         return [*values, *sorted({*numbers, knob.default})]
     return values if knob.default in values else [knob.default, *values]
+
+
+def choices(knob: Knob) -> list[Any]:
+    """All values of a knob that its type lists: of a bool, of Literals, of lists of these, and None; else none."""
+    return _choices(ast.parse(knob.annotation, mode="eval").body)
 
 
 def _choices(node: ast.expr) -> list[Any]:

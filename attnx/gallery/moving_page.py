@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx import registry
-from attnx.errors import UserError
 from attnx.gallery.animation import animate
 from attnx.gallery.decoder_step import vectors_to_select
 from attnx.gallery.frames import PLANE_EXTENT, PLANE_POINTS, QUERY_LENGTH, make_frame
 from attnx.gallery.markdown_page import EXAMPLE, HEADINGS
 from attnx.gallery.part_variant import PartVariant
 from attnx.gallery.select import select_variants
-from attnx.reports.pages.html_template import fill_page
+from attnx.reports.pages.html_template import fill_page, write_page_file
 
 
 def write_moving_page(words: Sequence[str], path: Path) -> Path:
@@ -25,12 +24,7 @@ def write_moving_page(words: Sequence[str], path: Path) -> Path:
     Raises:
         UserError: no such part, knob or value, or the file cannot be written.
     """
-    text = moving_page(select_variants(words))
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from error
-    return path
+    return write_page_file(path, moving_page(select_variants(words)))
 
 
 def moving_page(variants: Sequence[PartVariant]) -> str:

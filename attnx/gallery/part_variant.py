@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from attnx.config.view import value_text
+from attnx.gallery.knob_values import choices
 from attnx.registry import PartSpec
 from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
 
@@ -47,14 +47,14 @@ def alternatives(part: Part) -> list[PartVariant]:
     """The part with each non-default value of each knob that is a bool or a Literal."""
     variants = []
     for knob in part.knobs:
-        literal = re.fullmatch(r"Literal\[([^][]*)\]", knob.annotation)
-        values = ast.literal_eval(f"({literal[1]},)") if literal else (False, True) if knob.annotation == "bool" else ()
-        variants += [PartVariant(part, {knob.name: value}) for value in values if value != knob.default]
+        values = [value for value in choices(knob) if value not in (None, knob.default) and not isinstance(value, list)]
+        variants += [PartVariant(part, {knob.name: value}) for value in values]
     return variants
 
 
 def doc_paragraphs(part: Part) -> list[str]:
-    """The paragraphs of a part's docstring without formula, source and example; the first is its summary."""
+    """The paragraphs of a part's docstring in Markdown, without formula, source and example; first its summary."""
     text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
-    paragraphs = map(str.strip, re.split(r"\n\s*\n", text.replace("``", "`")))
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
+    paragraphs = map(str.strip, re.split(r"\n\s*\n", text))
     return list(filter(None, paragraphs)) or [part.name]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from attnx.data.special_tokens import BOS, EOS, PAD
-from attnx.inference.step_recorder import Beginning
+from attnx.inference.step_recorder import Beginning, follow
 from attnx.reports.pages.decoding_trace import BeamNode
 
 Tree = tuple[tuple[BeamNode, ...], tuple[tuple[int, ...], ...]]
@@ -28,15 +28,15 @@ def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]
 
     def node(index: int, token: int) -> int:
         if (index, token) not in node_of:
-            before_it = beginnings[index]
-            parent = node_of.get((before_it.parent, before_it.token), -1)
+            beginning = beginnings[index]
+            parent = node_of.get((beginning.parent, beginning.token), -1)
             node_of[index, token] = len(nodes)
-            nodes.append(BeamNode(parent, symbols[token], float(before_it.prediction[token])))
+            nodes.append(BeamNode(parent, symbols[token], float(beginning.prediction[token])))
         return node_of[index, token]
 
     for index in _possible(beginnings):
         node(beginnings[index].parent, beginnings[index].token)
-    paths = [tuple(node(*step) for step in _steps(beginnings, output)) for output in outputs]
+    paths = [tuple(map(node, follow(beginnings, output) or (), output)) for output in outputs]
     return tuple(nodes), tuple(paths)
 
 
@@ -49,12 +49,3 @@ def _possible(beginnings: Sequence[Beginning]) -> list[int]:
         if beginning.parent in possible and parent.token != EOS and not is_impossible:
             possible.append(index)
     return possible[1:]
-
-
-def _steps(beginnings: Sequence[Beginning], output: Sequence[int]) -> list[tuple[int, int]]:
-    """The index of the beginning before each symbol of an output, and the symbol's id."""
-    steps, index = [], 0
-    for token in output:
-        steps.append((index, token))
-        index = beginnings[index].next.get(token, 0)  # after the last symbol it is not read
-    return steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -25,6 +26,18 @@ class Beginning:
     prediction: Tensor  # (symbols,) log-probabilities of the next one, or numbers
     read: AttentionRead | None  # of one row: (h, ...)
     next: dict[int, int] = field(default_factory=dict)  # the indices of beginnings that are longer by a symbol, by id
+
+
+def follow(beginnings: Sequence[Beginning], tokens: Sequence[int]) -> list[int] | None:
+    """The index of the beginning before each symbol of an output; None if one was not recorded."""
+    indices: list[int] = []
+    index = 0 if beginnings else None
+    for token in tokens:
+        if index is None:
+            return None
+        indices.append(index)
+        index = beginnings[index].next.get(token)
+    return indices
 
 
 class RecorderState(NamedTuple):
@@ -81,13 +94,8 @@ class StepRecorder(nn.Module):
 
     def path(self, tokens: list[int]) -> list[Beginning] | None:
         """The beginnings of an output, from the empty one to that before its last symbol; None if one is missing."""
-        path, index = [], 0
-        for token in tokens:
-            if index is None or index >= len(self.beginnings):
-                return None
-            path.append(self.beginnings[index])
-            index = path[-1].next.get(token)  # type: ignore[assignment]
-        return path
+        indices = follow(self.beginnings, tokens)
+        return None if indices is None else [self.beginnings[index] for index in indices]
 
     def _record(self, beginning: Beginning) -> int:
         """The index of the beginning, which is new or was recorded in another row."""

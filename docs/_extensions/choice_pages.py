@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.cli.help import CHOICES
 from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
 from attnx.config.view import value_text
-from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
+from attnx.gallery.part_variant import DRAWN_KINDS, doc_paragraphs, knob_key
 from attnx.registry.source_scan import KINDS, Part
 
 LINK = re.compile(r"(https?://[^ ,;)]+)")
@@ -86,7 +86,7 @@ def _code(text: str) -> str:
 
 
 def _part_section(part: Part) -> Iterator[str]:
-    summary, *details = paragraphs(part.doc)
+    summary, *details = doc_paragraphs(part)
     yield f"## {part.name}"
     yield summary
     yield f"`{part.doc_line('Formula')}`" if part.doc_line("Formula") else ""
@@ -104,13 +104,6 @@ def _facts(part: Part) -> Iterator[str]:
     if part.kind in DRAWN_KINDS:
         yield f"[drawn in the gallery](../../parts.md#{part.name})"
     yield f"{{py:mod}}`{part.module}`" if part.origin == "core" else part.origin
-
-
-def paragraphs(doc: str) -> list[str]:
-    """The paragraphs of a docstring in Markdown, without formula, source and example."""
-    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", doc.split(">>>")[0], flags=re.MULTILINE)
-    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
-    return [piece.strip() for piece in re.split(r"\n\s*\n", text) if piece.strip()]
 
 
 def _file_section(file: Path) -> Iterator[str]:

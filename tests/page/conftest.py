@@ -176,6 +176,24 @@ def browser(chromium: Browser) -> Browser:
     return chromium
 
 
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Browser]]:
+    """Open a page: ``open_page(file, fragment, **window)``; it may log no error, and load nothing but itself."""
+    pages: set[str] = set()
+
+    def show(page: Path, fragment: str = "", **window: Any) -> Browser:
+        pages.add(page.as_uri())
+        browser.emulate(**window)
+        browser.go(page, fragment)
+        return browser
+
+    yield show
+    assert browser.log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert {url.partition("#")[0] for url in sent} <= {*pages, "data:,", "about:blank"}
+
+
 @pytest.fixture(scope="session")
 def write_run() -> Callable[..., Path]:
     """Write a run folder by hand: ``write_run(folder, config)``."""

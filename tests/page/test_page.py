@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -82,16 +82,13 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
 
 
 @pytest.fixture
-def see(browser: Any, home: Path) -> Iterator[Callable[..., Any]]:
-    """Open a page at an example; no page may log an error."""
+def see(open_page: Callable[..., Any], home: Path) -> Callable[..., Any]:
+    """Open a page at an example."""
 
-    def open_page(name: str = "first", example: int = 1, **window: Any) -> Any:
-        browser.emulate(**window)
-        browser.go(home / f"{name}.html", f"#{example}")
-        return browser
+    def show(name: str = "first", example: int = 1, **window: Any) -> Any:
+        return open_page(home / f"{name}.html", f"#{example}", **window)
 
-    yield open_page
-    assert browser.log("browser") == []
+    return show
 
 
 @pytest.mark.parametrize("width", [1280, 1920])

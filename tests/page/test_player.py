@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Pat
 
 
 @pytest.fixture
-def see(browser: Any, pages: Path) -> Iterator[Callable[..., Any]]:
-    """Open a page at an example; no page may log an error."""
+def see(open_page: Callable[..., Any], pages: Path) -> Callable[..., Any]:
+    """Open a page at an example."""
 
-    def open_page(name: str = "traced", example: int = 1, **window: Any) -> Any:
-        browser.emulate(**window)
-        browser.go(pages / f"{name}.html", f"#{example}")
-        return browser
+    def show(name: str = "traced", example: int = 1, **window: Any) -> Any:
+        return open_page(pages / f"{name}.html", f"#{example}", **window)
 
-    yield open_page
-    assert browser.log("browser") == []
+    return show
 
 
 def labels(browser: Any, row: str) -> list[str]:

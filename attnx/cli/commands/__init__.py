@@ -35,7 +35,7 @@ TOPICS = {
     "results": ("compare", "report"),
     "trained models": ("predict", "try", "evaluate"),
     "attention read": ("plot", "page", "stats"),
-    "elsewhere": ("export", "dashboard"),
+    "other tools": ("export", "dashboard"),
 }
 """The commands by what they are about."""
 HELP = ("help", "--help", "-h")

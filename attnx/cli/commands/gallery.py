@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attnx.errors import UserError
+from attnx.cli.args import check_output_file
 from attnx.gallery.write import draw_parts
 
 
@@ -36,9 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_page(arguments: argparse.Namespace) -> Path:
-    page: Path = arguments.page
-    if page.is_dir() or not page.parent.is_dir():
-        raise UserError(f"--page {page}: " + ("it is a folder" if page.is_dir() else "no such folder"))
+    check_output_file("--page", arguments.page)
     from attnx.gallery.moving_page import write_moving_page
 
-    return write_moving_page(arguments.words, page)
+    return write_moving_page(arguments.words, arguments.page)

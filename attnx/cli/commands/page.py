@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.runs.run import read_run
@@ -33,11 +34,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
     for folder in arguments.runs:
         read_run(folder)
-    if (out := arguments.out) is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):
-        raise UserError(f"--out {out}: " + ("it is a folder" if Path(out).is_dir() else "no such folder"))
+    if arguments.out is not None:
+        check_output_file("--out", arguments.out)
     from attnx.reports.pages.run_page import write_page
 
-    print(write_page(arguments.runs, out, _open_traces))
+    print(write_page(arguments.runs, arguments.out, _open_traces))
     return 0
 
 

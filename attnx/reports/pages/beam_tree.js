@@ -6,32 +6,21 @@
 const NODE = { width: 40, height: 24, column: 78, row: 34, margin: 8 }; // pixels
 const LONGEST_NAME = 5; // letters that a node has room for
 const THICKEST_EDGE = 7; // pixels of probability 1
-const SVG = "http://www.w3.org/2000/svg";
-
-function draw(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 // Nodes with their depth, the log-probability of what they end, their row, and whether something follows them.
 function layOut(beams) {
   const nodes = [];
-  for (const [parent, symbol, own] of beams) {
-    const above = nodes[parent];
-    nodes.push({ parent: above, symbol, own: own / 1000, total: (above ? above.total : 0) + own / 1000, depth: above ? above.depth + 1 : 0, isParent: false });
-    if (above) above.isParent = true;
+  const levels = []; // the nodes of each depth
+  for (const [index, symbol, thousandths] of beams) {
+    const parent = nodes[index], logProbability = thousandths / 1000;
+    const depth = parent ? parent.depth + 1 : 0, total = (parent ? parent.total : 0) + logProbability;
+    const node = { parent, symbol, logProbability, total, depth, isParent: false };
+    if (parent) parent.isParent = true;
+    nodes.push(node);
+    (levels[depth] ??= []).push(node);
   }
-  const levels = Map.groupBy ? Map.groupBy(nodes, (node) => node.depth) : groupByDepth(nodes);
-  for (const level of levels.values()) level.sort((one, other) => other.total - one.total).forEach((node, row) => Object.assign(node, { row }));
+  for (const level of levels) level.sort((first, second) => second.total - first.total).forEach((node, row) => { node.row = row; });
   return nodes;
-}
-
-function groupByDepth(nodes) {
-  const levels = new Map();
-  for (const node of nodes) levels.set(node.depth, [...(levels.get(node.depth) || []), node]);
-  return levels;
 }
 
 const centerOf = ({ depth, row }) => [NODE.margin + NODE.width / 2 + depth * NODE.column, NODE.margin + NODE.height / 2 + row * NODE.row];
@@ -58,14 +47,14 @@ function edge(node, isOnPath) {
   const [start, end] = [x + NODE.width / 2, endX - NODE.width / 2];
   const middle = (start + end) / 2;
   return draw("path", { class: `edge ${classOf(node, isOnPath)}`, "data-depth": node.depth,
-    d: `M${start} ${y}C${middle} ${y} ${middle} ${endY} ${end} ${endY}`, "stroke-width": (0.75 + THICKEST_EDGE * Math.exp(node.own)).toFixed(2) });
+    d: `M${start} ${y}C${middle} ${y} ${middle} ${endY} ${end} ${endY}`, "stroke-width": (0.75 + THICKEST_EDGE * Math.exp(node.logProbability)).toFixed(2) });
 }
 
 function nodeGroup(node, isOnPath, isWinner) {
   const [x, y] = centerOf(node);
   const name = shown(node.symbol);
   const short = [...name].length > LONGEST_NAME ? `${[...name].slice(0, LONGEST_NAME - 1).join("")}…` : name;
-  const title = `${name}: probability ${Math.exp(node.own).toFixed(3)}, of the beginning ${Math.exp(node.total).toFixed(3)}`;
+  const title = `${name}: probability ${Math.exp(node.logProbability).toFixed(3)}, of the beginning ${Math.exp(node.total).toFixed(3)}`;
   const group = draw("g", { class: `node ${classOf(node, isOnPath)}`, "data-depth": node.depth, "data-symbol": node.symbol }, draw("title", {}, title),
     draw("rect", { x: x - NODE.width / 2, y: y - NODE.height / 2, width: NODE.width, height: NODE.height, rx: 6 }), draw("text", { x, y }, short));
   if (isWinner) group.append(draw("text", { class: "winner", x: x + NODE.width / 2 + 10, y }, "★"));

@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).parent / "document.html"
+from attnx.errors import UserError
+
+# Of all pages: the document, and the script that comes before a page's.
+DOCUMENT, DOM = (Path(__file__).with_name(name) for name in ("document.html", "dom.js"))
 
 
 def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> str:
@@ -23,11 +26,24 @@ def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> s
     """
     names = [*parts, body.stem]
     fields = {"body": _read(body), "title": html.escape(title), "data": embedded_json(data)}
-    for field, suffix in (("style", ".css"), ("script", ".js")):
-        files = [body.with_name(name + suffix) for name in names]
-        fields[field] = "\n".join(_read(file) for file in files if file.is_file())
+    fields["style"] = _join(body.with_name(f"{name}.css") for name in names)
+    fields["script"] = _join([DOM, *(body.with_name(f"{name}.js") for name in names)])
     fields["body"] = fields["body"].replace("{{title}}", fields["title"])
     return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], DOCUMENT.read_text(encoding="utf-8"))
+
+
+def write_page_file(path: Path, text: str) -> Path:
+    """Write a page's text; a UserError where that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from error
+    return path
+
+
+def _join(files: Iterable[Path]) -> str:
+    """The texts of those files that exist."""
+    return "\n".join(_read(file) for file in files if file.is_file())
 
 
 def _read(file: Path) -> str:

@@ -31,11 +31,11 @@ function written({ hypothesis }) {
 
 function headMenu(run, { hypothesis, view }) {
   if (hypothesis.views.length < 2) return null;
-  const menu = make("select", { "data-menu": "player-head", onchange: (event) => {
-    state.views[run] = Number(event.target.value);
+  const menu = choiceMenu("player-head", hypothesis.views.map(({ name }) => name), hypothesis.views.indexOf(view), (number) => {
+    state.views[run] = number;
     show();
     document.querySelector(`[data-panel="${run}"] [data-menu="player-head"]`).focus();
-  } }, ...hypothesis.views.map((one, number) => make("option", { value: number, selected: one === view }, one.name)));
+  });
   return { element: stage("head", "", make("label", {}, make("span", { class: "hidden" }, "head"), menu)), draw: () => {} };
 }
 

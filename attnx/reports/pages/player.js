@@ -11,14 +11,14 @@ const stepCount = () => Math.max(0, ...data.runs.map((_, run) => chosen(run)).fi
 
 // --- steps -----------------------------------------------------------------------------------------------------------
 
-// Build the panels of the example, at the picked output symbol or the first.
+// Build the panels of the example, at its first step; `pick` goes to that of a picked output symbol.
 function showPlayer() {
   pause();
   player.panels = data.runs.map((_, run) => panel(run));
   find("panels").replaceChildren(...player.panels.map(({ element }) => element));
   find("step").max = stepCount();
   fitPlayer();
-  drawStep(state.row || 0);
+  if (state.row === null) drawStep(0);
 }
 
 function fitPlayer() {

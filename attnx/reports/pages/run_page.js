@@ -24,18 +24,6 @@ const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Sy
 // What is chosen: an example, its picked output symbol, and for each run a hypothesis and a view.
 const state = { example: 0, row: null, filter: "all", hypotheses: data.runs.map(() => 0), views: data.runs.map(() => 0) };
 
-const find = (id) => document.getElementById(id);
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
-
 // A symbol as it can be seen: a space is drawn, a mark that stands alone gets something to stand on.
 const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅"; // "" is one, too
 const direction = (symbols) => (RIGHT_TO_LEFT.test(symbols.join("")) ? "rtl" : "ltr");
@@ -240,16 +228,21 @@ function symbols(run, all, kind) {
   return row;
 }
 
+// A menu of texts, of which one is chosen; `choose` gets the number of another.
+function choiceMenu(name, texts, chosenNumber, choose) {
+  const options = texts.map((text, number) => make("option", { value: number, selected: number === chosenNumber }, text));
+  return make("select", { "data-menu": name, onchange: (event) => choose(Number(event.target.value)) }, ...options);
+}
+
 function choices(run, { hypotheses, hypothesis, view }) {
   const box = make("div", { class: "choices" });
   const select = (name, options, place, into) => {
-    const menu = make("select", { onchange: (event) => {
-      into[run] = Number(event.target.value);
+    const menu = choiceMenu(name, options, place, (number) => {
+      into[run] = number;
       state.row = null;
       show();
       document.querySelector(`[data-run="${run}"] select[data-menu="${name}"]`).focus();
-    }, "data-menu": name });
-    menu.append(...options.map((text, number) => make("option", { value: number, selected: number === place }, text)));
+    });
     box.append(make("label", {}, name, menu));
   };
   if (hypotheses.length > 1) {

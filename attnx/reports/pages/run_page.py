@@ -17,7 +17,7 @@ from attnx.config.view import name_and_knobs, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
 from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces
-from attnx.reports.pages.html_template import fill_page
+from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.pages.player_data import row_spans, trace_examples
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
@@ -44,12 +44,7 @@ def write_page(
         UserError: no run or too many, no run folder, or one without alignments.
     """
     text = run_page(folders, open_traces)
-    target = Path(path) if path is not None else Path(folders[0]) / PAGE
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written ({error.strerror})") from error
-    return target
+    return write_page_file(Path(path) if path is not None else Path(folders[0]) / PAGE, text)
 
 
 def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:

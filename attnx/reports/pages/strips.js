@@ -18,7 +18,7 @@ function levels(strip, step) {
   return decoded.get(strip).subarray(step * strip.width, (step + 1) * strip.width);
 }
 
-const dot = (one, other) => one.reduce((sum, number, index) => sum + number * other[index], 0);
+const dot = (first, second) => first.reduce((sum, number, index) => sum + number * second[index], 0);
 const bytesOf = (strip, step) => [...levels(strip, step)];
 
 function norm(strip, step) {

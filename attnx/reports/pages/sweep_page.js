@@ -18,27 +18,8 @@ const TESTS = { pooled: "pooled variance over seeds", unequal: "variances of the
 
 const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 
-const find = (id) => document.getElementById(id);
 const comparison = () => data.comparisons[state.test];
 const metric = () => comparison().measures[state.measure];
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  return filled(element, attributes, children);
-}
-
-function draw(tag, attributes = {}, ...children) {
-  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
-
-function filled(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
 
 // --- numbers in words ------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from attnx.reports.notebook.report import report_html
@@ -19,12 +20,15 @@ class Report:
     Attributes:
         title: the names of the folders.
         runs: all runs in them, also those that did not finish.
-        comparisons: of runs with the same test, the largest first.
     """
 
     title: str
     runs: list[RunRecord]
-    comparisons: list[Comparison]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Of runs with the same test, the largest first."""
+        return comparisons(self.runs)
 
     @property
     def ranking(self) -> MetricComparison | None:
@@ -49,6 +53,5 @@ def report(folders: Path | str | Sequence[Path | str]) -> Report:
         UserError: a folder holds no run, or nothing in it can be read.
     """
     paths = [folders] if isinstance(folders, Path | str) else folders
-    runs = load_runs(paths)
     title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
-    return Report(title, runs, comparisons(runs))
+    return Report(title, load_runs(paths))
