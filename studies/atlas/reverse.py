@@ -1,0 +1,35 @@
+"""The data of the task ``reverse``: random words and the same words backwards, longer in the test than in training."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from string import ascii_lowercase
+
+TRAIN_LENGTHS, TEST_LENGTHS = range(2, 11), range(2, 21)
+WORDS_PER_LENGTH = {"train": 2500, "valid": 60, "test": 100}
+SEED = 1
+
+
+def write_reverse(folder: Path) -> None:
+    """Write ``train.tsv``, ``valid.tsv`` and ``test.tsv``, always the same; no word is in two of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random_source, words = random.Random(SEED), set[str]()
+    for part, count in WORDS_PER_LENGTH.items():
+        lengths = TEST_LENGTHS if part == "test" else TRAIN_LENGTHS
+        lines = [f"{word}\t{word[::-1]}\n" for word in _draw(random_source, lengths, count, words)]
+        (folder / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def _draw(random_source: random.Random, lengths: Iterable[int], count: int, drawn: set[str]) -> list[str]:
+    """New words of each length; of two letters there are fewer than ``count``, so some lengths have fewer words."""
+    new = []
+    for length in lengths:
+        for _ in range(count):
+            word = "".join(random_source.choices(ascii_lowercase, k=length))
+            if word not in drawn:
+                drawn.add(word)
+                new.append(word)
+    random_source.shuffle(new)
+    return new
