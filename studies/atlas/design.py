@@ -58,8 +58,9 @@ def jobs(tasks: Mapping[str, Task], seeds: Sequence[int]) -> Iterator[Job]:
 
 def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Task:
     factors = {**content["factors"], **task.get("factors", {})}
-    combinations_of_grid = grid(factors, task.get("grid", []))
-    chosen = balanced_fraction(factors, combinations_of_grid, task["fraction"], task.get("min_pairs", 0))
+    shared = balanced_fraction(content["factors"], [], content["shared"], 0) if task.get("shared", True) else []
+    start = dict.fromkeys([*grid(factors, task.get("grid", [])), *shared])
+    chosen = balanced_fraction(factors, list(start), task.get("fraction", 0), task.get("min_pairs", 0))
     settings = [_setting(factors, combination, content["replace"]) for combination in chosen]
     scorers = [_setting(factors, combination, content["replace"]) for combination in grid(factors, ["scorer"])]
     rates = [(*setting, f"optimizer.lr={rate}") for rate in task.get("rates", []) for setting in scorers]
