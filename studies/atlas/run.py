@@ -31,19 +31,25 @@ BUILD = Path("build/atlas")
 SWEEPS = Path("multirun")
 PREFIX = "atlas-"
 JOBS_PER_SWEEP = 40
+POLL_SECONDS = 0.5
 ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 
 
 class Deadline:
-    """When to stop, by a clock that does not jump."""
+    """When to stop: after some minutes, or when Ctrl-C or SIGTERM asks for it."""
 
     def __init__(self, minutes: float) -> None:
         self._end = time.monotonic() + 60 * minutes
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, self._stop)
 
     @property
-    def seconds(self) -> float:
-        """The seconds that remain; 0 when it has passed."""
-        return max(0.0, self._end - time.monotonic())
+    def has_passed(self) -> bool:
+        """Whether it is time to stop."""
+        return time.monotonic() >= self._end
+
+    def _stop(self, *_: object) -> None:
+        self._end = time.monotonic()
 
 
 def main() -> int:
@@ -58,7 +64,7 @@ def main() -> int:
     write_reverse(BUILD / "reverse")
     write_experiments(BUILD, planned, tasks)
     for sweep in sweeps():
-        if any(job.status not in ENDED for job in sweep.jobs):
+        if any(job.status not in ENDED for job in sweep.jobs) and not deadline.has_passed:
             attnx(["resume", str(sweep.path)], arguments.jobs, deadline)
     ended = {
         (name, seed) for sweep in sweeps() for job in sweep.jobs if job.status in ENDED for name, seed in [_key(job)]
@@ -67,7 +73,7 @@ def main() -> int:
     for _, group in groupby(missing, key=lambda job: (job.task, job.seed)):
         of_sweep = list(group)
         for start in range(0, len(of_sweep), JOBS_PER_SWEEP):
-            if deadline.seconds:
+            if not deadline.has_passed:
                 train(of_sweep[start : start + JOBS_PER_SWEEP], arguments.jobs, deadline)
     return 0
 
@@ -91,19 +97,19 @@ def train(some: Sequence[Job], parallel: int, deadline: Deadline) -> None:
     if len(some) == 1:
         print(f"refused, see above: {some[0].task} with {' '.join(some[0].setting)}", file=sys.stderr)
         return
-    train(some[: len(some) // 2], parallel, deadline)
-    train(some[len(some) // 2 :], parallel, deadline)
+    for half in (some[: len(some) // 2], some[len(some) // 2 :]):
+        train(half, parallel, deadline)
 
 
 def attnx(words: Sequence[str], parallel: int, deadline: Deadline) -> int:
     """Run attnx until it ends, or, at the deadline, has saved and stopped; return its exit code."""
     command = [sys.executable, "-m", "attnx", *words, "-j", str(parallel), "--config-dir", str(BUILD)]
-    process = subprocess.Popen(command)
-    try:
-        return process.wait(deadline.seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return process.wait()
+    process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C reaches it through the deadline alone
+    while process.poll() is None and not deadline.has_passed:
+        time.sleep(POLL_SECONDS)
+    if process.poll() is None:
+        process.terminate()
+    return process.wait()
 
 
 if __name__ == "__main__":
