@@ -236,7 +236,7 @@ def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path:
         "The runs did not train for the same number of steps (259 to 300): a difference may come from the training, "
         "not from the settings (steps and PER: rank correlation -1.00)."
     )
-    _, text, table, tex = write_report(folders, tmp_path / "out")
+    _, text, table, tex, _ = write_report(folders, tmp_path / "out")
     assert first in text.read_text(encoding="utf-8")
     assert "| 7.10 | 0.14 | 2 | 299 to 300 |" in text.read_text(encoding="utf-8")
     assert f"% {first}" in tex.read_text(encoding="utf-8")
@@ -540,7 +540,7 @@ def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) ->
     states = [{"status": "finished"}, {"status": "failed", "error": "the loss is not finite"}, {"status": "waiting"}]
     sweep = sweep_of(done.parent, [job | state for job, state in zip(jobs, states, strict=True)])
     loose = write("loose", scorer="mlp", status="interrupted")
-    page, text, table, _ = write_report([sweep, loose, sweep], tmp_path / "here.html")
+    page, text, table, *_ = write_report([sweep, loose, sweep], tmp_path / "here.html")
     assert [path.name for path in (page, text, table)] == ["here.html", "here.md", "here.csv"]
     lines = text.read_text().splitlines()
     assert "4 runs: 1 finished, 1 failed, 1 waiting, 1 interrupted." in lines
@@ -550,7 +550,7 @@ def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) ->
 
 
 def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path) -> None:
-    _, text, table, _ = write_report([write("only")])
+    _, text, table, *_ = write_report([write("only")])
     assert text.parent == tmp_path / "only"
     assert "No run is finished, so there is nothing to compare." in text.read_text()
     assert len(table.read_text().splitlines()) == 1
@@ -559,7 +559,7 @@ def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path)
 def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
     folders = three(write, additive=(0.9, 1.0, 1.1))
     write_report([tmp_path])
-    page, text, table, tex = write_report([tmp_path])  # over the old one
+    page, text, table, tex, _ = write_report([tmp_path])  # over the old one
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
     gap = only(folders).metrics[0].rows[1].difference
@@ -609,7 +609,7 @@ def test_the_command_prints_its_output_files(
     write("all/run", 7.0)
     write("all/other", 8.0, scorer="dot")
     assert command(["report", "all/run", "all/other"]) == 0
-    written = ["all/report.html", "all/report.md", "all/report.csv", "all/report.tex"]
+    written = [f"all/report{suffix}" for suffix in (".html", ".md", ".csv", ".tex", ".runs.csv")]
     assert capsys.readouterr().out.splitlines() == written
     assert command(["report", "all", "--out", "there"]) == 0
     assert Path("there/report.html").is_file()

@@ -2,13 +2,15 @@
 difference is significant; the effect of each choice; learning curves, time
 and memory, and the same examples as the best runs read them. Runs that differ
 by their seed alone are one setting. Writes report.html, which needs no other
-file, report.md, report.csv and report.tex over older ones. A sweep writes its
-own report when it ends.
+file, report.md, report.csv, report.tex and report.runs.csv over older ones. A
+sweep writes its own report when it ends. A table of runs, such as
+report.runs.csv, is read like the folders that it was made from.
 
 Examples:
   attnx report multirun                 every sweep and run in it
   attnx report multirun/scorers
   attnx report multirun/scorers multirun/scopes multirun/runs --out reports
+  attnx report mine.runs.csv yours.runs.csv --out ours
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import argparse
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER]"
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a sweep, a run, or a folder that holds some")
+    parser.add_argument(
+        "folders", nargs="+", metavar="FOLDER", help="a sweep, a run, a folder of some, or a table of runs"
+    )
     parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")
 
 

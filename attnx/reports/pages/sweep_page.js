@@ -163,7 +163,7 @@ function detail(row) {
     make("td", {}, String(run.seed ?? "–")),
     make("td", {}, metric().key in run.values ? formatValue(run.values[metric().key]) : "–"),
     ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
-    make("td", {}, make("a", { href: run.href }, run.folder)),
+    make("td", {}, run.href ? make("a", { href: run.href }, run.folder) : run.folder),
     make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
   const note = row.difference ? make("p", { class: "note" }, differenceText(row)) : null;
   return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, note,

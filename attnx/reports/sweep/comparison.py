@@ -11,10 +11,10 @@ from attnx.config.view import value_text
 from attnx.files.parse_number import count_phrase
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
-from attnx.reports.sweep.evaluated_examples import TestedExamples, read_tested
-from attnx.reports.sweep.load_runs import DATA, RunRecord
+from attnx.reports.sweep.evaluated_examples import TestedExamples
 from attnx.reports.sweep.measures import measures
 from attnx.reports.sweep.ranking import Ranking, rank_settings
+from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
 from attnx.runs.status import RunStatus
 
@@ -46,19 +46,17 @@ class Comparison(NamedTuple):
 def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
     """All comparisons of finished runs, the largest first."""
     runs = [run for run in records if run.status == RunStatus.FINISHED]
-    tests = {run.path: test for run in runs if (test := read_tested(run.path)) is not None}
+    tests = {run.path: run.outputs.tested for run in runs if run.outputs.tested is not None}
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
-        groups.setdefault((run.monitor, run.maximize, _test_key(run, tests)), []).append(run)
+        groups.setdefault((run.monitor, run.maximize, _test_key(run)), []).append(run)
     return [_compare(group, tests) for group in sorted(groups.values(), key=len, reverse=True)]
 
 
-def _test_key(run: RunRecord, tests: dict[Path, TestedExamples]) -> Any:
+def _test_key(run: RunRecord) -> str:
     """What identifies a run's test: its examples, or if they were not saved the task's settings."""
-    if run.path in tests:
-        return tests[run.path].key
     task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
-    return (repr(task), run.results.get("test_examples"))
+    return run.outputs.test or repr((task, run.results.get("test_examples")))
 
 
 def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Comparison:
@@ -78,11 +76,12 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
     first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
     constant = {key: text for key, text in first.items() if all(run.get(key) == text for run in following)}
     constant.pop(DATA, None)
-    return Comparison(_title(runs[0], tests), keys, constant, settings, metrics, len(runs) - len(used))
+    return Comparison(_title(runs[0]), keys, constant, settings, metrics, len(runs) - len(used))
 
 
-def _title(run: RunRecord, tests: dict[Path, TestedExamples]) -> str:
-    count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
+def _title(run: RunRecord) -> str:
+    tested = run.outputs.tested
+    count = len(tested.tags) if tested else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), value_text(file) if file else ""]))
     return count_phrase(count, "test example") + (f" of {task}" if task else "")

@@ -14,9 +14,9 @@ from attnx.reports.stats.multiple_comparisons import (
     SeedCount,
     seeds_needed,
 )
-from attnx.reports.sweep.load_runs import DATA, RunRecord
 from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
+from attnx.reports.sweep.run_record import DATA, RunRecord
 
 STEPS = "steps"
 MIN_RUNS_FOR_CORRELATION = 4

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
@@ -18,24 +20,37 @@ from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field, read_symbols
 
 Numbers = NDArray[np.float64]
+DIGEST_LENGTH = 12  # hexadecimal digits
 # The columns that identify an example; what was predicted does not.
 KEY_COLUMNS = ("source", "references", "reference_steps", "tag", "name")
 
 
+class LengthErrors(NamedTuple):
+    """Counts of the test examples of a source length: all, the wrong ones, their edits, and reference symbols."""
+
+    examples: int
+    wrong: int
+    edits: int
+    symbols: int
+
+
 class TestedExamples(NamedTuple):
-    """The examples of a run's test, sorted by what identifies them: ``key`` is equal for equal examples.
+    """The examples of a run's test, sorted by what identifies them.
 
     Attributes:
+        digest: equal for equal examples, in whatever order, on every machine.
+        lengths: (n,) source symbols of each, a language's symbol aside.
         errors: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers.
         tags: (n,) the language of each; "" without.
         order: equal for equal examples in the same order, for which ``resampled`` has the same samples.
         resampled: measures of bootstrap samples.
     """
 
-    key: int
+    digest: str
+    lengths: NDArray[np.int64]
     errors: Numbers | None
     tags: NDArray[np.str_]
-    order: int
+    order: str
     resampled: Mapping[str, Numbers]
 
 
@@ -49,9 +64,30 @@ def read_tested(folder: Path) -> TestedExamples | None:
         tags = np.array([read_field(row.get("tag", "")) for row in rows])
         counts = [(float(row["edits"]), _reference_symbols(row)) for row in rows] if "edits" in columns else None
         errors = None if counts is None else np.array(counts)
-        return TestedExamples(hash(tuple(sorted(keys))), errors, tags, hash(tuple(keys)), read_draws(folder))
+        lengths = np.array([_source_length(row) for row in rows])
+        return TestedExamples(_digest(sorted(keys)), lengths, errors, tags, _digest(keys), read_draws(folder))
     except (OSError, UserError, ValueError, KeyError):
         return None
+
+
+def count_by_length(tested: TestedExamples) -> dict[int, LengthErrors]:
+    """The errors by source length, shortest first; empty if they are numbers."""
+    if tested.errors is None:
+        return {}
+    counts = {}
+    for length in np.unique(tested.lengths).tolist():
+        edits, symbols = tested.errors[tested.lengths == length].astype(np.int64).T
+        counts[length] = LengthErrors(len(edits), int((edits > 0).sum()), int(edits.sum()), int(symbols.sum()))
+    return counts
+
+
+def _digest(keys: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def _source_length(row: Mapping[str, str]) -> int:
+    symbols = row.get("source", "").split()
+    return len(symbols) - (symbols[:1] == [tag_symbol(read_field(row.get("tag", "")))])
 
 
 def _reference_symbols(row: Mapping[str, str]) -> int:

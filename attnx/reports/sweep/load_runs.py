@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
+from attnx.reports.stats.hard_alignments import read_hard_alignments
+from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
+from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
+from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN
 from attnx.runs.metrics_csv import Curve
@@ -20,42 +23,17 @@ from attnx.runs.sweep import Sweep, SweepJob, is_locked, is_sweep, read_sweep, s
 
 # Keys that are not part of a setting: the seed, the folder, and the loggers.
 IGNORED_KEYS = ("seed", "name", "folder", "logger", "profile", "hydra")
-DATA = "training data"
-
-
-@dataclass
-class RunRecord:
-    """One run, however it ended: its results and curves, as far as they are finite, and facts of run.json.
-
-    Attributes:
-        label: its overrides that differ in the sweep, or its name.
-        choices: its configuration by dotted keys, without seed, names and loggers.
-        budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
-        error: one line, if it failed or cannot be read.
-    """
-
-    path: Path
-    label: str
-    status: RunStatus
-    seed: int | None = None
-    choices: dict[str, Any] = field(default_factory=dict)
-    results: dict[str, float] = field(default_factory=dict)
-    curves: dict[str, Curve] = field(default_factory=dict)
-    monitor: str = ""
-    maximize: bool = False
-    created: str = ""
-    budget: str = ""
-    log: Path | None = None
-    error: str = ""
+COMMIT_LENGTH = 12
+TABLE = ".csv"
 
 
 def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
-    """Load the runs in folders, each once: of a run, of a sweep, or of a folder that holds such.
+    """Load the runs in folders, each once: of a run, of a sweep, or of a folder that holds such; and in tables of runs.
 
     The single runs in ``multirun/runs`` count as runs of ``multirun``.
 
     Raises:
-        UserError: a folder is none of these, or nothing in any of them can be read.
+        UserError: a folder is none of these, nothing in any of them can be read, or a table cannot be read.
     """
     unique = {run.path.resolve(): run for folder in folders for run in _runs_in(Path(folder))}
     runs = list(unique.values())
@@ -63,14 +41,17 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
         raise UserError(runs[0].error)
     data_names: dict[str, str] = {}  # by the fingerprint of the data, in the order of first runs
     for run in sorted(runs, key=lambda run: run.created):
-        if DATA in run.choices:
-            run.choices[DATA] = data_names.setdefault(run.choices[DATA], f"data {len(data_names) + 1}")
+        if run.data:
+            run.choices[DATA] = data_names.setdefault(run.data, f"data {len(data_names) + 1}")
     return runs
 
 
 def _runs_in(folder: Path) -> Iterator[RunRecord]:
+    if folder.suffix == TABLE and folder.is_file():
+        yield from read_run_table(folder)
+        return
     if not folder.is_dir():
-        raise UserError(f"{folder}: not a folder; name runs, sweeps, or a folder that holds some")
+        raise UserError(f"{folder}: not a folder; name runs, sweeps, a folder that holds some, or a table of runs")
     entries = [folder] if _is_run_or_sweep(folder) else [*folder.iterdir(), *(folder / RUNS.name).glob("*")]
     members = sorted(filter(_is_run_or_sweep, entries))
     if not members:
@@ -113,15 +94,9 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
         config["seed"] = int(config["seed"])
     choices = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
-    if info.get("fingerprint"):
-        choices[DATA] = info["fingerprint"]
     # Like a knob of the part: runs of the same part with other code differ in it.
     choices |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_records(info).items()}
     status = _status(run, RunStatus(str(info.get("status"))), job)
-    curves = {
-        column: {step: value for step, value in curve.items() if math.isfinite(value)}
-        for column, curve in run.curves.items()
-    }
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -130,12 +105,37 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         seed=config.get("seed"),
         choices=choices,
         results={name: value for name, value in run.results.items() if value is not None and math.isfinite(value)},
-        curves={column: curve for column, curve in curves.items() if curve},
+        intervals=run.intervals,
+        curves=_finite_curves(run),
         maximize=bool(info.get("maximize")),
+        outputs=_outputs(run.path) if status == RunStatus.FINISHED else RunOutputs(),
+        commit=_commit(info),
+        data=str(info.get("fingerprint") or ""),
         log=run.log,
         **{key: str(info.get(key) or "") for key in ("monitor", "created", "budget")},
         error="" if status == RunStatus.FINISHED else str(error),
     )
+
+
+def _finite_curves(run: Run) -> dict[str, Curve]:
+    curves = {
+        column: {step: value for step, value in curve.items() if math.isfinite(value)}
+        for column, curve in run.curves.items()
+    }
+    return {column: curve for column, curve in curves.items() if curve}
+
+
+def _outputs(folder: Path) -> RunOutputs:
+    tested, alignments = read_tested(folder), read_hard_alignments(folder)
+    if tested is None:
+        return RunOutputs(hard_alignments=alignments)
+    return RunOutputs(tested.digest, tested, count_by_length(tested), alignments)
+
+
+def _commit(info: Mapping[str, Any]) -> str:
+    git = info.get("git") or {}
+    commit = str(git.get("commit") or "")
+    return commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else "")
 
 
 def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:

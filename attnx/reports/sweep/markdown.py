@@ -11,10 +11,10 @@ from attnx.reports.markdown import cell_text, table
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.ranking_tables import steps_range
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.status import RunStatus
 

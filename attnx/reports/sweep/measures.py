@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, measure_base, measure_label
 from attnx.reports.run.tables import UNITS
-from attnx.reports.sweep.load_runs import RunRecord
+from attnx.reports.sweep.run_record import RunRecord
 
 
 class Measure(NamedTuple):

@@ -15,8 +15,8 @@ from attnx.errors import UserError
 from attnx.reports.measure_names import PERCENT, measure_base, measure_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
-from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import run_value
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import PAGE
@@ -90,7 +90,7 @@ def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str
     values = {key: value for key in keys if (value := run_value(run, key)) is not None}
     return {
         "folder": str(run.path),
-        "href": _href(run.path, home) + "/",
+        "href": _href(run.path, home) + "/" if run.path.is_dir() else None,
         "page": _href(run.path / PAGE, home) if (run.path / PAGE).is_file() else None,
         "seed": run.seed,
         "values": values,

@@ -24,8 +24,8 @@ from attnx.reports.stats.multiple_comparisons import (
     pool_variance,
 )
 from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, resample_rates
-from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure, run_value
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number

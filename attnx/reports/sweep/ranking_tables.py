@@ -10,10 +10,10 @@ from statistics import fmean
 from attnx.files.printable import printable
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import STEPS, p_value
-from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.page_data import COSTS
 from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 
 SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from attnx.reports.notebook.report import report_html
 from attnx.reports.sweep.comparison import Comparison, MetricComparison, comparisons
-from attnx.reports.sweep.load_runs import RunRecord, load_runs
+from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
+from attnx.reports.sweep.run_record import RunRecord
+
+TASK = "task"
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +39,11 @@ class Report:
         metrics = self.comparisons[0].metrics if self.comparisons else []
         return metrics[0] if metrics else None
 
+    @property
+    def keys(self) -> list[str]:
+        """The task, and the choices that differ in some comparison."""
+        return list(dict.fromkeys([TASK, *(key for comparison in self.comparisons for key in comparison.keys)]))
+
     def __str__(self) -> str:
         return markdown(self.title, self.runs, self.comparisons)
 
@@ -48,6 +56,8 @@ class Report:
 
 def report(folders: Path | str | Sequence[Path | str]) -> Report:
     """Compare the runs in a folder, or in several: of a run, of a sweep, or with some in them. Nothing is written.
+
+    A file is a table of runs, as a report writes it.
 
     Raises:
         UserError: a folder holds no run, or nothing in it can be read.

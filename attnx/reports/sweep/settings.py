@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
-from attnx.reports.sweep.load_runs import DATA, RunRecord
+from attnx.reports.sweep.run_record import DATA, RunRecord
 
 KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"

@@ -1,4 +1,4 @@
-"""Writes the report of runs: report.html, report.md, report.csv and report.tex."""
+"""Writes the report of runs: report.html, report.md, report.csv, report.tex and report.runs.csv."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from attnx.reports.pages.html_template import fill_page
 from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.ranking_tables import latex, spreadsheet
 from attnx.reports.sweep.report import report
+from attnx.reports.sweep.run_table import table_text
 from attnx.runs.status import RunStatus
 
 STEM = "report"
+RUN_TABLE = ".runs.csv"
 PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
 def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
-    Folders are of runs, of sweeps, or with some in them; unreadable runs are left out with a warning. ``out`` is a
-    folder, or the path of the page (``.html``); by default the common parent folder.
+    Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
+    warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
 
     Raises:
         UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
@@ -40,6 +42,7 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
         ".md": str(result),
         ".csv": spreadsheet(result.comparisons),
         ".tex": latex(result.comparisons),
+        RUN_TABLE: table_text(result.runs, result.keys),
     }
     files = {page.with_suffix(suffix): text for suffix, text in texts.items()}
     try:
@@ -54,7 +57,8 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
 
 def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
     if out is None:
-        home = Path(os.path.commonpath([Path(folder).resolve() for folder in folders]))
+        paths = [Path(folder).resolve() for folder in folders]
+        home = Path(os.path.commonpath([path.parent if path.is_file() else path for path in paths]))
         if home == Path(home.anchor):
             raise UserError("these folders have no common parent for a report; name a folder with --out FOLDER")
         current = Path.cwd()

@@ -102,6 +102,7 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
         "report.csv",
         "report.html",
         "report.md",
+        "report.runs.csv",
         "report.tex",
     }
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}

@@ -1,0 +1,55 @@
+"""Hard alignments: the position that each step of an output reads most, and how far two models agree in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attnx.errors import UserError
+from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import read_mapping
+from attnx.runs.alignments import Alignment, read_best_alignments
+from attnx.runs.layout import HARD_ALIGNMENTS
+
+Positions = tuple[int, ...]
+HardAlignments = Mapping[int, Positions]
+"""The position with the largest weight at each step, by the index of the example."""
+
+
+def hard_alignments(examples: Sequence[Alignment]) -> dict[int, Positions]:
+    """The hard alignments of the examples whose output is right, so that those of two models have the same steps."""
+    return {
+        index: tuple(example.weights.argmax(axis=1).tolist())
+        for index, example in enumerate(examples)
+        if not example.is_wrong
+    }
+
+
+def alignment_agreement(first: HardAlignments, second: HardAlignments) -> float | None:
+    """The share of steps at which two models read the same position most, over examples that both have right.
+
+    None if there is no such example.
+
+    >>> alignment_agreement({0: (0, 1, 2), 1: (0,)}, {0: (0, 1, 1), 2: (5,)})
+    0.6666666666666666
+    """
+    pairs = [pair for index in first.keys() & second.keys() for pair in zip(first[index], second[index], strict=False)]
+    return sum(a == b for a, b in pairs) / len(pairs) if pairs else None
+
+
+def write_hard_alignments(folder: Path) -> None:
+    """Write hard_alignments.json from the saved alignments of a run folder."""
+    write_json(folder / HARD_ALIGNMENTS, hard_alignments(read_best_alignments(folder)))
+
+
+def read_hard_alignments(folder: Path) -> dict[int, Positions]:
+    """Read hard_alignments.json of a run folder; empty without the file.
+
+    Raises:
+        UserError: it is not of the format.
+    """
+    path = folder / HARD_ALIGNMENTS
+    try:
+        return {int(index): tuple(map(int, positions)) for index, positions in read_mapping(path).items()}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: not the hard alignments of a run ({error})") from error

@@ -1,0 +1,66 @@
+"""What is known of one run in a comparison, from its folder or from a row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnx.reports.stats.hard_alignments import HardAlignments
+from attnx.reports.sweep.evaluated_examples import LengthErrors, TestedExamples
+from attnx.runs.metrics_csv import Curve
+from attnx.runs.results_json import Interval
+from attnx.runs.status import RunStatus
+
+DATA = "training data"  # the choice that runs with different training data differ in
+
+
+@dataclass(frozen=True)
+class RunOutputs:
+    """What the comparison reads of a run's outputs.
+
+    Attributes:
+        test: the digest of the test examples; "" if they were not saved.
+        tested: the test examples, if they were saved in the run's folder.
+        length_errors: the errors by source length; empty if outputs are numbers.
+        hard_alignments: of the saved examples that are right.
+    """
+
+    test: str = ""
+    tested: TestedExamples | None = None
+    length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
+    hard_alignments: HardAlignments = field(default_factory=dict)
+
+
+@dataclass
+class RunRecord:
+    """One run, however it ended: its results and curves, as far as they are finite, and facts of run.json.
+
+    Attributes:
+        label: its overrides that differ in the sweep, or its name.
+        choices: its configuration by dotted keys, without seed, names and loggers.
+        intervals: the 95 % interval of each measure that has one.
+        budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
+        commit: of the code, with a plus if files were changed; "" if unknown.
+        data: the fingerprint of the training data; "" if unknown.
+        error: one line, if it failed or cannot be read.
+    """
+
+    path: Path
+    label: str
+    status: RunStatus
+    seed: int | None = None
+    choices: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    curves: dict[str, Curve] = field(default_factory=dict)
+    monitor: str = ""
+    maximize: bool = False
+    created: str = ""
+    budget: str = ""
+    commit: str = ""
+    data: str = ""
+    outputs: RunOutputs = field(default_factory=RunOutputs)
+    log: Path | None = None
+    error: str = ""

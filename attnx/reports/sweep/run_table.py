@@ -1,0 +1,157 @@
+"""Runs as a CSV table, a row each: a report writes it, and another one reads it without the run folders."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnx.config.groups import PART_GROUPS, SCALARS
+from attnx.config.view import value_text
+from attnx.errors import UserError, suggest
+from attnx.files.bounded_files import read_text
+from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
+from attnx.runs.metrics_csv import Curve
+from attnx.runs.results_json import Interval
+from attnx.runs.status import RunStatus
+
+FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
+DETAILS = ("curve", "length_errors", "hard_alignments")
+LOW, HIGH = "_low", "_high"
+CURVE_POINTS = 3  # the last validations
+DIGITS = 10  # significant ones; results are measured in single precision
+
+
+def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
+    """The CSV text: some choices, the facts, all results with their intervals, and the details."""
+    keys = [key for key in keys if key != DATA]
+    rows = [run_row(record, keys) for record in records if record.status != RunStatus.UNREADABLE]
+    results = dict.fromkeys(name for row in rows for name in row)
+    columns = [*keys, *FACTS, *(name for name in results if name not in (*keys, *FACTS, *DETAILS)), *DETAILS]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
+    """A run's cells by column."""
+    choices = {key: value_text(run.choices[key]) for key in keys if key in run.choices}
+    facts = {name: value_text(getattr(run, name)) for name in FACTS if name != "test"} | {"test": run.outputs.test}
+    facts["seed"] = "" if run.seed is None else str(run.seed)
+    results = {name: f"{value:.{DIGITS}g}" for name, value in run.results.items()}
+    for name, interval in run.intervals.items():
+        results |= {f"{name}{LOW}": f"{interval.low:.{DIGITS}g}", f"{name}{HIGH}": f"{interval.high:.{DIGITS}g}"}
+    curve = list(run.curves.get(run.monitor, {}).items())[-CURVE_POINTS:]
+    details = {
+        "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in curve),
+        "length_errors": _join(
+            (length, "/".join(map(str, counts))) for length, counts in run.outputs.length_errors.items()
+        ),
+        "hard_alignments": _join(
+            (i, "/".join(map(str, positions))) for i, positions in run.outputs.hard_alignments.items()
+        ),
+    }
+    return choices | facts | results | details
+
+
+def read_run_table(path: Path) -> Iterator[RunRecord]:
+    """The runs in a table; a run's path is the table's with the line.
+
+    Raises:
+        UserError: it is no table of runs, a cell cannot be read, or a run is there twice, with the lines.
+    """
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    columns = next(reader, [])
+    for name in (*FACTS, *DETAILS):
+        if name not in columns:
+            raise UserError(f"{path}:1: not a table of runs: it has no column {name!r}{suggest(name, columns)}")
+    lines: dict[tuple[object, ...], int] = {}
+    for cells in reader:
+        where = f"{path}:{reader.line_num}"
+        if len(cells) != len(columns):
+            raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
+        run = _read_row({name: cell for name, cell in zip(columns, cells, strict=True) if cell}, where)
+        identity = (*sorted(run.choices.items()), run.seed, run.outputs.test, run.created)
+        if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
+            raise UserError(f"{where}: the same run as in line {line}; delete one of them")
+        yield run
+
+
+def _read_row(row: dict[str, str], where: str) -> RunRecord:
+    """The run in a row's cells, which are used up: what is neither fact, detail nor choice is a result."""
+    facts = {name: row.pop(name, "") for name in FACTS}
+    details = {name: row.pop(name, "") for name in DETAILS}
+    choices: dict[str, Any] = {name: row.pop(name) for name in list(row) if _is_choice(name)}
+    try:
+        results = {name: float(cell) for name, cell in row.items()}
+        curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
+        errors = {length: LengthErrors(*_whole_numbers(cell)) for length, cell in _split(details["length_errors"])}
+        alignments = {index: _whole_numbers(cell) for index, cell in _split(details["hard_alignments"])}
+        return RunRecord(
+            path=Path(where),
+            label=" ".join(f"{key}={value}" for key, value in choices.items()),
+            status=_status(facts["status"]),
+            seed=int(facts["seed"]) if facts["seed"] else None,
+            choices=choices,
+            results={name: value for name, value in results.items() if not _is_interval_end(name, results)},
+            intervals=_intervals(results),
+            curves={facts["monitor"]: curve} if curve else {},
+            maximize=facts["maximize"] == value_text(True),
+            outputs=RunOutputs(facts["test"], None, errors, alignments),
+            monitor=facts["monitor"],
+            created=facts["created"],
+            budget=facts["budget"],
+            commit=facts["commit"],
+            data=facts["data"],
+            error=facts["error"],
+        )
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{where}: cannot be read: {error}") from None
+
+
+def _join_numbers(numbers: Iterable[int]) -> str:
+    return "/".join(map(str, numbers))
+
+
+def _whole_numbers(cell: str) -> tuple[int, ...]:
+    return tuple(map(int, cell.split("/")))
+
+
+def _status(text: str) -> RunStatus:
+    if (status := RunStatus(text)) == RunStatus.UNKNOWN:
+        raise ValueError(f"{text!r} is no status of a run")
+    return status
+
+
+def _is_choice(column: str) -> bool:
+    """Whether a column is a part or a knob, and not a result."""
+    return re.split(r"[./]", column)[0] in (*PART_GROUPS, *SCALARS, "placement")
+
+
+def _intervals(results: Mapping[str, float]) -> dict[str, Interval]:
+    return {
+        name: Interval(results[f"{name}{LOW}"], results[f"{name}{HIGH}"])
+        for name in results
+        if f"{name}{LOW}" in results and f"{name}{HIGH}" in results
+    }
+
+
+def _is_interval_end(name: str, results: Mapping[str, float]) -> bool:
+    return any(name.endswith(end) and name.removesuffix(end) in results for end in (LOW, HIGH))
+
+
+def _join(items: Iterable[tuple[int, str]]) -> str:
+    """``1:a 2:b``."""
+    return " ".join(f"{key}:{value}" for key, value in items)
+
+
+def _split(text: str) -> Iterator[tuple[int, str]]:
+    for item in text.split():
+        key, _, value = item.partition(":")
+        yield int(key), value

@@ -1,0 +1,140 @@
+"""Tables of runs: a report of the table equals that of the folders, and each wrong row is refused by its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import attnx
+from attnx.cli.main import run as command
+from attnx.errors import UserError
+from attnx.reports.stats.hard_alignments import alignment_agreement, hard_alignments, write_hard_alignments
+from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.sweep.load_runs import load_runs
+from attnx.runs.alignments import Alignment
+from attnx.runs.layout import ALIGNMENTS
+
+Write = Callable[..., Path]
+HEAD = "source\tprediction\treferences\tedits\tlog_probability"
+WORDS = ["a\tA\tA\t0\t-1", "b\tA\tB\t1\t-1", "a b\tA\tA B\t1\t-1"]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a run folder: ``write("all/0", 7.5, seed=2, scorer="dot")``; without a value the run has failed."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_run(name: str, value: float | None, seed: int = 1, scorer: str = "dot", scope: str = "global") -> Path:
+        folder = Path(name)
+        (folder / ALIGNMENTS).mkdir(parents=True)
+        parts = {"scorer": {"name": scorer, "hidden_size": 8}, "scope": {"name": scope}, "task": {"name": "g2p"}}
+        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, **parts}))
+        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "fingerprint": "f00d"}
+        info |= {"created": f"2031-01-0{seed}", "git": {"commit": "0123456789abcdef", "changed": seed == 2}}
+        if value is None:
+            info |= {"status": "failed", "error": "the loss was not finite"}
+        else:
+            results = {
+                "test_per": value,
+                "test_wer": 2 * value,
+                "steps": 50,
+                "test_examples": 3,
+                "intervals": {"test_wer": [1.5, 30.25]},
+            }
+            (folder / "results.json").write_text(json.dumps(results))
+            (folder / "predictions.tsv").write_text("\n".join([HEAD, *WORDS]) + "\n")
+            (folder / "metrics.csv").write_text("step,valid_per\n10,9.5\n20,8.5\n30,8\n40,8.25\n")
+            np.savez(
+                folder / ALIGNMENTS / "000.npz", weights=np.eye(2), source=["a", "b"], output=[*"AB"], reference=[*"AB"]
+            )
+            write_hard_alignments(folder)
+        (folder / "run.json").write_text(json.dumps(info))
+        return folder
+
+    return write_run
+
+
+@pytest.fixture
+def table(write: Write) -> Path:
+    """Of two scorers in two scopes with two seeds, and a failed run."""
+    grid = product(("dot", "mlp"), ("global", "local"), (1, 2))
+    for index, (scorer, scope, seed) in enumerate(grid):
+        write(f"all/{index}", 5 + index + 0.1 * seed, seed, scorer, scope)
+    write("all/failed", None, 3, "dot", "local")
+    assert command(["report", "all"]) == 0
+    return Path("all/report.runs.csv")
+
+
+def test_a_table_says_what_its_folders_say(table: Path) -> None:
+    """Conclusions, ranking, effects and failures are equal; only the links to folders differ."""
+    both = attnx.report("all"), attnx.report(table)
+    assert both[1].ranking is not None
+    assert [row.mean for row in both[1].ranking.rows] == pytest.approx([5.65, 7.65, 9.65, 11.65])
+    assert all("the loss was not finite" in str(report) for report in both)
+    texts = [str(report).partition("## 3 test examples")[2].partition("## Not finished")[0] for report in both]
+    lines = [[line for line in text.splitlines() if line and "bootstrap over both" not in line] for text in texts]
+    assert lines[0] == lines[1] != []
+
+
+def test_a_row_has_all_of_its_run(table: Path) -> None:
+    (run,) = [
+        run
+        for run in load_runs([table])
+        if run.choices["scorer"] == "dot" and run.label.endswith("local") and run.seed == 2
+    ]
+    assert run.results == {"test_per": 8.2, "test_wer": 16.4, "steps": 50, "test_examples": 3}
+    assert run.intervals == {"test_wer": (1.5, 30.25)}
+    assert run.curves == {"valid_per": {20: 8.5, 30: 8.0, 40: 8.25}}
+    assert run.outputs.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
+    assert run.outputs.hard_alignments == {0: (0, 1)}
+    assert (run.commit, run.data, run.created) == ("0123456789ab+", "f00d", "2031-01-02")
+    (folder,) = load_runs(["all/3"])
+    assert (run.commit, run.outputs) == (folder.commit, replace(folder.outputs, tested=None))
+
+
+def test_tables_and_folders_merge(table: Path, write: Write) -> None:
+    """The later of two runs with the same setting and seed counts, wherever it lies."""
+    added = write("more/0", 4.0, 3, "mlp", "global")
+    report = attnx.report([table, added])
+    assert report.ranking is not None
+    values = {report.ranking.settings[row.setting].values: row.values for row in report.ranking.rows}
+    assert values["mlp", "global"] == pytest.approx({1: 9.1, 2: 10.2, 3: 4.0})
+    assert len(load_runs([table, table])) == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [*lines, lines[2]], r"t\.csv:11: the same run as in line 3; delete one of them"),
+        (lambda lines: [lines[0], lines[1] + ",7"], r"t\.csv:2: \d+ cells where \d+ were expected"),
+        (lambda lines: [lines[0], lines[1].replace("5.1", "five")], r"t\.csv:2: cannot be read: .*'five'"),
+        (lambda lines: [lines[0], lines[1].replace("finished", "fine")], r"t\.csv:2: .* 'fine' is no status"),
+        (lambda lines: [lines[0].replace("seed", "sed")], r"t\.csv:1: .* no column 'seed'; did you mean sed\?"),
+        (lambda lines: [], r"t\.csv:1: not a table of runs"),
+    ],
+)  # fmt: skip
+def test_a_wrong_row_is_refused_by_its_line(
+    table: Path, change: Callable[[list[str]], list[str]], message: str
+) -> None:
+    lines = table.read_text(encoding="utf-8").splitlines()
+    Path("t.csv").write_text("".join(f"{line}\n" for line in change(lines)), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        command(["report", "t.csv", "--out", "elsewhere"])
+    assert not Path("elsewhere").exists()
+
+
+def test_hard_alignments_are_of_right_outputs() -> None:
+    """Of two steps the first reads the same position in both models, the second another one."""
+    eye, flipped = np.eye(2, dtype=np.float32), np.array([[1, 0], [1, 0]], dtype=np.float32)
+    right, wrong = (("a", "b"), ("A", "B"), ("A", "B")), (("a", "b"), ("A", "B"), ("A", "X"))
+    first = hard_alignments([Alignment(eye, *wrong), Alignment(eye, *right)])
+    assert first == {1: (0, 1)}
+    assert alignment_agreement(first, hard_alignments([Alignment(flipped, *right)] * 2)) == 0.5
+    assert alignment_agreement(first, {}) is None
