@@ -175,7 +175,7 @@ def _test(
     prepared: PreparedRun, trainer: lightning.Trainer, throughput: Throughput, console: Console
 ) -> dict[str, float]:
     """Test, and return all results of the run."""
-    module, train_seconds = prepared.module, throughput.elapsed
+    module, train_seconds, train_cpu_seconds = prepared.module, throughput.elapsed, throughput.cpu_seconds
     console.print(f"testing on {count_phrase(len(prepared.loaders.test_rows), 'example')} ...")
     measured = trainer.test(module, datamodule=prepared.loaders, verbose=False)[0]
     return {
@@ -183,6 +183,7 @@ def _test(
         "test_examples": len(module.predictions),
         "steps": trainer.global_step,
         "train_seconds": train_seconds,
+        "train_cpu_seconds": train_cpu_seconds,
         "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": sum(weight.numel() for weight in module.model.parameters()),

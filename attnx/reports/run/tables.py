@@ -33,6 +33,7 @@ UNITS = {
     "test_own_mae": "in the data's units",
     "train_examples_per_second": "examples/s in training",
     "train_seconds": "s of training, validation included",
+    "train_cpu_seconds": "s of CPU time in it, all threads",
 }
 CAPTION = "95 % confidence intervals: exact for error rates of whole outputs, bootstrap over test examples otherwise"
 # Descriptions of baselines; the rest go by their names.

@@ -25,6 +25,7 @@ from attnx.runs.status import RunStatus
 COSTS = {
     "steps": "steps",
     "train_seconds": "training, s",
+    "train_cpu_seconds": "CPU time, s",
     "train_examples_per_second": "examples/s",
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",

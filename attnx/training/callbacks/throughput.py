@@ -24,6 +24,7 @@ class Throughput(Callback):
         examples: rows since the clock started.
         seconds: training time of these.
         elapsed: time since training began, validations included; for a resumed run the sum over its parts.
+        cpu_seconds: CPU time of this process, all threads, in ``elapsed``.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -33,6 +34,7 @@ class Throughput(Callback):
         self._batches = 0
         self._batch_start: float | None = None
         self._earlier_parts, self._start = 0.0, clock()
+        self._earlier_cpu, self._cpu_start = 0.0, time.process_time()
 
     @property
     def tokens(self) -> int:
@@ -53,6 +55,11 @@ class Throughput(Callback):
     def elapsed(self) -> float:
         """Seconds since training began, without the time between the parts of a resumed run."""
         return self._earlier_parts + self.clock() - self._start
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds since training began, without the time between the parts of a resumed run."""
+        return self._earlier_cpu + time.process_time() - self._cpu_start
 
     def on_validation_start(self, *_: Any) -> None:
         """Stop the clock."""
@@ -78,13 +85,13 @@ class Throughput(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "elapsed": self.elapsed}
+        counts = {"examples": self.examples, "tokens": self.tokens}
+        return {**counts, "seconds": self.seconds, "elapsed": self.elapsed, "cpu_seconds": self.cpu_seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
-        self.examples, self._tokens, self.seconds, self._earlier_parts = (
-            state_dict[name] for name in ("examples", "tokens", "seconds", "elapsed")
-        )
+        self.examples, self._tokens, self.seconds = (state_dict[name] for name in ("examples", "tokens", "seconds"))
+        self._earlier_parts, self._earlier_cpu = state_dict["elapsed"], state_dict["cpu_seconds"]
 
 
 def peak_memory() -> dict[str, float]:
