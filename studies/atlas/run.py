@@ -1,15 +1,19 @@
-"""Train what is missing of the study, for some minutes.
+"""Train what is missing of the study, for some minutes, and add what has ended to results.csv.
 
     python studies/atlas/run.py --minutes 60 -j 2
+    python studies/atlas/run.py --merge FILE
+    python studies/atlas/run.py --check
 
-It needs the data of design.yaml in ``$ATTNX_DATA`` (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
-runs that were under way go on from their checkpoints the next time.
+It needs the data of design.yaml in $ATTNX_DATA (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
+runs that were under way go on from their checkpoints the next time. A run whose row is in results.csv is never trained
+again, on whatever machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -17,22 +21,22 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from design import Job, jobs, read_design
+from design import Job, Task, jobs, read_design
 from experiments import write_experiments
+from results import ENDED, Results
 from reverse import write_reverse
 
-from attnx.errors import ExitCode
+from attnx.errors import ExitCode, UserError
 from attnx.runs.status import RunStatus
-from attnx.runs.sweep import Sweep, SweepJob, is_sweep, read_sweep
+from attnx.runs.sweep import Sweep, is_sweep, read_sweep
 
-DESIGN = Path(__file__).with_name("design.yaml")
-BUILD = Path("build/atlas")
-SWEEPS = Path("multirun")
-PREFIX = "atlas-"
+HERE = Path(__file__).parent
+BUILD, SWEEPS, PREFIX = Path("build/atlas"), Path("multirun"), "atlas-"
 JOBS_PER_SWEEP = 40
 POLL_SECONDS = 0.5
-ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
+SHORT = ["trainer.max_steps=20", "trainer.num_validations=1", "trainer.valid_examples=20", "trainer.test_examples=40"]
 
 
 class Deadline:
@@ -52,64 +56,121 @@ class Deadline:
         self._end = time.monotonic()
 
 
+class Study:
+    """The runs of the design, trained in sweeps below ``multirun``; those that have ended are added to the table."""
+
+    def __init__(self, planned: Sequence[Job], results: Results, parallel: int, deadline: Deadline) -> None:
+        self.planned, self.results = planned, results
+        self.parallel, self.deadline = parallel, deadline
+        self._jobs = {f"{job.experiment} {job.seed}": job for job in planned}
+
+    @property
+    def missing(self) -> list[Job]:
+        """The runs that are not in the table, in the order of the design."""
+        return [job for job in self.planned if job not in self.results.runs]
+
+    def resume(self) -> None:
+        """Collect what earlier calls trained, and resume what they interrupted."""
+        for sweep in _sweeps():
+            self._collect(sweep.path)
+            if not self.deadline.has_passed and any(job.status not in ENDED for job in sweep.jobs):
+                self._attnx(["resume", str(sweep.path)])
+                self._collect(sweep.path)
+
+    def train_missing(self) -> None:
+        """Train until nothing is missing or time is up, one task and seed after the other."""
+        for _, group in groupby(self.missing, key=lambda job: (job.task, job.seed)):
+            of_task = list(group)
+            for start in range(0, len(of_task), JOBS_PER_SWEEP):
+                self.train(of_task[start : start + JOBS_PER_SWEEP])
+
+    def train(self, some: Sequence[Job], options: Sequence[str] = ()) -> None:
+        """Train jobs of one seed as a sweep. If some are refused, halves are tried, until those are alone."""
+        if self.deadline.has_passed:
+            return
+        experiments, seed = ",".join(job.experiment for job in some), some[0].seed
+        name = f"{PREFIX}{some[0].task}-{hashlib.sha256(f'{experiments} {seed}'.encode()).hexdigest()[:8]}"
+        words = ["-m", f"experiment={experiments}", f"seed={seed}", f"name={name}", *options]
+        if self._attnx(words) != ExitCode.USER_ERROR:
+            self._collect(SWEEPS / name)
+        elif len(some) == 1:
+            print(f"refused, see above: {some[0].task} with {' '.join(some[0].setting)}", file=sys.stderr)
+        else:
+            for half in (some[: len(some) // 2], some[len(some) // 2 :]):
+                self.train(half, options)
+
+    def _attnx(self, words: Sequence[str]) -> int:
+        """Run attnx until it ends, or, at the deadline, has saved and stopped; return its exit code."""
+        command = [sys.executable, "-m", "attnx", *words, "-j", str(self.parallel), "--config-dir", str(BUILD)]
+        process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C reaches it through the deadline alone
+        while process.poll() is None and not self.deadline.has_passed:
+            time.sleep(POLL_SECONDS)
+        if process.poll() is None:
+            process.terminate()
+        return process.wait()
+
+    def _collect(self, folder: Path) -> None:
+        if is_sweep(folder) and self.results.collect(read_sweep(folder), self._jobs):
+            self.results.write()
+
+
+def _sweeps() -> Iterator[Sweep]:
+    return (read_sweep(folder) for folder in sorted(SWEEPS.glob(f"{PREFIX}*")) if is_sweep(folder))
+
+
 def main() -> int:
     """Parse the command line and train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="when to stop (60)")
     parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
+    modes.add_argument("--check", action="store_true", help="train two settings of each task for a few steps, add none")
     arguments = parser.parse_args()
+    tasks, seeds = read_design(HERE / "design.yaml")
     deadline = Deadline(arguments.minutes)
-    tasks, seeds = read_design(DESIGN)
-    planned = list(jobs(tasks, seeds))
-    write_reverse(BUILD / "reverse")
-    write_experiments(BUILD, planned, tasks)
-    for sweep in sweeps():
-        if any(job.status not in ENDED for job in sweep.jobs) and not deadline.has_passed:
-            attnx(["resume", str(sweep.path)], arguments.jobs, deadline)
-    ended = {
-        (name, seed) for sweep in sweeps() for job in sweep.jobs if job.status in ENDED for name, seed in [_key(job)]
-    }
-    missing = [job for job in planned if (job.experiment, job.seed) not in ended]
-    for _, group in groupby(missing, key=lambda job: (job.task, job.seed)):
-        of_sweep = list(group)
-        for start in range(0, len(of_sweep), JOBS_PER_SWEEP):
-            if not deadline.has_passed:
-                train(of_sweep[start : start + JOBS_PER_SWEEP], arguments.jobs, deadline)
+    try:
+        if arguments.check:
+            return check(tasks, seeds[0], arguments.jobs, deadline)
+        planned = list(jobs(tasks, seeds))
+        results = Results(HERE / "results.csv", planned)
+        if arguments.merge:
+            print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
+            results.write()
+            return 0
+        _prepare(planned, tasks)
+        study = Study(planned, results, arguments.jobs, deadline)
+        study.resume()
+        study.train_missing()
+    except UserError as error:
+        print(f"atlas: {error}", file=sys.stderr)
+        return ExitCode.USER_ERROR
+    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing")
     return 0
 
 
-def sweeps() -> Iterator[Sweep]:
-    """The study's sweeps."""
-    return (read_sweep(folder) for folder in sorted(SWEEPS.glob(f"{PREFIX}*")) if is_sweep(folder))
+def check(tasks: dict[str, Task], seed: int, parallel: int, deadline: Deadline) -> int:
+    """Train the first and the last setting of each task for a few steps, in a temporary folder; whether all finish."""
+    planned = [
+        Job(task.name, setting, seed) for task in tasks.values() for setting in task.settings[:: len(task.settings) - 1]
+    ]
+    with TemporaryDirectory() as folder:
+        os.chdir(folder)
+        _prepare(planned, tasks)
+        study = Study(planned, Results(Path("results.csv"), planned), parallel, deadline)
+        study.train(planned, SHORT)
+        again = Results(Path("results.csv"), planned)
+        failed = [run for run in again.runs.values() if run.status != RunStatus.FINISHED]
+    for run in failed:
+        print(f"failed: {run.label}: {run.error}", file=sys.stderr)
+    print(f"{len(again.runs)} of {len(planned)} runs of the check are in the table, {len(failed)} failed")
+    return int(bool(failed) or len(again.runs) < len(planned))
 
 
-def _key(job: SweepJob) -> tuple[str, int]:
-    return job.values["experiment"], int(job.values["seed"])
-
-
-def train(some: Sequence[Job], parallel: int, deadline: Deadline) -> None:
-    """Train jobs of one task and seed as a sweep. If some are refused, halves are tried, until those are alone."""
-    names = ",".join(job.experiment for job in some)
-    digest = hashlib.sha256(f"{names} {some[0].seed}".encode()).hexdigest()[:8]
-    words = ["-m", f"experiment={names}", f"seed={some[0].seed}", f"name={PREFIX}{some[0].task}-{digest}"]
-    if attnx(words, parallel, deadline) != ExitCode.USER_ERROR:
-        return
-    if len(some) == 1:
-        print(f"refused, see above: {some[0].task} with {' '.join(some[0].setting)}", file=sys.stderr)
-        return
-    for half in (some[: len(some) // 2], some[len(some) // 2 :]):
-        train(half, parallel, deadline)
-
-
-def attnx(words: Sequence[str], parallel: int, deadline: Deadline) -> int:
-    """Run attnx until it ends, or, at the deadline, has saved and stopped; return its exit code."""
-    command = [sys.executable, "-m", "attnx", *words, "-j", str(parallel), "--config-dir", str(BUILD)]
-    process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C reaches it through the deadline alone
-    while process.poll() is None and not deadline.has_passed:
-        time.sleep(POLL_SECONDS)
-    if process.poll() is None:
-        process.terminate()
-    return process.wait()
+def _prepare(planned: Sequence[Job], tasks: dict[str, Task]) -> None:
+    """Write the generated data and the experiment files."""
+    write_reverse(BUILD / "reverse")
+    write_experiments(BUILD, planned, tasks)
 
 
 if __name__ == "__main__":

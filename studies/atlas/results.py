@@ -1,0 +1,127 @@
+"""results.csv: the table of the study's runs that have ended, which are never trained again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from design import Job, Setting
+
+from attnx.config.view import names_text, value_text
+from attnx.errors import UserError
+from attnx.files.atomic_files import atomic_write
+from attnx.reports.stats.hard_alignments import write_hard_alignments
+from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.run_table import read_run_table, table_text
+from attnx.runs.layout import ALIGNMENTS, HARD_ALIGNMENTS
+from attnx.runs.status import RunStatus
+from attnx.runs.sweep import Sweep, split_override
+
+ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
+TASK, QUERY, RATE = "task", "query", "optimizer.lr"
+Identity = tuple[str, frozenset[tuple[str, str]], int | None]
+"""Task, choices without the learning rate, seed."""
+
+
+class Results:
+    """The runs in results.csv by job. The file is checked when it is read, and replaced as a whole."""
+
+    def __init__(self, path: Path, planned: Iterable[Job]) -> None:
+        """Read the table, if there is one.
+
+        Raises:
+            UserError: a row is broken, doubled, or foreign: of no job of the design, of data that differ from those of
+                the task's earlier rows, or of a commit that is not in the history.
+        """
+        self.path = path
+        self.runs: dict[Job, RunRecord] = {}
+        self._first_of_task: dict[str, RunRecord] = {}
+        self._jobs: dict[Identity, dict[str | None, Job]] = {}
+        for job in planned:
+            choices = setting_choices(job.setting)
+            rate = choices.pop(RATE, None)
+            self._jobs.setdefault((job.task, frozenset(choices.items()), job.seed), {})[rate] = job
+        for run in read_run_table(path) if path.is_file() else ():
+            self._add(run)
+        _reject_unknown_commits(self.runs.values())
+
+    def collect(self, sweep: Sweep, jobs: Mapping[str, Job]) -> int:
+        """Add the runs of a sweep that have ended since; return their number. ``jobs`` are by experiment and seed."""
+        new: dict[Path, Job] = {}
+        for member in sweep.jobs:
+            planned = jobs.get(f"{member.values['experiment']} {member.values['seed']}")
+            if planned is not None and planned not in self.runs and member.status in ENDED:
+                new[sweep.folder(member).resolve()] = planned
+        for folder in new:
+            if (folder / ALIGNMENTS).is_dir() and not (folder / HARD_ALIGNMENTS).is_file():
+                write_hard_alignments(folder)
+        for run in load_runs([sweep.path]) if new else ():
+            if (job := new.get(run.path.resolve())) is not None:
+                self._add(replace(run, choices=_row_choices(job, run.choices)))
+        return len(new)
+
+    def merge(self, path: Path) -> int:
+        """Add the runs of another table that this one lacks; return their number. It is checked like this one."""
+        other = Results(path, [job for by_rate in self._jobs.values() for job in by_rate.values()])
+        new = [run for job, run in other.runs.items() if job not in self.runs]
+        for run in new:
+            self._add(run)
+        return len(new)
+
+    def write(self) -> None:
+        """Write the table."""
+        keys = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
+        with atomic_write(self.path) as partial:
+            partial.write_text(table_text(list(self.runs.values()), list(keys)), encoding="utf-8", newline="")
+
+    def _add(self, run: RunRecord) -> None:
+        job = self._find_job(run)
+        if (first := self.runs.get(job)) is not None:
+            raise UserError(f"{run.path}: the same setting and seed as {first.path}; delete one of them")
+        for other, earlier in self.runs.items():
+            if other.task == job.task and RunStatus.FAILED not in (run.status, earlier.status):
+                if (run.data, run.outputs.test) != (earlier.data, earlier.outputs.test):
+                    raise UserError(
+                        f"{run.path}: trained or tested on other data than {earlier.path}; delete one of them"
+                    )
+                break
+        self.runs[job] = run
+
+    def _find_job(self, run: RunRecord) -> Job:
+        choices = {key: value_text(value) for key, value in run.choices.items()}
+        task, rate = choices.pop(TASK, ""), choices.pop(RATE, None)
+        by_rate = self._jobs.get((task, frozenset(choices.items()), run.seed), {})
+        if (job := by_rate.get(rate) or by_rate.get(None)) is None:
+            raise UserError(f"{run.path}: no run of the design: {run.label} seed={run.seed}")
+        return job
+
+
+def setting_choices(setting: Setting) -> dict[str, str]:
+    """A setting as choices by key, written as in a table of runs."""
+    choices = dict(map(split_override, setting))
+    if QUERY in choices:
+        choices[QUERY] = names_text(yaml.safe_load(choices[QUERY]))
+    return choices
+
+
+def _row_choices(job: Job, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The choices in a run's row: its task by the name in the design, its setting, and its learning rate."""
+    return {TASK: job.task, **setting_choices(job.setting), **({RATE: config[RATE]} if RATE in config else {})}
+
+
+def _reject_unknown_commits(runs: Iterable[RunRecord]) -> None:
+    """Check the commits, if the whole history is here."""
+    if _git("rev-parse", "--is-shallow-repository").stdout.strip() != b"false":
+        return
+    for commit, run in {run.commit: run for run in reversed(list(runs)) if run.commit}.items():
+        if _git("merge-base", "--is-ancestor", commit.removesuffix("+"), "HEAD").returncode:
+            raise UserError(f"{run.path}: of commit {commit}, which is not in the history of this one")
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", "-C", str(Path(__file__).parent), *words], capture_output=True)

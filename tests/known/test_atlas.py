@@ -1,0 +1,163 @@
+"""The study of attentions: its design is balanced, its settings compose, and its table refuses what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import attnx
+from attnx import registry
+from attnx.errors import UserError
+from attnx.reports.sweep.run_record import RunOutputs, RunRecord
+from attnx.runs.status import RunStatus
+
+STUDY = Path(__file__).parents[2] / "studies" / "atlas"
+MODULES = ("design", "experiments", "results")
+
+
+@pytest.fixture(scope="module")
+def study() -> Iterator[dict[str, Any]]:
+    """The modules of the study, which are scripts and no package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(STUDY))
+        yield {name: importlib.import_module(name) for name in MODULES}
+        for name in MODULES:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def tasks(study: dict[str, Any]) -> Any:
+    return study["design"].read_design(STUDY / "design.yaml")[0]
+
+
+def test_values_meet_evenly(study: dict[str, Any]) -> None:
+    """Three factors of 2, 3 and 4 levels: each of the 26 pairs meets twice or more, in at most the 24 combinations."""
+    factors = {"a": "xy", "b": "xyz", "c": "wxyz"}
+    chosen = study["design"].balanced_fraction(factors, [(0, 0, 0)], 5, 2)
+    assert chosen[0] == (0, 0, 0)
+    assert len(chosen) == len(set(chosen)) <= 24
+    pairs = Counter((i, j, row[i], row[j]) for row in chosen for i, j in combinations(range(3), 2))
+    assert len(pairs) == 2 * 3 + 2 * 4 + 3 * 4
+    assert min(pairs.values()) == 2
+    assert len(study["design"].balanced_fraction(factors, [], 7, 0)) == 7
+
+
+def test_the_design_has_what_its_file_promises(tasks: Any) -> None:
+    """Of g2p the grid of scorers and scopes, and each pair of values three times; all parts; 54 shared settings."""
+    factors = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))["factors"]
+    levels = [level for values in factors.values() for level in values]
+    texts = [f" {' '.join(setting)} ".replace("previous_state", "current_state") for setting in tasks["g2p"].settings]
+    for first, second in combinations(factors, 2):
+        for a, b in ((a, b) for a in factors[first] for b in factors[second]):
+            assert sum(f" {a} " in text and f" {b} " in text for text in texts) >= 3, (a, b)
+    assert {f"scorer={name}" for name in registry.names("scorer")} - {"scorer=gaussian"} <= {*levels}
+    assert {f"normalizer={name}" for name in registry.names("normalizer")} <= {*levels}
+    assert len(texts) - len(factors["scorer"]) * len(factors["scope"]) >= 120
+    assert all(len(task.settings) >= 48 for task in tasks.values())
+    alike = [set(tasks[name].settings) for name in ("g2p", "g2p_multilingual", "translation", "reverse")]
+    assert len(set.intersection(*alike)) >= 54
+    assert all(len(set(task.settings)) == len(task.settings) for task in tasks.values())
+
+
+def test_settings_compose(study: dict[str, Any], tasks: Any, tmp_path: Path) -> None:
+    """The default and the last setting of each task; a context that enters its own step is read by the state before."""
+    jobs = [study["design"].Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]
+    study["experiments"].write_experiments(tmp_path, jobs, tasks)
+    for job in jobs:
+        config = attnx.compose([f"experiment={job.experiment}"], str(tmp_path))
+        words = dict(word.split("=", 1) for word in job.setting)
+        assert config["scorer"]["name"] == words["scorer"]
+        assert f"[{','.join(config['query'])}]" == words["query"]
+        assert (config["model"]["feed"], "current_state" in config["query"]) != ("now", True)
+        assert config["trainer"]["max_steps"] == tasks[job.task].config["trainer"]["max_steps"]
+
+
+@pytest.fixture
+def table(study: dict[str, Any], tasks: Any, tmp_path: Path) -> Any:
+    """A table of two runs, one of which has failed, and one that adds a run."""
+    planned = [study["design"].Job("g2p", tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
+
+    def write(file: str, *rows: int) -> Path:
+        results = study["results"].Results(tmp_path / "none.csv", planned)
+        for row in rows:
+            choices = {"task": "g2p", **study["results"].setting_choices(planned[row].setting), "optimizer.lr": 0.004}
+            status = RunStatus.FAILED if row == 1 else RunStatus.FINISHED
+            outputs = RunOutputs(test="ab" if row < 3 else "cd")
+            run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5}, outputs=outputs)
+            results.runs[planned[row]] = run
+        results.path = tmp_path / file
+        results.write()
+        return tmp_path / file
+
+    return write, lambda path: study["results"].Results(path, planned)
+
+
+def test_tables_of_two_machines_merge(table: Any) -> None:
+    write, read = table
+    results = read(write("a.csv", 0, 1))
+    assert [(job.seed, run.status) for job, run in results.runs.items()] == [(1, "finished"), (2, "failed")]
+    assert results.merge(write("b.csv", 1, 2)) == 1
+    results.write()
+    assert [job.seed for job in read(results.path).runs] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("additive", "sharp", r"t\.csv:3: no run of the design: .*scorer=sharp"),
+        (",ab,", ",cd,", r"t\.csv:3: trained or tested on other data than .*t\.csv:2; delete one"),
+        ("none,", "none,,", r"t\.csv:3: \d+ cells where \d+ were expected"),
+    ],
+)
+def test_a_foreign_row_is_refused_by_its_line(table: Any, old: str, new: str, message: str) -> None:
+    write, read = table
+    path = write("t.csv", 0, 2)
+    head, first, second = path.read_text(encoding="utf-8").splitlines()
+    assert old in second
+    path.write_text("\n".join([head, first, second.replace(old, new, 1)]) + "\n", encoding="utf-8")
+    wrong = path.read_text(encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read(path)
+    assert path.read_text(encoding="utf-8") == wrong
+
+
+def test_a_doubled_row_is_refused(table: Any) -> None:
+    write, read = table
+    path = write("t.csv", 0, 2)
+    first = path.read_text(encoding="utf-8").splitlines()[1]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(first.replace("7.5", "8.5") + "\n")
+    with pytest.raises(UserError, match=r"t\.csv:4: the same run as in line 2; delete one of them"):
+        read(path)
+
+
+def test_an_unknown_commit_is_refused(table: Any) -> None:
+    is_shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=STUDY, capture_output=True).stdout
+    if is_shallow.strip() != b"false":
+        pytest.skip("needs the whole history of the repository")
+    write, read = table
+    path = write("t.csv", 0, 2)
+    head, first, second = path.read_text(encoding="utf-8").splitlines()
+    names = head.split(",")
+    cells = second.split(",")
+    cells[names.index("commit")] = "f" * 12
+    path.write_text("\n".join([head, first, ",".join(cells)]) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"t\.csv:3: of commit f{12}, which is not in the history"):
+        read(path)
+
+
+def test_the_table_in_the_repository_is_sound(study: dict[str, Any], tasks: Any) -> None:
+    content = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))
+    planned = list(study["design"].jobs(tasks, content["seeds"]))
+    results = study["results"].Results(STUDY / "results.csv", planned)
+    assert set(results.runs) <= set(planned)
+    assert all(run.seed in content["seeds"] for run in results.runs.values())
