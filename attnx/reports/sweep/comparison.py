@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
 from attnx.files.parse_number import count_phrase
+from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
 from attnx.reports.sweep.evaluated_examples import TestedExamples
+from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.measures import measures
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
@@ -32,7 +34,7 @@ class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
     ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The main
-    metric comes first.
+    metric comes first; ``length_rates`` and ``alignments`` are of its settings.
     """
 
     title: str
@@ -41,6 +43,8 @@ class Comparison(NamedTuple):
     settings: list[Setting]
     metrics: list[MetricComparison]
     superseded: int
+    length_rates: LengthRates | None
+    alignments: list[AlignmentAgreement]
 
 
 def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
@@ -76,7 +80,10 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
     first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
     constant = {key: text for key, text in first.items() if all(run.get(key) == text for run in following)}
     constant.pop(DATA, None)
-    return Comparison(_title(runs[0]), keys, constant, settings, metrics, len(runs) - len(used))
+    lengths = length_rates(metrics[0]) if metrics else None
+    alignments = alignment_agreements(compared_factors, metrics[0]) if metrics else []
+    superseded = len(runs) - len(used)
+    return Comparison(_title(runs[0]), keys, constant, settings, metrics, superseded, lengths, alignments)
 
 
 def _title(run: RunRecord) -> str:

@@ -11,7 +11,9 @@ from attnx.reports.markdown import cell_text, table
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
+from attnx.reports.sweep.further_tables import agreement_section, alignment_section, length_section
 from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.ranking_tables import steps_range
 from attnx.reports.sweep.run_record import RunRecord
@@ -25,7 +27,9 @@ LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value
 TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "largest deviation from the sum of both effects")
 
 
-def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
+def markdown(
+    title: str, records: Sequence[RunRecord], compared: Sequence[Comparison], agreements: Sequence[RankAgreement]
+) -> str:
     """The report's text."""
     sections = [f"# {title}: report", f"{describe_runs(records)}."]
     if not compared:
@@ -34,6 +38,8 @@ def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Compar
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
         sections += [f"## {comparison.title[0].upper()}{comparison.title[1:]}", *_comparison(comparison)]
+        sections += [*length_section(comparison), *alignment_section(comparison)]
+    sections += agreement_section(agreements)
     if unfinished := [run for run in records if run.status != RunStatus.FINISHED]:
         sections += ["## Not finished", "\n".join(f"- {describe_failure(run)}" for run in unfinished)]
     return printable("\n\n".join(sections) + "\n", keep="\n")

@@ -11,6 +11,7 @@ from attnx.reports.notebook.report import report_html
 from attnx.reports.sweep.comparison import Comparison, MetricComparison, comparisons
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
+from attnx.reports.sweep.rank_agreement import RankAgreement, rank_agreements
 from attnx.reports.sweep.run_record import RunRecord
 
 TASK = "task"
@@ -40,12 +41,17 @@ class Report:
         return metrics[0] if metrics else None
 
     @property
+    def agreements(self) -> list[RankAgreement]:
+        """How far the comparisons agree about the settings that they share."""
+        return rank_agreements(self.comparisons)
+
+    @property
     def keys(self) -> list[str]:
         """The task, and the choices that differ in some comparison."""
         return list(dict.fromkeys([TASK, *(key for comparison in self.comparisons for key in comparison.keys)]))
 
     def __str__(self) -> str:
-        return markdown(self.title, self.runs, self.comparisons)
+        return markdown(self.title, self.runs, self.comparisons, self.agreements)
 
     def __repr__(self) -> str:
         return f"Report({self.title!r}, {len(self.runs)} runs)"

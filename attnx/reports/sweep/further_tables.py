@@ -1,0 +1,71 @@
+"""Further tables of a report in Markdown: errors by length, agreement of alignments, and of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from attnx.reports.markdown import table
+from attnx.reports.sweep.alignment_agreement import SEEDS, AlignmentAgreement
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.conclusions import p_value
+from attnx.reports.sweep.rank_agreement import RankAgreement
+
+MAX_SETTINGS = 10  # the best ones
+ALIGNMENT_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "pairs of runs")
+AGREEMENT_HEAD = ("test", "test", "settings in both", "rank correlation", "p")
+
+
+def length_section(comparison: Comparison) -> Iterator[str]:
+    """The error rates of the best settings by source length, and of those without attention."""
+    if (rates := comparison.length_rates) is None or len(rates.groups) < 2:
+        return
+    rows = [
+        [str(rank), comparison.settings[setting].name, *(f"{rate:.2f}" for rate in by_group)]
+        for rank, (setting, by_group) in enumerate(rates.rates.items(), start=1)
+        if rank <= MAX_SETTINGS or _has_no_attention(comparison, setting)
+    ]
+    yield "### Errors by source length"
+    which = "the best settings, and of those without attention" if len(rows) > MAX_SETTINGS else "the best settings"
+    yield f"The {rates.label} in percent of {which}, by the number of source symbols."
+    counts = [f"{label} ({count:,})" for label, count in zip(rates.labels, rates.examples, strict=True)]
+    yield table(["rank", "setting", *counts], rows)
+
+
+def alignment_section(comparison: Comparison) -> Iterator[str]:
+    """How far runs that differ in one choice alone attend to the same positions."""
+    by_factor: dict[str, list[AlignmentAgreement]] = {}
+    for agreement in comparison.alignments:
+        by_factor.setdefault(agreement.factor, []).append(agreement)
+    if not by_factor:
+        return
+    yield "### Agreement of the alignments"
+    yield (
+        "The share of output steps at which two runs that differ in one choice alone read the same position most, over "
+        f"saved examples that both have right. The row `{SEEDS}` is of runs of the same setting."
+    )
+    yield table(ALIGNMENT_HEAD, [_alignment_row(factor, pairs) for factor, pairs in by_factor.items()])
+
+
+def agreement_section(agreements: Sequence[RankAgreement]) -> Iterator[str]:
+    """How far the tests agree about the settings that they share."""
+    if not agreements:
+        return
+    yield "## Agreement of the tests"
+    yield "Spearman's correlation of the orders of settings by the main metric: 1 if both tests rank them alike."
+    rows = [[*a.titles, str(a.settings), f"{a.correlation:+.2f}", p_value(a.p)] for a in agreements]
+    yield table(AGREEMENT_HEAD, rows)
+
+
+def _has_no_attention(comparison: Comparison, setting: int) -> bool:
+    return dict(zip(comparison.keys, comparison.settings[setting].values, strict=True)).get("attention") == "none"
+
+
+def _alignment_row(factor: str, pairs: Sequence[AlignmentAgreement]) -> list[str]:
+    least, most = (choose(pairs, key=lambda pair: pair.share) for choose in (min, max))
+    cells = [cell for pair in (most, least) for cell in (" and ".join(filter(None, pair.values)), _percent(pair.share))]
+    return [factor, _percent(fmean(pair.share for pair in pairs)), *cells, str(sum(pair.pairs for pair in pairs))]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

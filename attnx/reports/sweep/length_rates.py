@@ -1,0 +1,85 @@
+"""Error rates by source length: where a setting is better, with short sources or with long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from attnx.reports.measure_names import COUNTED, measure_base
+from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.sweep.ranking import Ranking
+
+SYMBOLS = "symbols"
+GROUPS = 4  # of lengths, with about equally many examples
+
+
+class LengthRates(NamedTuple):
+    """The error rate in percent of each setting of a ranking by groups of source lengths, the mean over seeds.
+
+    Attributes:
+        label: what the rate is of, symbols or sequences; languages are together.
+        groups: the first and the last length of each group.
+        examples: the test examples of each group.
+        rates: by the index of the setting, in the order of the ranking.
+    """
+
+    label: str
+    groups: list[tuple[int, int]]
+    examples: list[int]
+    rates: dict[int, list[float]]
+
+    @property
+    def labels(self) -> list[str]:
+        """The groups as text: ``2 to 5``."""
+        return [str(low) if low == high else f"{low} to {high}" for low, high in self.groups]
+
+
+def length_rates(ranking: Ranking) -> LengthRates | None:
+    """Rates of what the ranking's metric counts, symbols or sequences, or else of symbols.
+
+    None if a run's errors by length are unknown.
+    """
+    counted = COUNTED.get(measure_base(ranking.measure.key, COUNTED), SYMBOLS)
+    counts = {
+        row.setting: [run.outputs.length_errors for run in ranking.settings[row.setting].runs] for row in ranking.rows
+    }
+    if not counts or not all(errors for runs in counts.values() for errors in runs):
+        return None
+    some = next(iter(counts.values()))[0]
+    groups = group_lengths({length: errors.examples for length, errors in some.items()})
+    rates = {
+        setting: [fmean(_rate(errors, group, counted) for errors in runs) for group in groups]
+        for setting, runs in counts.items()
+    }
+    examples = [sum(errors.examples for errors in _within(some, group)) for group in groups]
+    return LengthRates(f"{counted.removesuffix('s')} error rate", groups, examples, rates)
+
+
+def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Neighboring lengths in groups of about equally many examples, given the examples of each length.
+
+    >>> group_lengths({2: 10, 3: 10, 4: 20, 5: 20, 9: 1, 11: 19})
+    [(2, 3), (4, 4), (5, 5), (9, 11)]
+    """
+    lengths = sorted(examples)
+    shares = np.cumsum([examples[length] for length in lengths]) / sum(examples.values())
+    centers = shares - np.diff(shares, prepend=0) / 2  # a length belongs to the group in which its middle example lies
+    codes = np.minimum((centers * GROUPS).astype(int), GROUPS - 1)
+    members = [
+        [length for length, code in zip(lengths, codes, strict=True) if code == group] for group in range(GROUPS)
+    ]
+    return [(group[0], group[-1]) for group in members if group]
+
+
+def _within(errors: Mapping[int, LengthErrors], group: tuple[int, int]) -> Sequence[LengthErrors]:
+    return [counts for length, counts in errors.items() if group[0] <= length <= group[1]]
+
+
+def _rate(errors: Mapping[int, LengthErrors], group: tuple[int, int], counted: str) -> float:
+    counts = _within(errors, group)
+    if counted == SYMBOLS:
+        return 100 * sum(count.edits for count in counts) / max(sum(count.symbols for count in counts), 1)
+    return 100 * sum(count.wrong for count in counts) / max(sum(count.examples for count in counts), 1)

@@ -1,0 +1,49 @@
+"""How far tests agree about settings: the rank correlation of the settings that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from scipy import stats
+
+from attnx.config.view import value_text
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.settings import key_part
+
+MIN_SETTINGS = 5  # fewer say nothing about an order
+
+
+class RankAgreement(NamedTuple):
+    """Spearman's correlation of two comparisons' orders of the settings that both have, and its p-value.
+
+    1 if both rank them alike, whether higher or lower values are better.
+    """
+
+    titles: tuple[str, str]
+    settings: int
+    correlation: float
+    p: float
+
+
+def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
+    """The agreement of each pair of comparisons, by their main metrics; pairs with few common settings are left out."""
+    keys = list(dict.fromkeys(key for one in compared for key in one.keys if key_part(key) != "task"))
+    means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.metrics]
+    agreements = []
+    for (first, a), (second, b) in combinations(means, 2):
+        common = [setting for setting in a if setting in b]
+        if len(common) >= MIN_SETTINGS and len({a[s] for s in common}) > 1 and len({b[s] for s in common}) > 1:
+            test = stats.spearmanr([a[setting] for setting in common], [b[setting] for setting in common])
+            agreements.append(RankAgreement((first, second), len(common), float(test.statistic), float(test.pvalue)))
+    return agreements
+
+
+def _means(comparison: Comparison, keys: Iterable[str]) -> dict[tuple[str | None, ...], float]:
+    """The mean of each setting's main metric by its values of some keys; less is better."""
+    ranking = comparison.metrics[0]
+    sign = -1 if ranking.measure.is_higher_better else 1
+    choices = [comparison.settings[row.setting].runs[0].choices for row in ranking.rows]
+    identities = [tuple(value_text(run[key]) if key in run else None for key in keys) for run in choices]
+    return {identity: sign * row.mean for identity, row in zip(identities, ranking.rows, strict=True)}

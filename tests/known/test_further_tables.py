@@ -1,0 +1,94 @@
+"""Errors by source length, agreement of alignments and agreement of tests, counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.reports.sweep.comparison import comparisons
+from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.sweep.further_tables import agreement_section, alignment_section, length_section
+from attnx.reports.sweep.length_rates import group_lengths
+from attnx.reports.sweep.rank_agreement import rank_agreements
+from attnx.reports.sweep.run_record import RunOutputs, RunRecord
+from attnx.runs.status import RunStatus
+
+
+def record(
+    scorer: str, seed: int, value: float, task: str = "g2p", monitor: str = "valid_per", **outputs: Any
+) -> RunRecord:
+    return RunRecord(
+        Path(f"{task}/{scorer}/{seed}"), scorer, RunStatus.FINISHED, seed,
+        {"task": task, "scorer": scorer, "attention": "none" if scorer == "no" else "standard"},
+        {monitor.replace("valid", "test"): value}, monitor=monitor, maximize=monitor == "valid_bleu",
+        outputs=RunOutputs(test=task, **outputs))  # fmt: skip
+
+
+def test_errors_by_length_are_means_over_seeds() -> None:
+    """Of short sources 2 edits of 20 symbols and 4 of 20, of long ones 10 of 40 and none of 40: 15 % and 12.5 %."""
+    errors = [{2: LengthErrors(10, 1, 2, 20), 9: LengthErrors(10, 5, 10, 40)}]
+    errors += [{2: LengthErrors(10, 1, 4, 20), 9: LengthErrors(10, 0, 0, 40)}]
+    runs = [record("dot", seed, 12.0, length_errors=errors[seed]) for seed in (0, 1)]
+    runs += [record("no", seed, 50.0, length_errors=errors[0]) for seed in (0, 1)]
+    (comparison,) = comparisons(runs)
+    rates = comparison.length_rates
+    assert rates is not None
+    assert (rates.label, rates.labels, rates.examples) == ("symbol error rate", ["2", "9"], [10, 10])
+    assert list(rates.rates.values()) == [pytest.approx([15, 12.5]), pytest.approx([10, 25])]
+    _, _, text = length_section(comparison)
+    assert "| rank | setting | 2 (10) | 9 (10) |" in text
+    assert "| 1 | attention=standard, dot | 15.00 | 12.50 |" in text
+    (comparison,) = comparisons(
+        [record("dot", seed, 12.0, length_errors=errors[0], monitor="valid_wer") for seed in (0, 1)]
+    )
+    assert comparison.length_rates is not None
+    assert comparison.length_rates.rates == {0: pytest.approx([10, 50])}  # of words
+    (comparison,) = comparisons([record("dot", 0, 12.0), record("dot", 1, 12.0, length_errors=errors[0])])
+    assert (comparison.length_rates, list(length_section(comparison))) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("examples", "groups"),
+    [
+        ({3: 5}, [(3, 3)]),
+        ({1: 1, 2: 97, 3: 1, 4: 1}, [(1, 1), (2, 2), (3, 4)]),
+        (dict.fromkeys(range(1, 9), 4), [(1, 2), (3, 4), (5, 6), (7, 8)]),
+    ],
+)
+def test_lengths_are_grouped_in_order(examples: dict[int, int], groups: list[tuple[int, int]]) -> None:
+    assert group_lengths(examples) == groups
+
+
+def test_alignments_are_compared_between_runs_that_differ_in_one_choice() -> None:
+    """Seeds of ``dot`` agree in 3 of 4 steps, ``dot`` and ``mlp`` of equal seed in 2 of 4 and in 2 of 2 steps."""
+    runs = [
+        record("dot", 1, 5.0, hard_alignments={0: (0, 1), 3: (1, 2)}),
+        record("dot", 2, 5.0, hard_alignments={0: (0, 1), 3: (1, 1)}),
+        record("mlp", 1, 6.0, hard_alignments={0: (0, 0), 3: (1, 0)}),
+        record("mlp", 2, 6.0, hard_alignments={0: (0, 1)}),
+        record("cosine", 1, 7.0),
+    ]
+    (comparison,) = comparisons(runs)
+    shares = {(a.factor, *a.values): (a.share, a.pairs) for a in comparison.alignments}
+    assert shares["scorer", "dot", "mlp"] == (pytest.approx(0.75), 2)
+    assert shares["seed", "", ""] == (pytest.approx((3 / 4 + 1 / 2) / 2), 2)
+    assert len(shares) == 2
+    *_, text = alignment_section(comparison)
+    assert "| scorer | 75 % | dot and mlp | 75 % | dot and mlp | 75 % | 2 |" in text
+
+
+def test_tests_agree_if_they_rank_settings_alike() -> None:
+    """Of five settings, the second test (higher is better) swaps the last two: Spearman's rho is 1 - 6 * 2 / 120."""
+    scorers = ["additive", "concat", "cosine", "dot", "mlp"]
+    runs = [record(scorer, 1, 5.0 + rank) for rank, scorer in enumerate(scorers)]
+    bleu = {"additive": 40.0, "concat": 35.0, "cosine": 30.0, "dot": 20.0, "mlp": 25.0}
+    runs += [record(scorer, 1, value, "translation", "valid_bleu") for scorer, value in bleu.items()]
+    runs += [record(scorer, 1, 1.0, "sequences") for scorer in scorers[:4]]
+    compared = comparisons(runs)
+    (agreement,) = rank_agreements(compared)
+    assert (agreement.settings, agreement.correlation) == (5, pytest.approx(0.9))
+    *_, text = agreement_section([agreement])
+    assert "| 5 | +0.90 |" in text
+    assert list(agreement_section([])) == []
