@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import runpy
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from attnx.reports.stats.anova import Analysis, analyze
-from attnx.reports.stats.multiple_comparisons import pool_variance
+from attnx.reports.stats.anova import LACK_OF_FIT, SEEDS, Analysis, analyze
+from attnx.reports.stats.multiple_comparisons import adjust_by_holm, pool_variance
+
+SIMULATION = Path(__file__).parents[2] / "benchmarks" / "interaction_simulation.py"
 
 
 def grid(values: dict[tuple[int, ...], list[float]], *sizes: int) -> Analysis:
@@ -31,6 +35,7 @@ def test_a_full_grid_by_hand() -> None:
     assert rows is not None
     assert columns is not None
     assert (rows.f, rows.degrees, rows.error_degrees) == (pytest.approx(72 / 2), 1, 4)
+    assert result.error == SEEDS
     assert columns.f == pytest.approx(32 / 2)
     interaction, largest = result.interactions[0, 1]
     assert interaction.f == pytest.approx(8 / 2)
@@ -108,3 +113,53 @@ def test_five_percent_of_null_factors_are_significant() -> None:
         tests = [*result.main, result.interactions[0, 1][0]]
         sure += [test is not None and test.p < 0.05 for test in tests]
     assert (abs(sure / 200 - 0.05) < 3.5 * math.sqrt(0.05 * 0.95 / 200)).all()
+
+
+def test_a_latin_square_by_hand() -> None:
+    """Nine settings of 27, each ± 1. What is left of main effects, 3 times -1, 0 or 1, is interactions: an error of 54.
+
+    Rows are 0, 3 and 6: six runs each 3 from the mean, twice, are 108 with 2 degrees of freedom.
+    """
+    means = {(a, b, (a + b) % 3): 3.0 * a + 3 * ((a + 2 * b) % 3 - 1) for a, b in product(range(3), repeat=2)}
+    result = grid({levels: [mean - 1, mean + 1] for levels, mean in means.items()}, 3, 3, 3)
+    rows, columns, letters = result.main
+    assert rows is not None
+    assert columns is not None
+    assert letters is not None
+    assert result.error == LACK_OF_FIT
+    assert (rows.f, rows.degrees, rows.error_degrees) == (pytest.approx(1), 2, 2)
+    assert rows.p == pytest.approx(1 / (1 + rows.f))  # F of 2 and 2 degrees
+    assert (columns.f, letters.f) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-9))
+    assert rows.adjusted_p == 1
+    assert result.interactions == {}  # with any of them nothing is left for an error
+    first = result.levels[0][0]
+    assert first.mean is not None
+    assert first.high is not None
+    # A mean of six runs with a variance of 54; Student's t of 2 degrees is 4.3027 from tables.
+    assert first.high - first.mean == pytest.approx(4.3027 * 3, rel=1e-4)
+
+
+def test_pairs_that_only_another_pair_can_replace_are_not_tested() -> None:
+    """Of four factors the last is the sum of the first three, so that of two pairs nobody can say which one it is."""
+    settings = [(a, b, c, (a + b + c) % 2) for a, b, c in product(range(2), repeat=3)]
+    result = grid(
+        {levels: [10.0 * (levels[0] == levels[1]) + seed for seed in (0, 1)] for levels in settings}, 2, 2, 2, 2
+    )
+    assert result.error == LACK_OF_FIT
+    assert (0, 1) not in result.interactions
+    assert (2, 3) not in result.interactions
+
+
+@pytest.mark.parametrize("has_grid", [False, True])
+def test_an_interaction_in_a_fraction_is_not_mistaken_for_others(has_grid: bool) -> None:
+    """It is found more often than not, and of the others at most 5 % are below 0.05."""
+    shares = runpy.run_path(str(SIMULATION))["significant_shares"](has_grid, 1, 2.0, samples=20)
+    assert shares.false <= 0.05
+    assert shares.power > 0.5
+
+
+def test_p_values_are_adjusted_by_holm() -> None:
+    """The least by all three, the next by two, the last by itself, and none below one that is less."""
+    assert adjust_by_holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert adjust_by_holm([0.9, 0.8]) == [1, 1]
+    assert adjust_by_holm([]) == []

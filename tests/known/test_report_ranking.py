@@ -484,6 +484,20 @@ def test_a_knob_of_one_part_belongs_to_that_part(write: Write) -> None:
     }
 
 
+def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write: Write) -> None:
+    """Two scorers by two scopes, and a setting without either, far behind: means are those of the grid alone."""
+    values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
+    grid = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
+    comparison = only([*grid, write("none", 90.0)])
+    main = comparison.metrics[0]
+    assert [len(row.values) for row in main.rows] == [1] * 5
+    assert main.effects == only(grid).metrics[0].effects
+    assert level_means(main.effects)["scorer"] == {"dot": pytest.approx(2), "mlp": pytest.approx(7.25)}
+    assert main.effects_summary[-1] == (
+        "Left out of the effects, for want of a part that most settings have: **default**."
+    )
+
+
 def test_many_numeric_levels_are_grouped(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]

@@ -189,8 +189,9 @@ def test_steps_and_tests_are_listed(look: Look) -> None:
     assert {*column(browser, "steps")} == {"2,000"}
     assert "steps" not in browser.texts("#cost option")
     assert [head.rpartition(", ")[2] for head in browser.texts("#cards h3")] == ["p < 0.001"] * 3
-    interactions = browser.text("#interactions")
-    assert re.search(r"scorer and scope: F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", interactions)
+    (row,) = [row for row in browser.texts("#interactions tbody tr") if row.startswith("scorer by scope")]
+    assert re.search(r"F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", row)
+    assert "No interaction is significant after Holm's correction for 3." in browser.text("#effects-note")
     tip = browser.tooltip("#cards .card:first-child .name:nth-child(4)")
     assert "behind the best value" in tip
 

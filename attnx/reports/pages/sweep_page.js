@@ -7,7 +7,7 @@
 // A row is {setting, mean, sd, n, interval, difference, both_sources}: setting is an index; interval is that of the mean;
 // difference is [difference, low, high, p, test], above zero being worse than the best, or null; both_sources is its interval
 // over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, difference, settings];
-// tests are [F, degrees, degrees of the error, p], or null.
+// tests are [F, degrees, degrees of the error, p, p adjusted by Holm], or null.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const MAX_COLORS = 6; // settings that have a color of their own
@@ -296,23 +296,29 @@ function strip(row) {
 // --- what each choice does -------------------------------------------------------------------------------------------
 
 function showEffects() {
-  const { effects, is_higher_better: isHigherBetter, rows, label } = metric();
+  const { effects, is_higher_better: isHigherBetter, rows, label, effects_summary: summary } = metric();
   const estimable = effects.filter((effect) => effect.levels.some(([, value]) => value !== null));
   find("effects").hidden = rows.length < 2 || !estimable.length;
   if (find("effects").hidden) return;
-  const one = rows.every((row) => row.n === 1);
-  find("effects-note").textContent = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the `
-    + `plain mean), with a 95 % interval from ${one ? "the residual of the fit, since there is one seed" : "the variance over seeds"}. p is of an F-test that its values differ. The choice with the largest effect is first; ${isHigherBetter ? "higher" : "lower"} is better.`;
+  const note = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the plain mean), with a `
+    + `95 % interval. p is of an F-test that its values differ, adjusted by Holm's rule for all choices. The choice with the largest effect is first; ${isHigherBetter ? "higher" : "lower"} is better.`;
+  find("effects-note").replaceChildren(...[note, ...summary].map((sentence) => make("p", {}, ...marked(sentence))));
   const ends = estimable.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
   const reach = padded(holding(domain(ends), ends), 0.04);
   find("cards").replaceChildren(...estimable.map((effect) => card(effect, reach, isHigherBetter)));
-  const tests = metric().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testText(test)}`
-    + (values ? `, most ${values.join(" with ")} by ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : ""));
-  find("interactions").textContent = tests.length ? `Whether what one choice does depends on another (F-tests): ${tests.join("; ")}.` : "";
   showPairs();
+  showInteractions();
 }
 
-const testText = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`;
+function showInteractions() {
+  const { interactions } = metric();
+  find("interactions").hidden = !interactions.length;
+  document.querySelector("#interactions tbody").replaceChildren(...interactions.map(({ names, test: [f, degrees, error, p, adjusted], values, deviation }) => make("tr", {},
+    make("td", {}, names.join(" by ")),
+    make("td", {}, `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`),
+    make("td", { class: adjusted < SIGNIFICANCE_LEVEL ? null : "pale" }, pValue(adjusted)),
+    make("td", {}, values ? `${values.join(" with ")}: ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : "–"))));
+}
 
 function card({ name, levels, test }, reach, isHigherBetter) {
   const means = levels.map(([, value]) => value).filter((value) => value !== null);
@@ -330,7 +336,7 @@ function card({ name, levels, test }, reach, isHigherBetter) {
     ];
   });
   const distance = means.length > 1 ? `${formatValue(Math.max(...means) - Math.min(...means))} between best and worst` : "";
-  const spread = ` ${[distance, test ? pText(test[3]) : ""].filter(Boolean).join(", ")}`;
+  const spread = ` ${[distance, test ? pText(test[4]) : ""].filter(Boolean).join(", ")}`;
   return make("div", { class: "card" }, make("h3", {}, name, make("span", {}, spread)), make("div", { class: "levels" }, ...lines));
 }
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from functools import cached_property
-from itertools import combinations, product
-from typing import NamedTuple
+from itertools import product
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from attnx.reports.stats.f_tests import FTest, TermTest, is_fraction, residual_variance, test_fraction, test_grid
+from attnx.reports.stats.least_squares import LeastSquares, ModelFits, Numbers, Term, coding
 from attnx.reports.stats.multiple_comparisons import (
     POOLED,
     SIGNIFICANCE_LEVEL,
@@ -20,17 +21,9 @@ from attnx.reports.stats.multiple_comparisons import (
     compare_all_pairs,
 )
 
-TOLERANCE = 1e-9
-Numbers = NDArray[np.float64]
-
-
-class FTest(NamedTuple):
-    """An F-test: the statistic, the degrees of freedom of the term and of the error, and the p-value."""
-
-    f: float
-    degrees: int
-    error_degrees: int
-    p: float
+SEEDS: Final = "seeds"
+RESIDUAL: Final = "residual"
+LACK_OF_FIT: Final = "lack of fit"
 
 
 class LevelMean(NamedTuple):
@@ -58,34 +51,14 @@ class Deviation(NamedTuple):
 class Analysis(NamedTuple):
     """The tests of factors (None if impossible) and of the interactions that can be tested, and the levels' means.
 
-    An interaction has its largest deviation; None if that cannot be estimated.
+    An interaction has its largest deviation; None if that cannot be estimated. ``error`` is what all are tested by, one
+    of the names above.
     """
 
     main: list[FTest | None]
-    interactions: dict[tuple[int, int], tuple[FTest, Deviation | None]]
+    interactions: dict[Term, tuple[FTest, Deviation | None]]
     levels: list[list[LevelMean]]
-
-
-class _LeastSquares:
-    """A fit of terms together: its design (runs, parameters), rank, and residual sum of squares."""
-
-    def __init__(self, terms: Sequence[Numbers], values: Numbers) -> None:
-        self.terms, self.values = terms, values
-        self.design = np.concatenate([np.ones((len(values), 1)), *terms], axis=1)
-        parameters, _, rank, _ = np.linalg.lstsq(self.design, values, rcond=None)
-        self.rank, self.squares = int(rank), float(np.square(values - self.design @ parameters).sum())
-
-    @cached_property
-    def inverse(self) -> Numbers:
-        """(parameters, runs)."""
-        return np.asarray(np.linalg.pinv(self.design), dtype=np.float64)
-
-    def estimate(self, contrast: Numbers, variance: float) -> tuple[float, float] | None:
-        """A contrast of parameters (parameters,) and its standard error; None if it cannot be estimated."""
-        weights = contrast @ self.inverse
-        if np.abs(weights @ self.design - contrast).max() >= TOLERANCE:
-            return None
-        return float(weights @ self.values), math.sqrt(float(weights @ weights) * variance)
+    error: str
 
 
 def analyze(
@@ -99,66 +72,50 @@ def analyze(
 
     The sum of squares of a term is what it adds to a least-squares fit, its degrees of freedom are the rank that it
     adds; missing combinations therefore cost only what cannot be estimated without them. The error is the variance over
-    seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs.
+    seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs. In a
+    fraction of a grid it is the lack of fit (:func:`attnx.reports.stats.f_tests.test_fraction`).
 
     Source: Searle 1971, Linear Models, chapter 7; intervals of levels by Tukey and Kramer (1956).
 
     ``columns`` are of each factor the index of its level in each run, ``sizes`` the number of its levels, and
     ``pooled`` is the variance of the runs over seeds.
     """
-    codes = [_coding(size)[column] for column, size in zip(columns, sizes, strict=True)]
-    pairs = {
-        (a, b): (codes[a][:, :, None] * codes[b][:, None, :]).reshape(len(values), -1)
-        for a, b in combinations(range(len(codes)), 2)
+    fits = ModelFits(columns, sizes, values)
+    error, source = _error(fits, pooled)
+    tests = test_fraction(fits, pooled) if source == LACK_OF_FIT else test_grid(fits, error)
+    sign = -1 if is_higher_better else 1
+    levels = [
+        _level_means(fits[fits.additive], term, np.unique(column).tolist(), error, sign)
+        for term, column in zip(fits.main, columns, strict=True)
+    ]
+    interactions = {
+        pair: (tests[pair].test, _largest_deviation(tests[pair], pair, (sizes[pair[0]], sizes[pair[1]])))
+        for pair in fits.pairs
+        if pair in tests
     }
-    additive, full = _LeastSquares(codes, values), _LeastSquares([*codes, *pairs.values()], values)
-    error = pooled if pooled.degrees else _residual_variance(full) or _residual_variance(additive) or pooled
-    main = [_test(additive, index, error) for index in range(len(codes))]
-    levels, start, sign = [], 1, -1 if is_higher_better else 1
-    for column, size in zip(columns, sizes, strict=True):
-        contrasts = np.zeros((size, additive.design.shape[1]))
-        contrasts[:, 0], contrasts[:, start : start + size - 1] = 1, _coding(size)
-        levels.append(_level_means(additive, contrasts, np.unique(column).tolist(), error, sign))
-        start += size - 1
-    interactions = {}
-    if pooled.degrees or full.rank < len(values):  # else interactions are part of the error
-        for index, (a, b) in enumerate(pairs, start=len(codes)):
-            if test := _test(full, index, error):
-                interactions[a, b] = test, _largest_deviation(full, index, (sizes[a], sizes[b]), error)
-    return Analysis(main, interactions, levels)
+    main = [tests[term].test if term in tests else None for term in fits.main]
+    return Analysis(main, interactions, levels, source)
 
 
-def _coding(size: int) -> Numbers:
-    """Sum-to-zero coding (size, size - 1) of the levels of a factor."""
-    return np.vstack([np.eye(size - 1), np.full(size - 1, -1.0)])
+def _error(fits: ModelFits, pooled: PooledVariance) -> tuple[PooledVariance, str]:
+    """The error of means, and of the tests in a grid, and where it comes from."""
+    lack_of_fit = residual_variance(fits[fits.additive], pooled)
+    if is_fraction(fits):
+        return lack_of_fit, LACK_OF_FIT
+    if pooled.degrees:
+        return pooled, SEEDS
+    residual = residual_variance(fits[fits.full], pooled)
+    return residual if residual.degrees else lack_of_fit, RESIDUAL
 
 
-def _residual_variance(fit: _LeastSquares) -> PooledVariance | None:
-    degrees = len(fit.values) - fit.rank
-    return PooledVariance(fit.squares / degrees, degrees, None) if degrees else None
-
-
-def _test(fit: _LeastSquares, index: int, error: PooledVariance) -> FTest | None:
-    """The test of a term; None if it adds no rank, or the error is unknown."""
-    reduced = _LeastSquares([*fit.terms[:index], *fit.terms[index + 1 :]], fit.values)
-    degrees = fit.rank - reduced.rank
-    if not degrees or not error.degrees or error.variance <= 0:
-        return None
-    f = max(0.0, reduced.squares - fit.squares) / degrees / error.variance
-    return FTest(f, degrees, error.degrees, float(stats.f.sf(f, degrees, error.degrees)))
-
-
-def _largest_deviation(
-    fit: _LeastSquares, index: int, sizes: tuple[int, int], error: PooledVariance
-) -> Deviation | None:
+def _largest_deviation(result: TermTest, pair: Term, sizes: tuple[int, int]) -> Deviation | None:
     """The largest deviation among the pairs of levels for which it can be estimated."""
-    start = 1 + sum(term.shape[1] for term in fit.terms[:index])
+    _, fit, error = result
     reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2 / math.prod(sizes), error.degrees))
     deviations = []
     for a, b in product(range(sizes[0]), range(sizes[1])):
         contrast = np.zeros(fit.design.shape[1])
-        cell = np.outer(_coding(sizes[0])[a], _coding(sizes[1])[b]).ravel()
-        contrast[start : start + len(cell)] = cell
+        contrast[fit.columns[pair]] = np.outer(coding(sizes[0])[a], coding(sizes[1])[b]).ravel()
         if estimate := fit.estimate(contrast, error.variance):
             mean, deviation = estimate
             deviations.append(Deviation((a, b), mean, mean - reach * deviation, mean + reach * deviation))
@@ -166,9 +123,12 @@ def _largest_deviation(
 
 
 def _level_means(
-    fit: _LeastSquares, contrasts: Numbers, present: Collection[int], error: PooledVariance, sign: int
+    fit: LeastSquares, term: Term, present: Collection[int], error: PooledVariance, sign: int
 ) -> list[LevelMean]:
-    """The marginal means of a factor's levels from their contrasts (levels, parameters); the best has least x sign."""
+    """The marginal means of a factor's levels in the additive model; the best has least x sign."""
+    codes = coding(fit.columns[term].stop - fit.columns[term].start + 1)
+    contrasts = np.zeros((len(codes), fit.design.shape[1]))
+    contrasts[:, 0], contrasts[:, fit.columns[term]] = 1, codes
     estimates = {level: estimate for level in present if (estimate := fit.estimate(contrasts[level], error.variance))}
     best = min(estimates, key=lambda level: sign * estimates[level][0], default=0)
     reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, error.degrees)) if error.degrees else math.nan

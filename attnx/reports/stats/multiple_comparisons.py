@@ -1,4 +1,4 @@
-"""Multiple comparisons with the best: the difference of each of several means from the best one."""
+"""Multiple comparisons with the best: the difference of each of several means from the best one; Holm's correction."""
 
 from __future__ import annotations
 
@@ -121,6 +121,20 @@ def _without_error(difference: float, test: str) -> MeanDifference | None:
 
 def _with_interval(difference: float, half: float, p: float, test: str) -> MeanDifference:
     return MeanDifference(difference, difference - half, difference + half, min(1.0, max(0.0, p)), test)
+
+
+def adjust_by_holm(p: Sequence[float]) -> list[float]:
+    """Adjust p-values so that with none of the effects the chance that any is significant is at most 5 %.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure, https://www.jstor.org/stable/4615733.
+
+    >>> [round(value, 3) for value in adjust_by_holm([0.03, 0.01, 0.04])]
+    [0.06, 0.03, 0.06]
+    """
+    order = sorted(range(len(p)), key=p.__getitem__)
+    steps = np.array([(len(p) - step) * p[index] for step, index in enumerate(order)])
+    adjusted = dict(zip(order, np.maximum.accumulate(steps).clip(max=1).tolist(), strict=True))
+    return [adjusted[index] for index in range(len(p))]
 
 
 def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[MeanDifference | None]:

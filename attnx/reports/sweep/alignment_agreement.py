@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from attnx.reports.stats.hard_alignments import alignment_agreement
-from attnx.reports.sweep.effects import Factor
+from attnx.reports.sweep.factors import Factor, has_factors
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
 
@@ -34,6 +34,7 @@ def alignment_agreements(factors: Sequence[Factor], ranking: Ranking) -> list[Al
     runs = {
         (tuple(factor.indices[row.setting] for factor in factors), run.seed): run
         for row in ranking.rows
+        if has_factors(row.setting, factors)
         for run in ranking.settings[row.setting].runs
         if run.outputs.hard_alignments
     }

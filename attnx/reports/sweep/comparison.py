@@ -11,8 +11,9 @@ from attnx.config.view import value_text
 from attnx.files.parse_number import count_phrase
 from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
-from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
+from attnx.reports.sweep.effects import Effect, Interaction, effects
 from attnx.reports.sweep.evaluated_examples import TestedExamples
+from attnx.reports.sweep.factors import factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.measures import measures
 from attnx.reports.sweep.ranking import Ranking, rank_settings
@@ -23,11 +24,12 @@ from attnx.runs.status import RunStatus
 
 @dataclass
 class MetricComparison(Ranking):
-    """Settings by one metric, with sentences on the best and the effects of the choices."""
+    """Settings by one metric, with sentences on the best, the effects of the choices, and sentences on these."""
 
     verdict: list[str]
     effects: list[Effect]
     interactions: list[Interaction]
+    effects_summary: list[str]
 
 
 class Comparison(NamedTuple):
@@ -74,9 +76,10 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
     metrics = []
     for measure in available:
         ranking = rank_settings(settings, measure, tests)
-        main, pairs = effects(compared_factors, ranking) if ranking.rows else ([], [])
         verdict = [*unequal, *conclude(ranking)]
-        metrics.append(MetricComparison(**vars(ranking), verdict=verdict, effects=main, interactions=pairs))
+        metrics.append(
+            MetricComparison(**vars(ranking), verdict=verdict, **effects(compared_factors, ranking)._asdict())
+        )
     first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
     constant = {key: text for key, text in first.items() if all(run.get(key) == text for run in following)}
     constant.pop(DATA, None)

@@ -1,19 +1,29 @@
-"""Main effects of choices and interactions of two choices, from an analysis of variance."""
+"""Main effects of choices and interactions of two choices, from an analysis of variance, and what they show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from attnx.files.parse_number import is_number
-from attnx.reports.stats.anova import FTest, analyze
-from attnx.reports.stats.multiple_comparisons import MeanDifference
-from attnx.reports.sweep.ranking import Ranking
-from attnx.reports.sweep.settings import ABSENT, Setting, key_part, short_keys
+from attnx.files.parse_number import count_phrase
+from attnx.reports.stats.anova import LACK_OF_FIT, RESIDUAL, SEEDS, Analysis, analyze
+from attnx.reports.stats.f_tests import FTest
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference, pool_variance
+from attnx.reports.sweep.conclusions import MAX_NAMES, p_text
+from attnx.reports.sweep.factors import Factor, has_factors
+from attnx.reports.sweep.ranking import RankedSetting, Ranking
 
-MAX_NUMBERS, QUANTILE_GROUPS = 8, 4  # a choice with more different numbers is grouped
+ERRORS = {
+    SEEDS: "The error of intervals and tests is the variance over seeds.",
+    RESIDUAL: "The error of intervals and tests is the residual of the fit, since there is one seed.",
+    LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap. The error of "
+    "intervals and tests is therefore the lack of fit, the variance of settings about the model of main effects and "
+    "the tested term. If another interaction is significant, the term is also tested together with it, and the larger "
+    "p counts.",
+}
 
 
 class Level(NamedTuple):
@@ -54,79 +64,66 @@ class Interaction(NamedTuple):
     deviation: tuple[float, float, float] | None
 
 
-class Factor(NamedTuple):
-    """A choice as a factor: its values as text, and the index of each setting's value."""
+class Effects(NamedTuple):
+    """Main effects, the largest first, interactions, the most significant first, and sentences about both."""
 
-    name: str
-    values: list[str]
-    indices: tuple[int, ...]
-
-
-def factors(keys: Sequence[str], settings: Sequence[Setting]) -> list[Factor]:
-    """The varied choices as factors: a knob that some parts lack joins its part, choices that change together join."""
-    columns = {key: [setting.values[index] for setting in settings] for index, key in enumerate(keys)}
-    names = dict(zip(keys, short_keys(keys), strict=True))
-    groups: dict[str, list[str]] = {}
-    for key in keys:
-        part = key_part(key)
-        groups.setdefault(part if part in columns and ABSENT in columns[key] else key, []).append(key)
-    by_pattern: dict[tuple[int, ...], dict[str, list[str]]] = {}
-    for group in groups.values():
-        parts = [{key: columns[key][row] for key in group} for row in range(len(settings))]
-        texts = _group_numbers([_joint_text(values, names) for values in parts])
-        codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-        if len(codes) > 1:
-            name = ", ".join(names[key] for key in group)
-            by_pattern.setdefault(tuple(codes[text] for text in texts), {})[name] = texts
-    return [
-        _factor(", ".join(equal), [", ".join(texts) for texts in zip(*equal.values(), strict=True)])
-        for equal in by_pattern.values()
-    ]
+    effects: list[Effect]
+    interactions: list[Interaction]
+    effects_summary: list[str]
 
 
-def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
-    """A part with its knobs, or one value."""
-    return ", ".join(
-        f"{names[key]}={value}" if len(values) > 1 and "." in key else value
-        for key, value in values.items()
-        if value != ABSENT
-    )
-
-
-def _factor(name: str, texts: Sequence[str]) -> Factor:
-    values = list(dict.fromkeys(texts))
-    if all(map(is_number, texts)):
-        values.sort(key=float)
-    return Factor(name, values, tuple(values.index(text) for text in texts))
-
-
-def _group_numbers(texts: list[str]) -> list[str]:
-    """Group many different numbers, as a search tries them, by quartile."""
-    if len(set(texts)) <= MAX_NUMBERS or not all(map(is_number, texts)):
-        return texts
-    numbers = [float(text) for text in texts]
-    edges = np.quantile(numbers, np.linspace(0, 1, QUANTILE_GROUPS + 1))
-    groups = np.searchsorted(edges[1:-1], numbers)
-    return [f"{edges[group]:.3g} to {edges[group + 1]:.3g}" for group in groups]
-
-
-def effects(compared: Sequence[Factor], ranking: Ranking) -> tuple[list[Effect], list[Interaction]]:
-    """Main effects of factors, the largest first, and interactions, the most significant first."""
-    rows = ranking.rows
+def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
+    """The effects of factors on the settings that have all of them."""
+    rows = [row for row in ranking.rows if has_factors(row.setting, compared)]
+    if not rows or not compared:
+        return Effects([], [], [])
     values = np.array([value for row in rows for value in row.values.values()])
     indices = [row.setting for row in rows for _ in row.values]
     columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
     sizes = [len(factor.values) for factor in compared]
-    analysis = analyze(columns, sizes, values, ranking.pooled, ranking.measure.is_higher_better)
+    pooled = pool_variance([[*row.values.values()] for row in rows])
+    analysis = analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
+    main = _main_effects(compared, rows, analysis)
+    pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)
+    left_out = [ranking.name(row) for row in ranking.rows if row not in rows]
+    return Effects(main, pairs, [ERRORS[analysis.error], *_significant(pairs, len(compared)), *_left_out(left_out)])
+
+
+def _main_effects(compared: Sequence[Factor], rows: Sequence[RankedSetting], analysis: Analysis) -> list[Effect]:
     main = []
     for factor, test, means in zip(compared, analysis.main, analysis.levels, strict=True):
         counts = [sum(factor.indices[row.setting] == level for row in rows) for level in range(len(factor.values))]
         levels = [Level(value, *mean, count) for value, mean, count in zip(factor.values, means, counts, strict=True)]
         main.append(Effect(factor.name, levels, test))
-    pairs = []
+    return sorted(main, key=lambda effect: -effect.range)
+
+
+def _interactions(compared: Sequence[Factor], analysis: Analysis) -> Iterator[Interaction]:
     for (a, b), (result, largest) in analysis.interactions.items():
         first, second = compared[a], compared[b]
         cell = largest and (first.values[largest.levels[0]], second.values[largest.levels[1]])
         deviation = largest and (largest.mean, largest.low, largest.high)
-        pairs.append(Interaction((first.name, second.name), result, cell, deviation))
-    return sorted(main, key=lambda effect: -effect.range), sorted(pairs, key=lambda pair: pair.test.p)
+        yield Interaction((first.name, second.name), result, cell, deviation)
+
+
+def _significant(pairs: Sequence[Interaction], factors: int) -> Iterator[str]:
+    """The interactions that remain significant after Holm's correction, and how many could not be tested."""
+    correction = f" after Holm's correction for {len(pairs)}" if len(pairs) > 1 else ""
+    names = [
+        f"{' by '.join(pair.names)} ({p_text(pair.test.adjusted_p)})"
+        for pair in pairs
+        if pair.test.adjusted_p < SIGNIFICANCE_LEVEL
+    ]
+    if names:
+        yield f"Significant interactions{correction}: {'; '.join(names)}."
+    elif pairs:
+        yield f"No interaction is significant{correction}."
+    if untested := math.comb(factors, 2) - len(pairs):
+        yield f"{count_phrase(untested, 'interaction')} of two choices cannot be tested with these settings."
+
+
+def _left_out(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        surplus = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+        listed = "; ".join([*names[:MAX_NAMES], *surplus])
+        yield f"Left out of the effects, for want of a part that most settings have: {listed}."

@@ -24,7 +24,7 @@ NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_MEASURES = "These runs have no metric with a known direction."
 RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
 LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
-TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "largest deviation from the sum of both effects")
+TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest deviation from the sum of both effects")
 
 
 def markdown(
@@ -75,9 +75,12 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             "effects, least squares)."
         )
         yield table(LEVEL_HEAD, _level_rows(main))
+        yield " ".join(main.effects_summary)
     if tests := list(_test_rows(main)):
-        error = "the variance over seeds" if main.pooled.degrees else "the residual of the fit, since there is one seed"
-        yield f"F-tests of main effects, and of interactions of two choices (A by B), against {error}."
+        yield (
+            "F-tests of main effects, and of interactions of two choices (A by B), with p adjusted by Holm's rule for "
+            "all main effects, or for all interactions."
+        )
         yield table(TEST_HEAD, tests)
 
 
@@ -125,4 +128,5 @@ def _test_rows(main: MetricComparison) -> Iterator[list[str]]:
             deviation = f"{', '.join(pair.values)}: {mean} ({low} to {high})"
         tests.append((" by ".join(pair.names), pair.test, deviation))
     for name, test, deviation in tests:
-        yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p), deviation]
+        ps = [p_value(test.p), p_value(test.adjusted_p)]
+        yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", *ps, deviation]

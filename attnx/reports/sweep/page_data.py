@@ -83,6 +83,7 @@ def _metric(metric: MetricComparison) -> dict[str, Any]:
         "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in metric.rows],
         "effects": [effect._asdict() for effect in metric.effects],
         "interactions": [pair._asdict() for pair in metric.interactions],
+        "effects_summary": metric.effects_summary,
     }
 
 

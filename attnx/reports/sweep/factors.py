@@ -1,0 +1,93 @@
+"""The choices in which settings differ, as factors of an analysis of variance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attnx.files.parse_number import is_number
+from attnx.reports.sweep.settings import ABSENT, Setting, key_part, short_keys
+
+MAX_NUMBERS, QUANTILE_GROUPS = 8, 4  # a choice with more different numbers is grouped
+
+
+class Factor(NamedTuple):
+    """A choice as a factor: its values as text, and the index of the value of each setting that has all factors."""
+
+    name: str
+    values: list[str]
+    indices: dict[int, int]
+
+
+def factors(keys: Sequence[str], settings: Sequence[Setting]) -> list[Factor]:
+    """The varied choices as factors: a knob that some parts lack joins its part, choices that change together join.
+
+    A setting without a part that most settings have, such as a baseline without attention, has no place among the
+    values of its factor: it is left out of all factors.
+    """
+    rows = _with_usual_parts(keys, settings)
+    columns = {key: [settings[row].values[index] for row in rows] for index, key in enumerate(keys)}
+    columns = {key: texts for key, texts in columns.items() if len(set(texts)) > 1}
+    names = dict(zip(keys, short_keys(keys), strict=True))
+    by_pattern: dict[tuple[int, ...], dict[str, list[str]]] = {}
+    for group in _groups(columns):
+        parts = [{key: columns[key][index] for key in group} for index in range(len(rows))]
+        texts = _group_numbers([_joint_text(values, names) for values in parts])
+        codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        if len(codes) > 1:
+            name = ", ".join(names[key] for key in group)
+            by_pattern.setdefault(tuple(codes[text] for text in texts), {})[name] = texts
+    return [
+        _factor(", ".join(equal), rows, [", ".join(texts) for texts in zip(*equal.values(), strict=True)])
+        for equal in by_pattern.values()
+    ]
+
+
+def has_factors(setting: int, compared: Sequence[Factor]) -> bool:
+    """Whether a setting, by its index, has a value of all factors."""
+    return all(setting in factor.indices for factor in compared)
+
+
+def _with_usual_parts(keys: Sequence[str], settings: Sequence[Setting]) -> list[int]:
+    """The indices of settings that lack no part that most settings have."""
+    parts = [index for index, key in enumerate(keys) if "." not in key]
+    lacking = {part: {row for row, setting in enumerate(settings) if setting.values[part] == ABSENT} for part in parts}
+    left_out = {row for rows in lacking.values() if 2 * len(rows) < len(settings) for row in rows}
+    return [row for row in range(len(settings)) if row not in left_out]
+
+
+def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
+    """The keys of each factor: a part with its knobs if some settings lack one of these, else a key by itself."""
+    groups: dict[str, list[str]] = {}
+    for key, texts in columns.items():
+        part = key_part(key)
+        groups.setdefault(part if part in columns and ABSENT in texts else key, []).append(key)
+    return groups.values()
+
+
+def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
+    """A part with its knobs, or one value."""
+    return ", ".join(
+        f"{names[key]}={value}" if len(values) > 1 and "." in key else value
+        for key, value in values.items()
+        if value != ABSENT
+    )
+
+
+def _factor(name: str, rows: Sequence[int], texts: Sequence[str]) -> Factor:
+    values = list(dict.fromkeys(texts))
+    if all(map(is_number, texts)):
+        values.sort(key=float)
+    return Factor(name, values, {row: values.index(text) for row, text in zip(rows, texts, strict=True)})
+
+
+def _group_numbers(texts: list[str]) -> list[str]:
+    """Group many different numbers, as a search tries them, by quartile."""
+    if len(set(texts)) <= MAX_NUMBERS or not all(map(is_number, texts)):
+        return texts
+    numbers = [float(text) for text in texts]
+    edges = np.quantile(numbers, np.linspace(0, 1, QUANTILE_GROUPS + 1))
+    groups = np.searchsorted(edges[1:-1], numbers)
+    return [f"{edges[group]:.3g} to {edges[group + 1]:.3g}" for group in groups]
