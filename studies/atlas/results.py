@@ -24,6 +24,7 @@ from attnx.runs.sweep import Sweep, split_override
 
 ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 TASK, QUERY, RATE = "task", "query", "optimizer.lr"
+KEY_ORDER = (TASK, "scorer", "scope", QUERY, "normalizer", "model", "attention", "optimizer")
 Identity = tuple[str, frozenset[tuple[str, str]], int | None]
 """Task, choices without the learning rate, seed."""
 
@@ -75,9 +76,10 @@ class Results:
 
     def write(self) -> None:
         """Write the table."""
-        keys = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
+        used = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
+        keys = sorted(used, key=lambda key: KEY_ORDER.index(key.partition(".")[0]))
         with atomic_write(self.path) as partial:
-            partial.write_text(table_text(list(self.runs.values()), list(keys)), encoding="utf-8", newline="")
+            partial.write_text(table_text(list(self.runs.values()), keys), encoding="utf-8", newline="")
 
     def _add(self, run: RunRecord) -> None:
         job = self._find_job(run)

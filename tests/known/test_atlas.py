@@ -42,10 +42,10 @@ def tasks(study: dict[str, Any]) -> Any:
 def test_values_meet_evenly(study: dict[str, Any]) -> None:
     """Three factors of 2, 3 and 4 levels: each of the 26 pairs meets twice or more, in at most the 24 combinations."""
     factors = {"a": "xy", "b": "xyz", "c": "wxyz"}
-    chosen = study["design"].balanced_fraction(factors, [(0, 0, 0)], 5, 2)
-    assert chosen[0] == (0, 0, 0)
-    assert len(chosen) == len(set(chosen)) <= 24
-    pairs = Counter((i, j, row[i], row[j]) for row in chosen for i, j in combinations(range(3), 2))
+    rows = study["design"].balanced_fraction(factors, [(0, 0, 0)], 5, 2)
+    assert rows[0] == (0, 0, 0)
+    assert len(rows) == len(set(rows)) <= 24
+    pairs = Counter((i, j, row[i], row[j]) for row in rows for i, j in combinations(range(3), 2))
     assert len(pairs) == 2 * 3 + 2 * 4 + 3 * 4
     assert min(pairs.values()) == 2
     assert len(study["design"].balanced_fraction(factors, [], 7, 0)) == 7

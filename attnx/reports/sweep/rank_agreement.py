@@ -29,7 +29,7 @@ class RankAgreement(NamedTuple):
 
 def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
     """The agreement of each pair of comparisons, by their main metrics; pairs with few common settings are left out."""
-    keys = list(dict.fromkeys(key for one in compared for key in one.keys if key_part(key) != "task"))
+    keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys if key_part(key) != "task"))
     means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.metrics]
     agreements = []
     for (first, a), (second, b) in combinations(means, 2):
