@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from design import Job, Setting, Task
 
 from attnx.config.groups import GROUPS
 from attnx.runs.sweep import split_override
+from studies.atlas.design import Job, Setting, Task
 
 HEAD = "# @package _global_\n# attnx {}\n"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from design import Job, Setting
 
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError
@@ -21,6 +20,7 @@ from attnx.reports.sweep.run_table import read_run_table, table_text
 from attnx.runs.layout import ALIGNMENTS, HARD_ALIGNMENTS
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, split_override
+from studies.atlas.design import Job, Setting
 
 ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 TASK, QUERY, RATE = "task", "query", "optimizer.lr"

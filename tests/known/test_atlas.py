@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,39 +16,31 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
+from studies.atlas.design import Job, Task, balanced_fraction, jobs, read_design
+from studies.atlas.experiments import write_experiments
+from studies.atlas.results import Results, setting_choices
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"
-MODULES = ("design", "experiments", "results")
 
 
 @pytest.fixture(scope="module")
-def study() -> Iterator[dict[str, Any]]:
-    """The modules of the study, which are scripts and no package."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(STUDY))
-        yield {name: importlib.import_module(name) for name in MODULES}
-        for name in MODULES:
-            del sys.modules[name]
+def tasks() -> dict[str, Task]:
+    return read_design(STUDY / "design.yaml")[0]
 
 
-@pytest.fixture(scope="module")
-def tasks(study: dict[str, Any]) -> Any:
-    return study["design"].read_design(STUDY / "design.yaml")[0]
-
-
-def test_values_meet_evenly(study: dict[str, Any]) -> None:
+def test_values_meet_evenly() -> None:
     """Three factors of 2, 3 and 4 levels: each of the 26 pairs meets twice or more, in at most the 24 combinations."""
     factors = {"a": "xy", "b": "xyz", "c": "wxyz"}
-    rows = study["design"].balanced_fraction(factors, [(0, 0, 0)], 5, 2)
+    rows = balanced_fraction(factors, [(0, 0, 0)], 5, 2)
     assert rows[0] == (0, 0, 0)
     assert len(rows) == len(set(rows)) <= 24
     pairs = Counter((i, j, row[i], row[j]) for row in rows for i, j in combinations(range(3), 2))
     assert len(pairs) == 2 * 3 + 2 * 4 + 3 * 4
     assert min(pairs.values()) == 2
-    assert len(study["design"].balanced_fraction(factors, [], 7, 0)) == 7
+    assert len(balanced_fraction(factors, [], 7, 0)) == 7
 
 
-def test_the_design_has_what_its_file_promises(tasks: Any) -> None:
+def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
     """Of g2p the grid of scorers and scopes, and each pair of values three times; all parts; 54 shared settings."""
     factors = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))["factors"]
     levels = [level for values in factors.values() for level in values]
@@ -68,11 +57,11 @@ def test_the_design_has_what_its_file_promises(tasks: Any) -> None:
     assert all(len(set(task.settings)) == len(task.settings) for task in tasks.values())
 
 
-def test_settings_compose(study: dict[str, Any], tasks: Any, tmp_path: Path) -> None:
+def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
     """The default and the last setting of each task; a context that enters its own step is read by the state before."""
-    jobs = [study["design"].Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]
-    study["experiments"].write_experiments(tmp_path, jobs, tasks)
-    for job in jobs:
+    planned = [Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]
+    write_experiments(tmp_path, planned, tasks)
+    for job in planned:
         config = attnx.compose([f"experiment={job.experiment}"], str(tmp_path))
         words = dict(word.split("=", 1) for word in job.setting)
         assert config["scorer"]["name"] == words["scorer"]
@@ -82,14 +71,14 @@ def test_settings_compose(study: dict[str, Any], tasks: Any, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def table(study: dict[str, Any], tasks: Any, tmp_path: Path) -> Any:
+def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
     """A table of two runs, one of which has failed, and one that adds a run."""
-    planned = [study["design"].Job("g2p", tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
+    planned = [Job("g2p", tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
 
     def write(file: str, *rows: int) -> Path:
-        results = study["results"].Results(tmp_path / "none.csv", planned)
+        results = Results(tmp_path / "none.csv", planned)
         for row in rows:
-            choices = {"task": "g2p", **study["results"].setting_choices(planned[row].setting), "optimizer.lr": 0.004}
+            choices = {"task": "g2p", **setting_choices(planned[row].setting), "optimizer.lr": 0.004}
             status = RunStatus.FAILED if row == 1 else RunStatus.FINISHED
             outputs = RunOutputs(test="ab" if row < 3 else "cd")
             run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5}, outputs=outputs)
@@ -98,7 +87,7 @@ def table(study: dict[str, Any], tasks: Any, tmp_path: Path) -> Any:
         results.write()
         return tmp_path / file
 
-    return write, lambda path: study["results"].Results(path, planned)
+    return write, lambda path: Results(path, planned)
 
 
 def test_tables_of_two_machines_merge(table: Any) -> None:
@@ -155,9 +144,9 @@ def test_an_unknown_commit_is_refused(table: Any) -> None:
         read(path)
 
 
-def test_the_table_in_the_repository_is_sound(study: dict[str, Any], tasks: Any) -> None:
+def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:
     content = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))
-    planned = list(study["design"].jobs(tasks, content["seeds"]))
-    results = study["results"].Results(STUDY / "results.csv", planned)
+    planned = list(jobs(tasks, content["seeds"]))
+    results = Results(STUDY / "results.csv", planned)
     assert set(results.runs) <= set(planned)
     assert all(run.seed in content["seeds"] for run in results.runs.values())

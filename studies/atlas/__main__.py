@@ -1,8 +1,8 @@
 """Train what is missing of the study, for some minutes, and add what has ended to results.csv.
 
-    python studies/atlas/run.py --minutes 60 -j 2
-    python studies/atlas/run.py --merge FILE
-    python studies/atlas/run.py --check
+    python -m studies.atlas --minutes 60 -j 2
+    python -m studies.atlas --merge FILE
+    python -m studies.atlas --check
 
 It needs the data of design.yaml in $ATTNX_DATA (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
 runs that were under way go on from their checkpoints the next time. A run whose row is in results.csv is never trained
@@ -14,46 +14,25 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from design import Job, Task, jobs, read_design
-from experiments import write_experiments
-from results import ENDED, Results
-from reverse import write_reverse
-
 from attnx.errors import ExitCode, UserError
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, is_sweep, read_sweep
+from studies.atlas.design import Job, Task, jobs, read_design
+from studies.atlas.experiments import write_experiments
+from studies.atlas.results import ENDED, Results
+from studies.atlas.reverse import write_reverse
+from studies.attnx_process import Deadline, run_attnx
 
 HERE = Path(__file__).parent
 BUILD, SWEEPS, PREFIX = Path("build/atlas"), Path("multirun"), "atlas-"
 JOBS_PER_SWEEP = 40
-POLL_SECONDS = 0.5
 SHORT = ["trainer.max_steps=20", "trainer.num_validations=1", "trainer.valid_examples=20", "trainer.test_examples=40"]
-
-
-class Deadline:
-    """When to stop: after some minutes, or when Ctrl-C or SIGTERM asks for it."""
-
-    def __init__(self, minutes: float) -> None:
-        self._end = time.monotonic() + 60 * minutes
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, self._stop)
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether it is time to stop."""
-        return time.monotonic() >= self._end
-
-    def _stop(self, *_: object) -> None:
-        self._end = time.monotonic()
 
 
 class Study:
@@ -100,14 +79,7 @@ class Study:
                 self.train(half, options)
 
     def _attnx(self, words: Sequence[str]) -> int:
-        """Run attnx until it ends, or, at the deadline, has saved and stopped; return its exit code."""
-        command = [sys.executable, "-m", "attnx", *words, "-j", str(self.parallel), "--config-dir", str(BUILD)]
-        process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C reaches it through the deadline alone
-        while process.poll() is None and not self.deadline.has_passed:
-            time.sleep(POLL_SECONDS)
-        if process.poll() is None:
-            process.terminate()
-        return process.wait()
+        return run_attnx([*words, "-j", str(self.parallel), "--config-dir", str(BUILD)], self.deadline)
 
     def _collect(self, folder: Path) -> None:
         if is_sweep(folder) and self.results.collect(read_sweep(folder), self._jobs):
@@ -120,7 +92,8 @@ def _sweeps() -> Iterator[Sweep]:
 
 def main() -> int:
     """Parse the command line and train."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m studies.atlas", description=__doc__, formatter_class=style)
     parser.add_argument("--minutes", type=float, default=60.0, help="when to stop (60)")
     parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
     modes = parser.add_mutually_exclusive_group()

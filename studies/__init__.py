@@ -1,0 +1,1 @@
+"""Studies of attention: their designs, the commands that train them, and their results."""

@@ -1,0 +1,1 @@
+"""Which attention suits which data: a grid of attentions on five tasks."""
