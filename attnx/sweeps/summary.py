@@ -25,7 +25,7 @@ FILES = """\
 |---|---|
 | `0`, `1`, ... | one run folder a job, each with its own README and `log.txt`, the job's output |
 | `sweep.json` | the command, and for each job its overrides, status, times and best value |
-| `report.html`, `.md`, `.csv`, `.tex`, `.runs.csv` | ranking of the settings with tests, once a job has results |
+| `report.html`, `.md`, `.csv`, `.effects.csv`, `.tex`, `.runs.csv` | ranking of the settings, once a job is tested |
 """
 STUDY_ROW = f"| `{STUDY}` | the search's trials, for Optuna |"
 

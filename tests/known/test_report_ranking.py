@@ -236,7 +236,7 @@ def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path:
         "The runs did not train for the same number of steps (259 to 300): a difference may come from the training, "
         "not from the settings (steps and PER: rank correlation -1.00)."
     )
-    _, text, table, tex, _ = write_report(folders, tmp_path / "out")
+    _, text, table, tex, *_ = write_report(folders, tmp_path / "out")
     assert first in text.read_text(encoding="utf-8")
     assert "| 7.10 | 0.14 | 2 | 299 to 300 |" in text.read_text(encoding="utf-8")
     assert f"% {first}" in tex.read_text(encoding="utf-8")
@@ -447,6 +447,35 @@ def test_the_effect_of_a_choice_averages_over_the_other_choices(write: Write) ->
     assert dot.mean - dot.low == pytest.approx(2.776445 * math.sqrt(1 / 2), rel=1e-5)
 
 
+def test_effects_are_tables(write: Write, tmp_path: Path) -> None:
+    """The CSV has what the report's object has; in LaTeX a choice is named once, and signs are escaped."""
+    values = {("dot", "global"): 1, ("dot", "a_b"): 3, ("mlp", "global"): 5, ("mlp", "a_b"): 11}
+    folders = [
+        write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b)
+        for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
+    ]
+    main = only(folders).metrics[0]
+    files = {path.name: path.read_text(encoding="utf-8") for path in write_report(folders, tmp_path / "out")}
+    rows = list(csv.DictReader(files["report.effects.csv"].splitlines()))
+    assert [(row["effect"], row["choice"], row["value"]) for row in rows] == [
+        *(("main", effect.name, level.value) for effect in main.effects for level in effect.levels),
+        ("interaction", "scorer by scope", " by ".join(main.interactions[0].values or ())),
+    ]
+    test = main.effects[0].test
+    assert test is not None
+    assert float(rows[0]["f"]) == pytest.approx(test.f)
+    assert float(rows[1]["adjusted_p"]) == pytest.approx(test.adjusted_p, rel=1e-5)
+    assert [float(row["mean"]) for row in rows[:2]] == pytest.approx([12, 18])
+    assert float(rows[1]["behind"]) == pytest.approx(6)
+    assert float(rows[-1]["p"]) == pytest.approx(main.interactions[0].test.p, rel=1e-5)
+    ranking, effects = files["report.tex"].split("\n\n")
+    assert ranking.count(r"\begin{tabular}") == effects.count(r"\begin{tabular}{llrrrrrr}") == 1
+    assert [line for line in effects.splitlines() if line.startswith("scorer & dot & 12.0 & 2 & [")]
+    assert [line for line in effects.splitlines() if line.startswith(r" & mlp & 18.0 & 2 & [")]
+    assert r"a\_b" in effects
+    assert "Significant interactions" in effects or "No interaction is significant." in effects
+
+
 def test_a_missing_cell_of_a_grid_is_estimated(write: Write) -> None:
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
@@ -563,6 +592,31 @@ def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) ->
     assert "- loose: interrupted" in lines
 
 
+def test_failures_of_a_setting_are_counted(write: Write, tmp_path: Path) -> None:
+    """One seed of three failed, and all seeds of another setting; a third task's failure is not this comparison's."""
+    values = {"dot": (7.0, 7.5, None), "cosine": (8.0, 8.1, 8.2), "mlp": (None, None, None)}
+    jobs = []
+    for name, results in values.items():
+        for seed, value in enumerate(results, start=1):
+            write(f"s/{len(jobs)}", value, seed, scorer=name, task="g2p")
+            status = {"status": "failed", "error": "not finite"} if value is None else {"status": "finished"}
+            jobs.append({"index": len(jobs), "overrides": [f"scorer={name}", f"seed={seed}"], **status})
+    foreign = write("foreign", None, 5, scorer="dot", task="translation")
+    files = {path.suffix: path for path in write_report([sweep_of(tmp_path / "s", jobs), foreign], tmp_path / "out")}
+    lines = files[".md"].read_text(encoding="utf-8").splitlines()
+    assert [line.split(" | ")[1::3][:2] for line in lines if re.match(r"\| \d ", line)] == [
+        ["dot", "2 of 3"],
+        ["cosine", "3"],
+    ]
+    assert "- scorer=dot seed=3: failed: not finite" in lines
+    assert "- scorer=mlp: failed with 3 seeds (1, 2, 3): not finite" in lines
+    with (tmp_path / "out" / "report.csv").open(encoding="utf-8", newline="") as file:
+        assert [(row["seeds"], row["unfinished_seeds"]) for row in csv.DictReader(file)] == [
+            ("1 2", "3"),
+            ("1 2 3", ""),
+        ]
+
+
 def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path) -> None:
     _, text, table, *_ = write_report([write("only")])
     assert text.parent == tmp_path / "only"
@@ -573,7 +627,7 @@ def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path)
 def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
     folders = three(write, additive=(0.9, 1.0, 1.1))
     write_report([tmp_path])
-    page, text, table, tex, _ = write_report([tmp_path])  # over the old one
+    page, text, table, tex, *_ = write_report([tmp_path])  # over the old one
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
     gap = only(folders).metrics[0].rows[1].difference
@@ -623,7 +677,7 @@ def test_the_command_prints_its_output_files(
     write("all/run", 7.0)
     write("all/other", 8.0, scorer="dot")
     assert command(["report", "all/run", "all/other"]) == 0
-    written = [f"all/report{suffix}" for suffix in (".html", ".md", ".csv", ".tex", ".runs.csv")]
+    written = [f"all/report{suffix}" for suffix in (".html", ".md", ".csv", ".tex", ".effects.csv", ".runs.csv")]
     assert capsys.readouterr().out.splitlines() == written
     assert command(["report", "all", "--out", "there"]) == 0
     assert Path("there/report.html").is_file()

@@ -2,9 +2,9 @@
 difference is significant; the effect of each choice; learning curves, time
 and memory, and the same examples as the best runs read them. Runs that differ
 by their seed alone are one setting. Writes report.html, which needs no other
-file, report.md, report.csv, report.tex and report.runs.csv over older ones. A
-sweep writes its own report when it ends. A table of runs, such as
-report.runs.csv, is read like the folders that it was made from.
+file, report.md, report.csv, report.effects.csv, report.tex and report.runs.csv
+over older ones. A sweep writes its own report when it ends. A table of runs,
+such as report.runs.csv, is read like the folders that it was made from.
 
 Examples:
   attnx report multirun                 every sweep and run in it

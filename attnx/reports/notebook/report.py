@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnx.reports.notebook.fragments import escaped, html_table, note
-from attnx.reports.sweep.markdown import describe_failure, describe_runs, ranking_head, ranking_rows
-from attnx.runs.status import RunStatus
+from attnx.reports.sweep.failures import group_failures
+from attnx.reports.sweep.markdown import describe_runs, ranking_head, ranking_rows
 
 if TYPE_CHECKING:
     from attnx.reports.sweep.comparison import Comparison
@@ -19,7 +19,7 @@ def report_html(report: Report) -> str:
     """A report as a fragment of HTML: of each comparison the conclusions and the ranking, then what did not finish."""
     blocks = [f"<div><b>{escaped(report.title)}</b>: {escaped(describe_runs(report.runs))}</div>"]
     blocks += [block for comparison in report.comparisons for block in _comparison(comparison)]
-    blocks += [note(describe_failure(run)) for run in report.runs if run.status != RunStatus.FINISHED]
+    blocks += [note(failure.describe()) for failure in group_failures(report.runs)]
     return f"<div>{''.join(blocks)}</div>"
 
 

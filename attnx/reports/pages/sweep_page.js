@@ -79,6 +79,13 @@ function tooltip(row) {
   return `${setting.name}\n${metric().label} ${formatValue(row.mean)}${interval}, ${spread}\n${values}${behind}`;
 }
 
+// Of how many seeds, if some have no value.
+function seedCount(row) {
+  const { runs, unfinished_seeds: unfinished } = settingOf(row);
+  const total = runs.length + unfinished.length;
+  return row.n === total ? String(total) : `${row.n} of ${total}`;
+}
+
 const between = ([low, high]) => `${formatValue(low)} to ${formatValue(high)}`;
 const pText = (p) => `p ${p < 0.001 ? "" : "= "}${pValue(p)}`;
 const behindText = ([difference, low, high, p], what) => `${formatValue(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${pText(p)}`;
@@ -117,7 +124,7 @@ function columns() {
     })),
     { id: "mean", label: metric().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
     { id: "strip", label: "", kind: "wide", cell: (row) => [strip(row)] },
-    { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [String(row.n)] },
+    { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [seedCount(row)] },
     { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.difference ? row.difference[0] : rankOf(row.setting) ? null : -1), cell: (row) => [row.difference ? formatValue(row.difference[0]) : "–"] },
     { id: "p", label: "p", kind: "number p", of: (row) => (row.difference ? -row.difference[3] : rankOf(row.setting) ? null : -2), cell: (row) => [row.difference ? pValue(row.difference[3]) : "–"] },
     ...costs.filter((cost) => cost.key === STEPS || varies(cost)).map((cost) => ({
@@ -592,9 +599,9 @@ function showFailures() {
   find("failures").hidden = !data.failures.length;
   document.querySelector("#failures tbody").replaceChildren(...data.failures.map((run) => make("tr", {},
     make("td", {}, run.href ? make("a", { href: run.href }, run.name) : run.name),
-    make("td", {}, make("span", { class: `status ${run.status}` }, run.status)),
+    make("td", {}, make("span", { class: `status ${run.status}` }, run.status_text)),
     make("td", {}, run.error || "–"),
-    make("td", {}, run.log ? make("a", { href: run.log }, `${run.folder}/log.txt`) : "–"))));
+    make("td", {}, ...(run.logs.length ? run.logs.map((log) => make("div", {}, make("a", { href: log.href }, log.text))) : ["–"])))));
 }
 
 function showConstant() {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +56,8 @@ def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.monitor, run.maximize, _test_key(run)), []).append(run)
-    return [_compare(group, tests) for group in sorted(groups.values(), key=len, reverse=True)]
+    unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]
+    return [_compare(group, tests, unfinished) for group in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _test_key(run: RunRecord) -> str:
@@ -65,10 +66,12 @@ def _test_key(run: RunRecord) -> str:
     return run.outputs.test or repr((task, run.results.get("test_examples")))
 
 
-def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Comparison:
+def _compare(
+    runs: Sequence[RunRecord], tests: dict[Path, TestedExamples], unfinished: Sequence[RunRecord]
+) -> Comparison:
     choices = [run.choices for run in runs]
-    keys = varied_keys(choices)
-    settings = group_by_setting(runs, keys)
+    keys, constant = varied_keys(choices), _constant_choices(choices)
+    settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
     used = [run for setting in settings for run in setting.runs]
     available = measures(used, runs[0].monitor, runs[0].maximize)
     unequal = unequal_conditions(used, available[0] if available else None)
@@ -80,13 +83,20 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
         metrics.append(
             MetricComparison(**vars(ranking), verdict=verdict, **effects(compared_factors, ranking)._asdict())
         )
-    first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
-    constant = {key: text for key, text in first.items() if all(run.get(key) == text for run in following)}
-    constant.pop(DATA, None)
     lengths = length_rates(metrics[0]) if metrics else None
     alignments = alignment_agreements(compared_factors, metrics[0]) if metrics else []
     superseded = len(runs) - len(used)
     return Comparison(_title(runs[0]), keys, constant, settings, metrics, superseded, lengths, alignments)
+
+
+def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
+    return {key: text for key, text in first.items() if key != DATA and all(run.get(key) == text for run in following)}
+
+
+def _has_choices(run: RunRecord, constant: Mapping[str, str]) -> bool:
+    """Whether a run agrees in the choices; one that did not start knows only its overrides."""
+    return all(value_text(run.choices[key]) == text for key, text in constant.items() if key in run.choices)
 
 
 def _title(run: RunRecord) -> str:

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
-from attnx.reports.markdown import cell_text, table
+from attnx.reports.markdown import table
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
+from attnx.reports.sweep.failures import group_failures
 from attnx.reports.sweep.further_tables import agreement_section, alignment_section, length_section
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.ranking_tables import steps_range
+from attnx.reports.sweep.ranking_tables import seed_count, steps_range
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
-from attnx.runs.status import RunStatus
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_MEASURES = "These runs have no metric with a known direction."
@@ -40,8 +40,8 @@ def markdown(
         sections += [f"## {comparison.title[0].upper()}{comparison.title[1:]}", *_comparison(comparison)]
         sections += [*length_section(comparison), *alignment_section(comparison)]
     sections += agreement_section(agreements)
-    if unfinished := [run for run in records if run.status != RunStatus.FINISHED]:
-        sections += ["## Not finished", "\n".join(f"- {describe_failure(run)}" for run in unfinished)]
+    if failures := group_failures(records):
+        sections += ["## Not finished", "\n".join(f"- {failure.describe()}" for failure in failures)]
     return printable("\n\n".join(sections) + "\n", keep="\n")
 
 
@@ -49,12 +49,6 @@ def describe_runs(records: Sequence[RunRecord]) -> str:
     """The number of runs, and how many have each status."""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(run.status for run in records).items())
     return f"{count_phrase(len(records), 'run')}: {counts}"
-
-
-def describe_failure(run: RunRecord) -> str:
-    """An unfinished run's status, error and log, on one line."""
-    reason = f": {cell_text(run.error)}" if run.error else ""
-    return f"{cell_text(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
@@ -98,7 +92,7 @@ def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
 def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
     text, setting = main.measure.format, comparison.settings[row.setting]
     sd = "" if row.sd is None else text(row.sd)
-    cells = [str(rank), *setting.values, text(row.mean), sd, str(len(row.values)), steps_range(setting.runs)]
+    cells = [str(rank), *setting.values, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
     return [*cells, *_difference_cells(row.difference, main.measure)]
 
 

@@ -15,12 +15,12 @@ from attnx.errors import UserError
 from attnx.reports.measure_names import PERCENT, measure_base, measure_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.failures import Failure, group_failures
 from attnx.reports.sweep.measures import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import PAGE
-from attnx.runs.status import RunStatus
 
 COSTS = {
     "steps": "steps",
@@ -49,7 +49,7 @@ def page_data(title: str, records: Sequence[RunRecord], compared: Sequence[Compa
         "counts": dict(Counter(run.status for run in records)),
         "comparisons": [_comparison(comparison, indices) for comparison in compared],
         "runs": [_run(run, compared, home) for run in runs],
-        "failures": [_failure(run, home) for run in records if run.status != RunStatus.FINISHED],
+        "failures": [_failure(failure, home) for failure in group_failures(records)],
     }
 
 
@@ -62,7 +62,12 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
         "constant": list(comparison.constant.items()),
         "superseded": comparison.superseded,
         "settings": [
-            {"name": setting.name, "values": setting.values, "runs": [indices[run.path] for run in setting.runs]}
+            {
+                "name": setting.name,
+                "values": setting.values,
+                "runs": [indices[run.path] for run in setting.runs],
+                "unfinished_seeds": setting.unfinished_seeds,
+            }
             for setting in comparison.settings
         ],
         "measures": [_metric(metric) for metric in comparison.metrics],
@@ -101,14 +106,15 @@ def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str
     }
 
 
-def _failure(run: RunRecord, home: Path) -> dict[str, Any]:
+def _failure(failure: Failure, home: Path) -> dict[str, Any]:
+    path = failure.runs[0].path
     return {
-        "name": run.label,
-        "status": run.status,
-        "error": run.error,
-        "folder": str(run.path),
-        "href": _href(run.path, home) + "/" if run.path.is_dir() else None,
-        "log": _href(run.log, home) if run.log else None,
+        "name": failure.name,
+        "status": failure.runs[0].status,
+        "status_text": failure.status,
+        "error": failure.error,
+        "href": _href(path, home) + "/" if path.is_dir() else None,
+        "logs": [{"text": str(run.log), "href": _href(run.log, home)} for run in failure.runs if run.log],
     }
 
 

@@ -1,34 +1,20 @@
-"""The ranking as CSV, a row per setting with all metrics and costs, and as LaTeX tables by the main metric."""
+"""The ranking as CSV, a row per setting with all metrics and costs."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-from attnx.files.printable import printable
-from attnx.reports.sweep.comparison import Comparison, MetricComparison
-from attnx.reports.sweep.conclusions import STEPS, p_value
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.conclusions import STEPS
 from attnx.reports.sweep.page_data import COSTS
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.reports.sweep.settings import short_keys
+from attnx.reports.sweep.settings import Setting
 
 SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
-ESCAPES = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": "$<$",
-        ">": "$>$",
-        "\N{EN DASH}": "--",
-        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    }
-)
-FIGURES = ("sd", "95 % interval", "seeds", "steps", "behind", "95 % interval", "p")
 
 
 def spreadsheet(compared: Sequence[Comparison]) -> str:
@@ -37,7 +23,7 @@ def spreadsheet(compared: Sequence[Comparison]) -> str:
     metrics = dict.fromkeys(metric.measure.key for comparison in compared for metric in comparison.metrics)
     figures = [f"{key}{suffix}" for key in metrics for suffix in SUFFIXES]
     text = io.StringIO()
-    head = ["test", "rank", *keys, "seeds", *figures, *COSTS, "folders"]
+    head = ["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"]
     writer = csv.DictWriter(text, head, restval="", lineterminator="\n")
     writer.writeheader()
     for comparison in compared:
@@ -50,6 +36,7 @@ def _fields(comparison: Comparison, index: int) -> dict[str, str]:
     setting = comparison.settings[index]
     fields = dict(zip(comparison.keys, setting.values, strict=True))
     fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
+    fields["unfinished_seeds"] = " ".join(map(str, setting.unfinished_seeds))
     fields["folders"] = " ".join(str(run.path) for run in setting.runs)
     for metric in comparison.metrics:
         for row in metric.rows:
@@ -66,53 +53,13 @@ def _figures(key: str, row: RankedSetting) -> dict[str, str]:
     return {f"{key}{suffix}": f"{value:.6g}" for suffix, value in values if value is not None}
 
 
-def latex(compared: Sequence[Comparison]) -> str:
-    r"""A table per comparison, by its main metric; it needs ``\usepackage{booktabs}``."""
-    tables = ("\n".join(_table(comparison, comparison.metrics[0])) for comparison in compared if comparison.metrics)
-    return "\n\n".join(tables) + "\n"
-
-
-def _table(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
-    keys = short_keys(comparison.keys)
-    for sentence in [comparison.title, *main.verdict]:
-        yield f"% {printable(sentence)}"
-    yield r"\begin{tabular}{" + "l" * len(keys) + "r" * (1 + len(FIGURES)) + "}"
-    yield r"\toprule"
-    yield _line(map(_escape, [*keys, main.measure.label, *FIGURES]))
-    yield r"\midrule"
-    for rank, row in enumerate(main.rows):
-        cells = list(map(_escape, _cells(comparison, main.measure, row)))
-        if rank == 0 and main.has_winner:
-            cells[: len(keys) + 1] = [rf"\textbf{{{cell}}}" for cell in cells[: len(keys) + 1]]
-        yield _line(cells)
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
-
-
-def _cells(comparison: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
-    setting, difference = comparison.settings[row.setting], row.difference
-    sd = "" if row.sd is None else measure.format(row.sd)
-    cells = [*setting.values, measure.format(row.mean), sd, _interval(row.interval, measure)]
-    cells += [str(len(row.values)), steps_range(setting.runs)]
-    if difference is None:
-        return [*cells, "", "", ""]
-    interval = _interval((difference.low, difference.high), measure)
-    return [*cells, measure.format(difference.difference), interval, p_value(difference.p)]
-
-
-def _interval(interval: tuple[float, float] | None, measure: Measure) -> str:
-    return "" if interval is None else f"[{measure.format(interval[0])}, {measure.format(interval[1])}]"
+def seed_count(row: RankedSetting, setting: Setting) -> str:
+    """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
+    total = len(setting.runs) + len(setting.unfinished_seeds)
+    return str(total) if len(row.values) == total else f"{len(row.values)} of {total}"
 
 
 def steps_range(runs: Sequence[RunRecord]) -> str:
     """The training steps of runs as text: one number, or the least and the most."""
     counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
     return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _escape(text: str) -> str:
-    return printable(text).translate(ESCAPES)

@@ -16,12 +16,14 @@ UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their 
 class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
-    ``values`` are those of the varied choices as text; a dash if a part has no such knob.
+    ``values`` are those of the varied choices as text; a dash if a part has no such knob. ``unfinished_seeds`` are of
+    runs of this setting that failed, or did not finish for another reason.
     """
 
     name: str
     values: tuple[str, ...]
     runs: list[RunRecord]
+    unfinished_seeds: list[Any]
 
 
 def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -68,16 +70,36 @@ def short_keys(keys: Sequence[str]) -> list[str]:
     return [name if last.count(name) == 1 else key for name, key in zip(last, keys, strict=True)]
 
 
-def group_by_setting(runs: Iterable[RunRecord], keys: Sequence[str]) -> list[Setting]:
-    """Group runs that differ by their seed alone; of several with the same seed the latest counts."""
+def group_by_setting(
+    runs: Iterable[RunRecord], keys: Sequence[str], unfinished: Iterable[RunRecord] = ()
+) -> list[Setting]:
+    """Group runs that differ by their seed alone; of several with the same seed the latest counts.
+
+    ``unfinished`` are runs that agree with these in all choices but ``keys``.
+    """
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: run.created):
-        values = tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
-        by_values.setdefault(values, {})[run.seed] = run
+        by_values.setdefault(_values(run, keys), {})[run.seed] = run
+    unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
+    for run in unfinished:
+        unfinished_seeds.setdefault(_values(run, keys), set()).add(run.seed)
     return [
-        Setting(_name(keys, values), values, [by_seed[seed] for seed in sorted(by_seed, key=lambda s: (s is None, s))])
+        Setting(
+            _name(keys, values),
+            values,
+            [by_seed[seed] for seed in _in_order(by_seed)],
+            _in_order(unfinished_seeds.get(values, set()) - by_seed.keys()),
+        )
         for values, by_seed in by_values.items()
     ]
+
+
+def _values(run: RunRecord, keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
+
+
+def _in_order(seeds: Iterable[Any]) -> list[Any]:
+    return sorted(seeds, key=lambda seed: (seed is None, seed))
 
 
 def _name(keys: Sequence[str], values: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Writes the report of runs: report.html, report.md, report.csv, report.tex and report.runs.csv."""
+"""Writes the report of runs: report.html, report.md, report.csv, report.tex, report.effects.csv and report.runs.csv."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
+from attnx.reports.sweep.effects_table import effects_spreadsheet
+from attnx.reports.sweep.latex_tables import latex
 from attnx.reports.sweep.page_data import page_data
-from attnx.reports.sweep.ranking_tables import latex, spreadsheet
+from attnx.reports.sweep.ranking_tables import spreadsheet
 from attnx.reports.sweep.report import report
 from attnx.reports.sweep.run_table import table_text
 from attnx.runs.status import RunStatus
 
 STEM = "report"
 RUN_TABLE = ".runs.csv"
+EFFECTS_TABLE = ".effects.csv"
 PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
@@ -42,6 +45,7 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
         ".md": str(result),
         ".csv": spreadsheet(result.comparisons),
         ".tex": latex(result.comparisons),
+        EFFECTS_TABLE: effects_spreadsheet(result.comparisons),
         RUN_TABLE: table_text(result.runs, result.keys),
     }
     files = {page.with_suffix(suffix): text for suffix, text in texts.items()}

@@ -100,6 +100,7 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
         "sweep.lock",
         "README.md",
         "report.csv",
+        "report.effects.csv",
         "report.html",
         "report.md",
         "report.runs.csv",

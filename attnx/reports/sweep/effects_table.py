@@ -1,0 +1,52 @@
+"""The effects of choices as CSV: a row per value of a choice, and a row per interaction, by each metric."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from attnx.reports.stats.f_tests import FTest
+from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.effects import Effect, Interaction
+
+LEVEL = ("settings", "mean", "low", "high")
+DIFFERENCE = ("behind", "behind_low", "behind_high", "behind_p")
+COLUMNS = ("test", "metric", "effect", "choice", "value", *LEVEL, *DIFFERENCE, *FTest._fields)
+
+
+def effects_spreadsheet(compared: Sequence[Comparison]) -> str:
+    """The CSV text; F-tests are those of choices, repeated for each value, and of interactions.
+
+    The mean of an interaction is its largest deviation from the sum of both effects, and its value that pair of values.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for comparison in compared:
+        for metric in comparison.metrics:
+            writer.writerows({"test": comparison.title, "metric": metric.measure.key} | row for row in _rows(metric))
+    return text.getvalue()
+
+
+def _rows(metric: MetricComparison) -> Iterator[dict[str, str]]:
+    for effect in metric.effects:
+        yield from _level_rows(effect)
+    yield from map(_interaction_row, metric.interactions)
+
+
+def _level_rows(effect: Effect) -> Iterator[dict[str, str]]:
+    for level in effect.levels:
+        row = {"effect": "main", "choice": effect.name, "value": level.value, "settings": str(level.settings)}
+        row |= _figures(LEVEL[1:], (level.mean, level.low, level.high)) | _figures(FTest._fields, effect.test or ())
+        yield row | _figures(DIFFERENCE, level.difference[:-1] if level.difference else ())
+
+
+def _interaction_row(pair: Interaction) -> dict[str, str]:
+    row = {"effect": "interaction", "choice": " by ".join(pair.names), "value": " by ".join(pair.values or ())}
+    return row | _figures(LEVEL[1:], pair.deviation or ()) | _figures(FTest._fields, pair.test)
+
+
+def _figures(columns: Sequence[str], values: Sequence[float | None]) -> dict[str, str]:
+    """Six significant digits of each value; none without values."""
+    return {column: f"{value:.6g}" for column, value in zip(columns, values, strict=False) if value is not None}

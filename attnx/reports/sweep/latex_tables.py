@@ -1,0 +1,111 @@
+"""The ranking and the main effects as LaTeX tables for a paper, by the main metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attnx.files.printable import printable
+from attnx.reports.stats.multiple_comparisons import MeanDifference
+from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.conclusions import p_value
+from attnx.reports.sweep.effects import Effect
+from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.ranking_tables import seed_count, steps_range
+from attnx.reports.sweep.settings import short_keys
+
+ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "\N{EN DASH}": "--",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    }
+)
+RANKING_FIGURES = ("sd", "95 % interval", "seeds", "steps", "behind", "95 % interval", "p")
+FOOT = (r"\bottomrule", r"\end{tabular}")
+EFFECT_HEAD = ("choice", "value")
+EFFECT_FIGURES = ("settings", "95 % interval", "behind", "95 % interval", "p")
+
+
+def latex(compared: Sequence[Comparison]) -> str:
+    r"""Two tables per comparison, the ranking and the main effects; they need ``\usepackage{booktabs}``."""
+    tables: list[str] = []
+    for comparison in compared:
+        for main in comparison.metrics[:1]:
+            tables.append("\n".join(_ranking(comparison, main)))
+            if main.effects:
+                tables.append("\n".join(_effects(comparison, main)))
+    return "\n\n".join(tables) + "\n"
+
+
+def _ranking(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
+    keys = short_keys(comparison.keys)
+    yield from _comments([comparison.title, *main.verdict])
+    yield from _head(keys, [main.measure.label, *RANKING_FIGURES])
+    for rank, row in enumerate(main.rows):
+        cells = list(map(_escape, _ranking_cells(comparison, main.measure, row)))
+        if rank == 0 and main.has_winner:
+            cells[: len(keys) + 1] = [rf"\textbf{{{cell}}}" for cell in cells[: len(keys) + 1]]
+        yield _line(cells)
+    yield from FOOT
+
+
+def _ranking_cells(comparison: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
+    setting = comparison.settings[row.setting]
+    sd = "" if row.sd is None else measure.format(row.sd)
+    cells = [*setting.values, measure.format(row.mean), sd, _interval(row.interval, measure)]
+    return [*cells, seed_count(row, setting), steps_range(setting.runs), *_difference_cells(row.difference, measure)]
+
+
+def _effects(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
+    yield from _comments([f"{comparison.title}: main effects", *main.effects_summary])
+    yield from _head(EFFECT_HEAD, [main.measure.label, *EFFECT_FIGURES])
+    for index, effect in enumerate(main.effects):
+        if index:
+            yield r"\midrule"
+        yield from (_line(map(_escape, cells)) for cells in _effect_cells(effect, main.measure))
+    yield from FOOT
+
+
+def _effect_cells(effect: Effect, measure: Measure) -> Iterator[list[str]]:
+    """The cells of each value of a choice; the choice is named once."""
+    for index, level in enumerate(effect.levels):
+        mean = "" if level.mean is None else measure.format(level.mean)
+        interval = None if level.low is None or level.high is None else (level.low, level.high)
+        cells = ["" if index else effect.name, level.value, mean, str(level.settings), _interval(interval, measure)]
+        yield [*cells, *_difference_cells(level.difference, measure)]
+
+
+def _difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
+    if difference is None:
+        return ["", "", ""]
+    interval = _interval((difference.low, difference.high), measure)
+    return [measure.format(difference.difference), interval, p_value(difference.p)]
+
+
+def _interval(interval: tuple[float, float] | None, measure: Measure) -> str:
+    return "" if interval is None else f"[{measure.format(interval[0])}, {measure.format(interval[1])}]"
+
+
+def _comments(sentences: Iterable[str]) -> Iterator[str]:
+    return (f"% {printable(sentence)}" for sentence in sentences)
+
+
+def _head(words: Sequence[str], figures: Sequence[str]) -> Iterator[str]:
+    """The beginning of a table: words are set to the left, figures to the right."""
+    yield r"\begin{tabular}{" + "l" * len(words) + "r" * len(figures) + "}"
+    yield r"\toprule"
+    yield _line(map(_escape, [*words, *figures]))
+    yield r"\midrule"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _escape(text: str) -> str:
+    return printable(text).translate(ESCAPES)
