@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-Setting = tuple[str, ...]
-"""Overrides: ``("scorer=dot", "scope=local", "scope.window=2")``."""
+from studies.job import Job, Setting
+
 Factors = Mapping[str, Sequence[str]]
 Combination = tuple[int, ...]
 """A level of each factor, by its index."""
@@ -26,19 +25,6 @@ class Task(NamedTuple):
     config: Mapping[str, Any]
     settings: list[Setting]
     settings_of_rates: list[Setting]
-
-
-class Job(NamedTuple):
-    """A run of the study."""
-
-    task: str
-    setting: Setting
-    seed: int
-
-    @property
-    def experiment(self) -> str:
-        """The name of the setting's experiment file, which follows from the setting alone."""
-        return f"{self.task}_{hashlib.sha256(' '.join(self.setting).encode()).hexdigest()[:8]}"
 
 
 def read_design(path: Path) -> tuple[dict[str, Task], list[int]]:

@@ -16,9 +16,10 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
-from studies.atlas.design import Job, Task, balanced_fraction, jobs, read_design
-from studies.atlas.experiments import write_experiments
-from studies.atlas.results import Results, setting_choices
+from studies.atlas.design import Task, balanced_fraction, jobs, read_design
+from studies.experiments import write_experiments
+from studies.job import Job
+from studies.results import Results, setting_choices
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"
 
@@ -60,7 +61,7 @@ def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
 def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
     """The default and the last setting of each task; a context that enters its own step is read by the state before."""
     planned = [Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]
-    write_experiments(tmp_path, planned, tasks)
+    write_experiments(tmp_path, planned, {name: task.config for name, task in tasks.items()})
     for job in planned:
         config = attnx.compose([f"experiment={job.experiment}"], str(tmp_path))
         words = dict(word.split("=", 1) for word in job.setting)

@@ -1,4 +1,4 @@
-"""results.csv: the table of the study's runs that have ended, which are never trained again."""
+"""results.csv: the table of a study's runs that have ended, which are never trained again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attnx.reports.sweep.run_table import read_run_table, table_text
 from attnx.runs.layout import ALIGNMENTS, HARD_ALIGNMENTS
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, split_override
-from studies.atlas.design import Job, Setting
+from studies.job import Job, Setting
 
 ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 TASK, QUERY, RATE = "task", "query", "optimizer.lr"
@@ -77,7 +77,8 @@ class Results:
     def write(self) -> None:
         """Write the table."""
         used = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
-        keys = sorted(used, key=lambda key: KEY_ORDER.index(key.partition(".")[0]))
+        order = [*KEY_ORDER, *dict.fromkeys(map(_part, used))]
+        keys = sorted(used, key=lambda key: order.index(_part(key)))
         with atomic_write(self.path) as partial:
             partial.write_text(table_text(list(self.runs.values()), keys), encoding="utf-8", newline="")
 
@@ -109,6 +110,10 @@ def setting_choices(setting: Setting) -> dict[str, str]:
     if QUERY in choices:
         choices[QUERY] = names_text(yaml.safe_load(choices[QUERY]))
     return choices
+
+
+def _part(key: str) -> str:
+    return key.partition(".")[0]
 
 
 def _row_choices(job: Job, config: Mapping[str, Any]) -> dict[str, Any]:
