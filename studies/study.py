@@ -75,6 +75,14 @@ class Study:
             for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
                 self.train(half, options)
 
+    def folder(self, job: Job) -> Path | None:
+        """The run folder of a job that was trained here; None if it was not."""
+        for sweep in self._sweeps():
+            for member in sweep.jobs:
+                if (member.values["experiment"], member.values["seed"]) == (job.experiment, str(job.seed)):
+                    return sweep.folder(member)
+        return None
+
     def _attnx(self, words: Sequence[str]) -> int:
         options = ["-j", str(self.parallel), "--config-dir", str(self.experiments)]
         return run_attnx([*words, *options], self.deadline)

@@ -50,7 +50,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
             }
             (folder / "results.json").write_text(json.dumps(results))
             (folder / "predictions.tsv").write_text("\n".join([HEAD, *WORDS]) + "\n")
-            (folder / "metrics.csv").write_text("step,valid_per\n10,9.5\n20,8.5\n30,8\n40,8.25\n")
+            (folder / "metrics.csv").write_text("step,valid_per\n5,7.75\n10,9.5\n20,8.5\n30,8\n40,8.25\n")
             np.savez(
                 folder / ALIGNMENTS / "000.npz", weights=np.eye(2), source=["a", "b"], output=[*"AB"], reference=[*"AB"]
             )
@@ -91,7 +91,7 @@ def test_a_row_has_all_of_its_run(table: Path) -> None:
     ]
     assert run.results == {"test_per": 8.2, "test_wer": 16.4, "steps": 50, "test_examples": 3}
     assert run.intervals == {"test_wer": (1.5, 30.25)}
-    assert run.curves == {"valid_per": {20: 8.5, 30: 8.0, 40: 8.25}}
+    assert run.curves == {"valid_per": {5: 7.75, 20: 8.5, 30: 8.0, 40: 8.25}}
     assert run.outputs.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
     assert run.outputs.hard_alignments == {0: (0, 1)}
     assert (run.commit, run.data, run.created) == ("0123456789ab+", "f00d", "2031-01-02")

@@ -47,9 +47,8 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
     results = {name: f"{value:.{DIGITS}g}" for name, value in run.results.items()}
     for name, interval in run.intervals.items():
         results |= {f"{name}{LOW}": f"{interval.low:.{DIGITS}g}", f"{name}{HIGH}": f"{interval.high:.{DIGITS}g}"}
-    curve = list(run.curves.get(run.monitor, {}).items())[-CURVE_POINTS:]
     details = {
-        "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in curve),
+        "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in _saved_points(run)),
         "length_errors": _join(
             (length, "/".join(map(str, counts))) for length, counts in run.outputs.length_errors.items()
         ),
@@ -113,6 +112,13 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None
+
+
+def _saved_points(run: RunRecord) -> list[tuple[int, float]]:
+    """The best validation and the last ones, in the order of steps."""
+    points = sorted(run.curves.get(run.monitor, {}).items())
+    best = (max if run.maximize else min)(points, key=lambda point: point[1], default=None)
+    return [point for point in points if point == best or point in points[-CURVE_POINTS:]]
 
 
 def _join_numbers(numbers: Iterable[int]) -> str:

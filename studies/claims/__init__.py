@@ -1,0 +1,1 @@
+"""What the experiments claim, and what they measured."""

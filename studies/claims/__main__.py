@@ -1,0 +1,62 @@
+"""Train what is missing of the claims, for some minutes, and write docs/claims.md.
+
+    python -m studies.claims --minutes 60 -j 2
+
+It needs the data of the experiments in $ATTNX_DATA (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
+runs that were under way go on from their checkpoints the next time. A run whose row is in results.csv is never trained
+again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from attnx.errors import ExitCode, UserError
+from studies.attnx_process import Deadline
+from studies.claims.claim import Claim, read_claims
+from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
+from studies.claims.page import claims_page
+from studies.experiments import write_experiments
+from studies.results import Results
+from studies.study import Study, study_parser
+
+NAME, HERE, BUILD = "claims", Path(__file__).parent, Path("build/claims")
+PAGE = Path("docs/claims.md")
+
+
+def main() -> int:
+    """Parse the command line, train, evaluate, and write the page."""
+    arguments = study_parser(NAME, __doc__).parse_args()
+    claims = read_claims(HERE / "claims.yaml")
+    planned = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
+    try:
+        results = Results(HERE / "results.csv", planned)
+        evaluations = read_evaluations(HERE / "evaluations.csv")
+        write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
+        study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
+        study.resume()
+        study.train_missing()
+        for claim in claims.values():
+            if claim.evaluate and claim.name not in evaluations:
+                evaluate(claim, claims[claim.runs or claim.name], study, evaluations)
+    except UserError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return ExitCode.USER_ERROR
+    PAGE.write_text(claims_page(list(claims.values()), results, evaluations), encoding="utf-8")
+    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing; {PAGE}")
+    return ExitCode.FINISHED
+
+
+def evaluate(claim: Claim, source: Claim, study: Study, evaluations: dict[str, EvaluatedClaim]) -> None:
+    """Evaluate a claim once all of its runs have been trained here."""
+    folders = [study.folder(job) for job in source.jobs]
+    trained = [folder for folder in folders if folder is not None]
+    if study.deadline.has_passed or len(trained) < len(folders) or any(job in study.missing for job in source.jobs):
+        return
+    evaluations[claim.name] = evaluate_claim(claim, trained if claim.ensemble else trained[:1])
+    write_evaluations(HERE / "evaluations.csv", list(evaluations.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The page of claims: values by seeds, the best by validation, evaluations, and what was not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnx
+from attnx.errors import UserError
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.runs.results_json import Interval
+from attnx.runs.status import RunStatus
+from studies.claims.__main__ import HERE, PAGE
+from studies.claims.claim import Claim, read_claims
+from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
+from studies.claims.page import claims_page
+from studies.experiments import write_experiments
+from studies.results import Results
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def claims() -> dict[str, Claim]:
+    return read_claims(HERE / "claims.yaml")
+
+
+def test_each_experiment_with_a_claim_is_trained(claims: dict[str, Claim], tmp_path: Path) -> None:
+    """All but the search, which is a sweep of its own, and the experiment that claims nothing."""
+    jobs = [job for claim in claims.values() for job in claim.jobs if job.seed == 1]
+    write_experiments(tmp_path, jobs, {name: claim.experiment for name, claim in claims.items()})
+    configs = {job.task: attnx.compose([f"experiment={job.experiment}"], str(tmp_path)) for job in jobs}
+    assert configs["hull_10"]["encoder"]["hidden_size"] == 256
+    assert configs["hull_10"]["task"]["problem"] == "hull"
+    trained = {claim.base for claim in claims.values() if not claim.runs}
+    files = {file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml")}
+    assert files - trained == {"g2p_search", "g2p_transformer"}
+    assert all(claims[claim.runs].ensemble is False for claim in claims.values() if claim.runs)
+
+
+def record(seed: int, value: float, validation: float, interval: tuple[float, float] | None = None) -> RunRecord:
+    return RunRecord(
+        Path(str(seed)), "", RunStatus.FINISHED, seed, {"task": "some"}, {"test_wer": value, "train_seconds": 60.0},
+        {"test_wer": Interval(*interval)} if interval else {}, {"valid_wer": {5: validation, 9: 99.0}}, "valid_wer",
+        commit="abc")  # fmt: skip
+
+
+def cells(claim: Claim, runs: list[RunRecord], **evaluations: EvaluatedClaim) -> list[str]:
+    results = Results(Path("none.csv"), claim.jobs)
+    results.runs.update(zip(claim.jobs, runs, strict=False))
+    row = claims_page([claim], results, evaluations).splitlines()[-1]
+    return [cell.strip() for cell in row.strip("|").split("|")][4:]
+
+
+def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
+    """Of 20, 22 and 24: the mean 22 with Student's interval, 4.303 * 2 / sqrt(3) wide; the best by validation is 24."""
+    runs = [record(1, 20, 7.0), record(2, 22, 6.0), record(3, 24, 5.0, (23.0, 25.0))]
+    some: dict[str, Any] = {"name": "some", "says": "", "measure": "test_wer", "seeds": [1, 2, 3], "aim": 23}
+    assert cells(Claim(**some), runs) == ["22.0", "17.0 to 27.0", "3", "1:00", "`abc`", "yes"]
+    assert cells(Claim(**some, take="best"), runs) == ["24.0", "23.0 to 25.0", "3", "1:00", "`abc`", "no"]
+    assert cells(Claim(**some), runs[:1]) == ["20.00", "", "1 of 3", "1:00", "`abc`", "yes"]
+    assert cells(Claim(**some), []) == ["not run", "", "", "", "", ""]
+    beam = Claim(**some, evaluate=["decoding=beam"])
+    assert cells(beam, runs) == ["not run", "", "", "", "", ""]
+    evaluation = EvaluatedClaim("some", "1", "decoding=beam", 19.5, 19.0, 20.0)
+    assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "3", "1:00", "`abc`", "yes"]
+
+
+def test_evaluations_are_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "evaluations.csv"
+    rows = {name: EvaluatedClaim(name, "3", "decoding=beam", 19.5, 19.0, 20.25) for name in ("a", "b")}
+    write_evaluations(path, list(rows.values()))
+    assert read_evaluations(path) == rows
+    with path.open("a", encoding="utf-8") as file:
+        file.write("a,1,,1,1,1\n")
+    with pytest.raises(UserError, match=r"evaluations\.csv:4: a is there twice; delete one row"):
+        read_evaluations(path)
+    path.write_text("claim,runs,options,value,low,high\na,1,,much,1,1\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"evaluations\.csv:2: cannot be read: .*'much'"):
+        read_evaluations(path)
+
+
+def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
+    jobs = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
+    results, evaluations = Results(HERE / "results.csv", jobs), read_evaluations(HERE / "evaluations.csv")
+    assert (ROOT / PAGE).read_text(encoding="utf-8") == claims_page(list(claims.values()), results, evaluations)
