@@ -17,6 +17,7 @@ from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
+from studies.atlas.figures import CostPoint, pareto_front
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -143,6 +144,17 @@ def test_an_unknown_commit_is_refused(table: Any) -> None:
     path.write_text("\n".join([head, first, ",".join(cells)]) + "\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"t\.csv:3: of commit f{12}, which is not in the history"):
         read(path)
+
+
+def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
+    points = [
+        CostPoint(3, 8.0, 1, "c"),
+        CostPoint(1, 9.0, 1, "a"),
+        CostPoint(2, 7.0, 1, "b"),
+        CostPoint(2, 7.5, 1, "d"),
+    ]
+    assert [point.name for point in pareto_front(points, is_higher_better=False)] == ["a", "b"]
+    assert [point.name for point in pareto_front(points, is_higher_better=True)] == ["a"]
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:

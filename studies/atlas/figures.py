@@ -1,0 +1,92 @@
+"""The pictures of docs/which-attention.md, from the report of results.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.effects import Effect
+
+BLUE, GRAY, ORANGE = "#1f68ad", "#8a939d", "#d95f0e"
+CPU_SECONDS, MEMORY = "train_cpu_seconds", "peak_memory_mb"
+
+
+class CostPoint(NamedTuple):
+    """A setting: CPU seconds of training, the mean of the metric, peak memory in MB, and its name."""
+
+    cpu_seconds: float
+    mean: float
+    memory: float
+    name: str
+
+
+def draw_main_effects(comparison: Comparison) -> Figure:
+    """The mean of each value of each factor with its 95 % interval, a panel a factor."""
+    main = comparison.metrics[0]
+    effects = [effect for effect in main.effects if len(effect.levels) > 1]
+    heights = [len(effect.levels) + 1 for effect in effects]
+    figure = Figure(figsize=(7, 0.22 * sum(heights) + 0.4), layout="constrained")
+    panels = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, effect in zip(panels, effects, strict=True):
+        _draw_effect(axes, effect, main.measure.is_higher_better)
+    panels[-1].set_xlabel(f"{main.measure.label}{f', {main.measure.unit}' if main.measure.unit else ''}")
+    return figure
+
+
+def _draw_effect(axes: Axes, effect: Effect, is_higher_better: bool) -> None:
+    """The levels of an effect, the best one on top."""
+    levels = [(level.mean, level) for level in effect.levels if level.mean is not None]
+    levels.sort(key=lambda pair: pair[0], reverse=not is_higher_better)
+    colors = [GRAY] * (len(levels) - 1) + [BLUE]
+    for row, ((mean, level), color) in enumerate(zip(levels, colors, strict=True)):
+        if level.low is not None and level.high is not None:
+            axes.plot([level.low, level.high], [row, row], color=color, linewidth=2)
+        axes.plot(mean, row, "o", color=color, markersize=5)
+    axes.set_yticks(range(len(levels)), [level.value for _, level in levels], fontsize=8)
+    axes.set_ylim(-0.7, len(levels) - 0.3)
+    axes.set_title(effect.name, loc="left", fontsize=9, fontweight="bold")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_cost(comparison: Comparison) -> Figure:
+    """Quality against CPU time, a dot a setting; the settings that none is better and cheaper than have numbers."""
+    main = comparison.metrics[0]
+    points = cost_points(comparison)
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter([point.cpu_seconds for point in points], [point.mean for point in points], s=12, color=GRAY)
+    for rank, point in enumerate(pareto_front(points, main.measure.is_higher_better), start=1):
+        axes.plot(point.cpu_seconds, point.mean, "o", color=ORANGE, markersize=6)
+        axes.annotate(str(rank), (point.cpu_seconds, point.mean), xytext=(3, 5), textcoords="offset points")
+    axes.set_xscale("log")
+    axes.set_xlabel("CPU time of training, s")
+    axes.set_ylabel(main.measure.label)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def cost_points(comparison: Comparison) -> list[CostPoint]:
+    """The settings whose runs have their CPU time, means over seeds."""
+    points = []
+    for row in comparison.metrics[0].rows:
+        setting = comparison.settings[row.setting]
+        seconds = [run.results[CPU_SECONDS] for run in setting.runs if CPU_SECONDS in run.results]
+        memory = [run.results[MEMORY] for run in setting.runs]
+        if seconds:
+            points.append(CostPoint(fmean(seconds), row.mean, fmean(memory), setting.name))
+    return points
+
+
+def pareto_front(points: Sequence[CostPoint], is_higher_better: bool) -> list[CostPoint]:
+    """The points that no other one is both cheaper and better than, the cheapest first."""
+    sign = -1 if is_higher_better else 1
+    front: list[CostPoint] = []
+    for point in sorted(points, key=lambda point: (point.cpu_seconds, sign * point.mean)):
+        if not front or sign * point.mean < sign * front[-1].mean:
+            front.append(point)
+    return front
