@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -183,6 +185,61 @@ def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
     server.close()
 
 
+class ForkedCommand:
+    """The command in a fork of this process, used like a Popen: a new process imports for seconds."""
+
+    def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        self.files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            self._run(words, variables)
+
+    def _run(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        code: Any = 1
+        try:
+            for descriptor, file in enumerate(self.files, 1):
+                os.dup2(file.fileno(), descriptor)
+            sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", buffering=1) for descriptor in (1, 2))
+            os.environ.update(variables)
+            sys.argv = ["attnx", *words]
+            main.main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def read(self) -> tuple[str, str]:
+        """The output and the errors until now; the offset of a file is the fork's."""
+        out, err = (os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in self.files)
+        return out, err
+
+    def has_ended(self) -> bool:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode is not None
+
+    def communicate(self, timeout: float = 240.0) -> tuple[str, str]:
+        """Wait for the end; return the output and the errors."""
+        start = time.monotonic()
+        while not self.has_ended():
+            assert time.monotonic() - start < timeout, self.read()
+            time.sleep(0.02)
+        return self.read()
+
+    def send_signal(self, number: int) -> None:
+        if not self.has_ended():
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the process now."""
+        self.send_signal(signal.SIGKILL)
+        self.communicate()
+
+
 class KeptServer:
     """A server that a sweep does not end."""
 
@@ -228,6 +285,22 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         return Answer(ended.value.code, out, err)
 
     return give
+
+
+@pytest.fixture
+def fork_command() -> Iterator[Callable[..., ForkedCommand]]:
+    """Start the command in a fork, with environment variables: ``fork_command("scorer=dot", RANK="0")``."""
+    commands: list[ForkedCommand] = []
+
+    def start(*words: str, **variables: str) -> ForkedCommand:
+        commands.append(ForkedCommand(words, variables))
+        return commands[-1]
+
+    yield start
+    for command in commands:
+        command.kill()
+        for file in command.files:
+            file.close()
 
 
 composed = cache(compose)  # of the many small runs most are of a few compositions

@@ -49,13 +49,16 @@ def running_command(words: list[str], **variables: str) -> Iterator[subprocess.P
             process.kill()
 
 
-def ranks_of(process: subprocess.Popen[str]) -> list[int]:
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def ranks_of(process: Any) -> list[int]:
     """The processes that train, once they do."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("step "):
-            break
-    return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    while "\nstep " not in process.read()[0]:
+        assert not process.has_ended(), process.read()
+        time.sleep(0.02)
+    return children(process.pid)
 
 
 def have_ended(processes: list[int]) -> bool:
@@ -135,12 +138,14 @@ def test_accumulated_batches_learn_the_same_as_one(
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
 
 
-def test_a_killed_process_ends_the_others_with_a_message(sized: Callable[..., list[str]]) -> None:
-    with running_command(sized(*TWO, *ENDLESS, "folder=one")) as process:
-        ranks = ranks_of(process)
-        assert len(ranks) == 2
-        os.kill(ranks[1], signal.SIGKILL)
-        _, err = process.communicate(timeout=SECONDS)
+def test_a_killed_process_ends_the_others_with_a_message(
+    fork_command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
+    process = fork_command(*sized(*TWO, *ENDLESS, "folder=one"))
+    ranks = ranks_of(process)
+    assert len(ranks) == 2
+    os.kill(ranks[1], signal.SIGKILL)
+    _, err = process.communicate()
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert err.startswith("attnx: rank 1 of 2 was killed by SIGKILL")
@@ -150,23 +155,30 @@ def test_a_killed_process_ends_the_others_with_a_message(sized: Callable[..., li
 
 
 def test_no_process_outlives_a_killed_command(sized: Callable[..., list[str]]) -> None:
+    """The command is a new process here, as users start it."""
     with running_command(sized(*TWO, *ENDLESS, "folder=one")) as process:
-        ranks = ranks_of(process)
+        assert process.stdout is not None
+        assert any(line.startswith("step ") for line in process.stdout)
+        ranks = children(process.pid)
+        assert len(ranks) == 2
         process.kill()
         assert have_ended(ranks)
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 
 def test_a_stopped_run_resumes_with_equal_results(
-    run: Callable[..., Any], sized: Callable[..., list[str]], same_weights: Callable[..., bool]
+    run: Callable[..., Any],
+    fork_command: Callable[..., Any],
+    sized: Callable[..., list[str]],
+    same_weights: Callable[..., bool],
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
-    knobs = ["model.dropout=0.3", "trainer.max_steps=150", "trainer.num_validations=3", *TWO]
+    knobs = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
     run(*knobs, folder="whole")
-    with running_command(sized(*knobs, "folder=cut")) as process:
-        ranks = ranks_of(process)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=SECONDS)
+    process = fork_command(*sized(*knobs, "folder=cut"))
+    ranks = ranks_of(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
     assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; resume with: attnx resume cut\n")
     assert have_ended(ranks)
     config = Path("cut/config.yaml").read_text(encoding="utf-8")
@@ -228,11 +240,11 @@ class Breaking(nn.Module):
 '''
 
 
-def test_an_error_is_reported_with_its_rank(sized: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_an_error_is_reported_with_its_rank(fork_command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
     Path("plugins").mkdir()
     Path("plugins/breaking.py").write_text(BREAKING, encoding="utf-8")
-    with running_command(sized("scorer=breaking", *TWO, "folder=one")) as process:
-        _, err = process.communicate(timeout=SECONDS)
+    process = fork_command(*sized("scorer=breaking", *TWO, "folder=one"))
+    _, err = process.communicate()
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert err.startswith("attnx: rank 1 of 2 failed: ValueError: a plug-in broke; the traceback is in one/error.txt")
@@ -245,19 +257,20 @@ def test_a_time_limit_gives_all_processes_equal_steps(run: Callable[..., Any]) -
     assert json.loads(Path("one/results.json").read_text("utf-8"))["steps"] == steps > 0
 
 
-@pytest.mark.parametrize("launcher", ["processes", "slurm_here"])
+@pytest.mark.parametrize(("launcher", "seeds"), [("processes", "1,2"), ("slurm_here", "2")])
 def test_a_sweep_runs_jobs_of_two_processes(
-    launcher: str, command: Callable[..., Any], sized: Callable[..., list[str]], shared_server: None
+    launcher: str, seeds: str, command: Callable[..., Any], sized: Callable[..., list[str]], shared_server: None
 ) -> None:
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
-    overrides = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
+    overrides = [f"hydra/launcher={launcher}", *TWO, f"seed={seeds}", "name=pairs", "trainer.test_examples=5"]
     answer = command("-m", *sized(*overrides))
     assert answer.code == 0, answer
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
-    assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
-    for job in ("0", "1"):
+    jobs = ["0", "1"][: len(seeds.split(","))]
+    assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == jobs
+    for job in jobs:
         results = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
         assert (results["test_examples"], results["steps"]) == (5, 5)
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
@@ -287,7 +300,7 @@ def test_a_search_runs_jobs_of_two_processes(
 
 
 def test_two_machines_train_together(
-    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
+    fork_command: Callable[..., Any], sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
 ) -> None:
     """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
     knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
@@ -295,9 +308,9 @@ def test_two_machines_train_together(
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
     overrides = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
-    with running_command(overrides, **first) as first_machine, running_command(overrides, **second) as two:
-        answers = [process.communicate(timeout=SECONDS) for process in (first_machine, two)]
-        assert [first_machine.returncode, two.returncode] == [0, 0], answers
+    machines = [fork_command(*overrides, **variables) for variables in (first, second)]
+    answers = [machine.communicate() for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], answers
     assert same_weights(["one", "two"])
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.cli import main
 from attnx.errors import UserError
 from attnx.training.distributed.devices import launched_info, resolve_devices
 from attnx.training.distributed.launched_rank import (
@@ -37,6 +36,7 @@ SLURM = {
 TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29555"}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
 LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29556"}
+RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
 
 
@@ -47,29 +47,16 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def run_ranks(environments: list[dict[str, str]], words: list[str]) -> list[tuple[int, str]]:
+@pytest.fixture
+def run_ranks(fork_command: Callable[..., Any]) -> Callable[..., list[tuple[int, str]]]:
     """Give the command to forks of this process, each with its environment; return exit codes and output."""
-    processes = []
-    for number, variables in enumerate(environments):
-        if not (process := os.fork()):
-            code: Any = 1
-            try:
-                with Path(f"rank-{number}").open("wb") as file:
-                    os.dup2(file.fileno(), 1)
-                    os.dup2(file.fileno(), 2)
-                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-                os.environ.update(variables)
-                sys.argv = ["attnx", *words]
-                main.main()
-            except SystemExit as end:
-                code = end.code
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-        processes.append(process)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
-    return [(code, Path(f"rank-{number}").read_text(encoding="utf-8")) for number, code in enumerate(codes)]
+
+    def run(environments: list[dict[str, str]], words: list[str]) -> list[tuple[int, str]]:
+        ranks = [fork_command(*words, **variables) for variables in environments]
+        outputs = ["".join(rank.communicate()) for rank in ranks]
+        return [(rank.returncode, output) for rank, output in zip(ranks, outputs, strict=True)]
+
+    return run
 
 
 def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> list[dict[str, str]]:
@@ -104,10 +91,13 @@ def saved_times() -> list[int]:
 
 @pytest.mark.usefixtures("forked_ranks")
 def test_torchrun_trains_what_the_command_trains(
-    sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Callable[..., bool]
+    sized: Callable[..., list[str]],
+    run: Callable[..., Any],
+    run_ranks: RunRanks,
+    same_weights: Callable[..., bool],
 ) -> None:
     """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
-    knobs = ["trainer.max_steps=200", "trainer.num_validations=20", "model.dropout=0.2"]
+    knobs = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
     run(*knobs, "trainer=ddp", "trainer.devices=2", folder="one")
     machines = start_machines(*sized(*knobs))
     wait_until(saved_times)
@@ -122,11 +112,11 @@ def test_torchrun_trains_what_the_command_trains(
     (folder,) = Path("multirun/runs").iterdir()
     assert any(f"attnx: ended by SIGTERM; resume with: attnx resume {folder}\n" in err for _, err in outputs), outputs
     assert not any("no checkpoint yet" in out for out, _ in outputs)
-    assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] < 200
-    machines = start_machines("resume", str(folder))
-    outputs = [machine.communicate(timeout=SECONDS) for machine in machines]
-    assert [machine.returncode for machine in machines] == [0, 0], outputs
-    assert sum(out.count("testing on") for out, _ in outputs) == 1
+    assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] < 120
+    ranks = [{"RANK": number, "LOCAL_RANK": "0", "GROUP_RANK": number, "LOCAL_WORLD_SIZE": "1"} for number in "01"]
+    results = run_ranks([{**TORCH, **variables} for variables in ranks], ["resume", str(folder)])
+    assert [code for code, _ in results] == [0, 0], results
+    assert sum(output.count("testing on") for _, output in results) == 1
     assert same_weights(["one", folder])
     assert Path("one/predictions.tsv").read_bytes() == (folder / "predictions.tsv").read_bytes()
     info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -143,7 +133,7 @@ def test_torchrun_trains_what_the_command_trains(
 )
 @pytest.mark.usefixtures("words", "no_pictures")
 def test_tasks_of_another_launcher_are_ranks_of_one_run(
-    ranks: list[dict[str, str]], sized: Callable[..., list[str]]
+    ranks: list[dict[str, str]], run_ranks: RunRanks, sized: Callable[..., list[str]]
 ) -> None:
     trainer = ["trainer=ddp"] if "SLURM_PROCID" in ranks[0] else ["trainer=ddp", "trainer.devices=2"]
     (first, shown), (second, silent) = run_ranks(ranks, sized(*trainer, "folder=one"))
@@ -166,17 +156,19 @@ def test_tasks_of_another_launcher_are_ranks_of_one_run(
         (["-m", "seed=1,2"], "torchrun started several processes, and a sweep starts its own"),
     ],
 )
-def test_a_mistake_is_one_line_of_one_rank(words: list[str], message: str, work_folder: Path) -> None:
+def test_a_mistake_is_one_line_of_one_rank(
+    words: list[str], message: str, run_ranks: RunRanks, work_folder: Path
+) -> None:
     """And nothing is written."""
     (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), words)
     assert (first, second, silent) == (2, 2, "")
     assert shown.startswith(f"attnx: {message}")
     assert shown.count("\n") == 1
-    assert sorted(path.name for path in work_folder.iterdir()) == ["rank-0", "rank-1"]
+    assert not list(work_folder.iterdir())
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any]) -> None:
+def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any], run_ranks: RunRanks) -> None:
     run(folder="one")
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
@@ -187,7 +179,9 @@ def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any]) -> 
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_the_main_rank_alone_draws_again(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_main_rank_alone_draws_again(
+    run: Callable[..., Any], run_ranks: RunRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a run was killed after its results were written."""
     run(folder="one")
     Path("one/README.md").unlink()

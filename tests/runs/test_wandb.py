@@ -7,7 +7,6 @@ import faulthandler
 import hashlib
 import io
 import json
-import os
 import shlex
 import signal
 import socket
@@ -482,17 +481,17 @@ class Slow:
 
 
 @pytest.fixture
-def run_pair(words: Path, no_pictures_folder: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command for a run of two processes without a key."""
+def run_pair(
+    words: Path, forked_ranks: None, no_pictures: None, fork_command: Callable[..., Any]
+) -> Callable[..., tuple[int, str, str]]:
+    """The command for a run of two processes without a key: its exit code, output and errors."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
 
-    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything
-
-    def give(*overrides: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": no_pictures_folder}
-        command = [sys.executable, "-m", "attnx", *overrides]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    def give(*overrides: str) -> tuple[int, str, str]:
+        command = fork_command(*overrides, WANDB_MODE="offline")
+        out, err = command.communicate()
+        return command.returncode, out, err
 
     return give
 
@@ -502,13 +501,13 @@ PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every_n
 
 def test_two_processes_are_one_run_after_resuming(run_pair: Any, small: list[str]) -> None:
     Path("stop").touch()
-    stopped = run_pair(*small, *PAIR, "+logger=wandb")
-    assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
-    assert stopped.stdout.count("recording offline\n") == 1
+    code, out, err = run_pair(*small, *PAIR, "+logger=wandb")
+    assert code == 128 + signal.SIGTERM, err
+    assert out.count("recording offline\n") == 1
     (place,) = recordings("one")
     Path("stop").unlink()
-    resumed = run_pair("resume", "one")
-    assert resumed.returncode == 0, resumed.stderr
+    code, out, err = run_pair("resume", "one")
+    assert code == 0, err
     parts = [read(recording) for recording in recordings("one")]
     assert recordings("one")[0] == place
     assert [len(part.of("run")) for part in parts] == [1, 1]
@@ -525,20 +524,20 @@ def test_two_processes_are_one_run_after_resuming(run_pair: Any, small: list[str
             assert logged["valid/loss"] == pytest.approx(float(metrics_row["valid_loss"]), rel=1e-5)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert parts[1].summary["test/per"] == results["test_per"]
-    assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in resumed.stdout
+    assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in out
 
 
 def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair: Any, small: list[str]) -> None:
     """Also where that takes the first one longer than it would be waited for."""
     Path("fall").touch()
-    failed = run_pair(*small, *PAIR, "+logger=[slow,wandb]")
-    assert failed.returncode == 1
-    assert failed.stderr.startswith("attnx: rank 1 of 2 failed: RuntimeError: I have fallen over; the traceback is in")
+    code, out, err = run_pair(*small, *PAIR, "+logger=[slow,wandb]")
+    assert code == 1
+    assert err.startswith("attnx: rank 1 of 2 failed: RuntimeError: I have fallen over; the traceback is in")
     (place,) = recordings("one")
     records = read(place)
     assert records.exit_code == 1
     assert [row["_step"] for row in records.history] == [1, 2, 3]
-    assert f"wandb sync {place}" in failed.stdout
+    assert f"wandb sync {place}" in out
 
 
 def test_the_connection_check_has_a_time_limit() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,24 @@ def wait_for_jobs() -> Callable[..., list[int]]:
         return [int(file.name.partition("-")[2]) for file in result]
 
     return wait
+
+
+@pytest.fixture
+def stop_sweep(wait_for_jobs: Callable[..., list[int]]) -> Iterator[Callable[..., None]]:
+    """Send a signal to the sweep of this process, once so many of its jobs wait."""
+    threads: list[threading.Thread] = []
+
+    def stop(number: int, count: int = 1) -> None:
+        def send() -> None:
+            wait_for_jobs(count)
+            os.kill(os.getpid(), number)
+
+        threads.append(threading.Thread(target=send))
+        threads[-1].start()
+
+    yield stop
+    for thread in threads:
+        thread.join()
 
 
 @pytest.fixture

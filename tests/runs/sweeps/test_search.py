@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,19 +61,12 @@ def test_a_search_of_another_configuration_is_refused(sweep: Callable[..., Any])
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_interrupted_trial_resumes_as_the_same_trial(
-    start_command: Callable[..., subprocess.Popen[str]],
-    sweep: Callable[..., Any],
-    moody: Path,
-    clear_moods: Callable[[], None],
-    wait_for_jobs: Callable[..., list[int]],
+    stop_sweep: Callable[..., None], sweep: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
 ) -> None:
     overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
     Path("wait").touch()
-    with start_command("-m", *overrides) as process:
-        wait_for_jobs()
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-    assert process.returncode == 130
+    stop_sweep(signal.SIGINT)
+    assert sweep(*overrides).code == 130
     (cut,) = trials()
     assert not cut.state.is_finished()
     clear_moods()

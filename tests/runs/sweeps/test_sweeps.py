@@ -330,10 +330,7 @@ def test_threads_are_divided_among_jobs(
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.mark.parametrize(("number", "message"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
 def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
-    number: signal.Signals,
-    message: str,
     start_command: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
@@ -345,10 +342,10 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     Path("wait").touch()
     with start_command("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
         jobs = wait_for_jobs(2)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate()
-    assert process.returncode == 128 + number
-    assert err == f"attnx: {message}; resume with: attnx resume multirun/cut\n"
+    assert process.returncode == 128 + signal.SIGINT
+    assert err == "attnx: interrupted; resume with: attnx resume multirun/cut\n"
     assert "stopping" in out
     assert out.splitlines()[-1] == "multirun/cut/report.html"
     assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
@@ -364,6 +361,18 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     assert attempts("multirun/cut") == [2, 2, 1]
     sweep("scorer=moody", "seed=2", "name=whole")
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
+
+
+def test_sigterm_stops_a_sweep(sweep: Callable[..., Any], moody: Path, stop_sweep: Callable[..., None]) -> None:
+    Path("wait").touch()
+    stop_sweep(signal.SIGTERM, 2)
+    answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
+    assert answer.code == 128 + signal.SIGTERM
+    assert answer.err == "attnx: ended by SIGTERM; resume with: attnx resume multirun/cut\n"
+    assert "stopping" in answer.out
+    assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
+    assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
+    assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
 
 
 def test_a_third_ctrl_c_records_the_job_as_interrupted(
