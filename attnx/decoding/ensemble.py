@@ -54,6 +54,19 @@ class Ensemble(nn.Module):
         ensemble.members = list(members)
         return ensemble
 
+    def forward(
+        self, source: Tensor, source_mask: Tensor, inputs: Tensor, tag: Tensor | None = None, **options: Any
+    ) -> Any:
+        """As the models' own teacher-forced pass, the mean of all, without a penalty: an ensemble is not trained.
+
+        The logits of symbols are log-probabilities, which are their own logits; ``options`` go to every model.
+        """
+        outputs = [model(source, source_mask, inputs, tag, **options) for model in self.models]
+        mean = self._mean([self.target.predict(output.logits) for output in outputs])
+        return outputs[0]._replace(
+            logits=mean, weights=self._mean_weights([output.weights for output in outputs]), penalty=None
+        )
+
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
         """The states of all, before the first step."""
         return tuple(model.init_state(source, source_mask, tag) for model in self.members)
@@ -67,17 +80,21 @@ class Ensemble(nn.Module):
             for member, member_state in zip(self.members, state, strict=True)
         ]
         predicted, states, attentions = zip(*outputs, strict=True)
-        stacked = torch.stack(predicted)
-        is_symbols = isinstance(self.target, Symbols)
-        mean = stacked.logsumexp(0) - math.log(len(stacked)) if is_symbols else stacked.mean(0)
-        return mean, states, AttentionOutput(attentions[0].context, self._mean_weights(attentions))
+        weights = self._mean_weights([attention.weights for attention in attentions])
+        return self._mean(predicted), states, AttentionOutput(attentions[0].context, weights)
 
-    def _mean_weights(self, attentions: Sequence[AttentionOutput]) -> Tensor | None:
+    def _mean(self, predicted: Sequence[Tensor]) -> Tensor:
+        """The log of the mean probabilities of symbols, or the mean numbers."""
+        stacked = torch.stack(list(predicted))
+        is_symbols = isinstance(self.target, Symbols)
+        return stacked.logsumexp(0) - math.log(len(stacked)) if is_symbols else stacked.mean(0)
+
+    def _mean_weights(self, members_weights: Sequence[Tensor | None]) -> Tensor | None:
         """None unless all attended to the same positions, in the same order."""
-        weights = [attention.weights for attention in attentions if attention.weights is not None]
+        weights = [part for part in members_weights if part is not None]
         shapes, sources = {tuple(part.shape) for part in weights}, {member.sources for member in self.members}
         views = {getattr(member, "views", "heads") for member in self.members}
-        if not len(shapes) == len(sources) == 1 or len(weights) < len(attentions) or "nameless" in views:
+        if not len(shapes) == len(sources) == 1 or len(weights) < len(members_weights) or "nameless" in views:
             return None
         mean = torch.stack(weights).mean(0)
         return mean.mean(1) if mean.dim() == 4 and views == {"heads"} else mean

@@ -57,7 +57,7 @@ class Evaluation(Run):
 
     @property
     def evaluated_run(self) -> Run:
-        """The run that was evaluated."""
+        """The run that was evaluated, of an ensemble the first."""
         return Run(self.path.resolve().parents[1])
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
-from attnx.data.special_tokens import EOS, PAD
+from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam, length_penalty, score_coverage
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
@@ -196,6 +196,23 @@ def test_an_ensemble_averages_heads(build_model: Callable[..., Any]) -> None:
     decoded = Greedy()(Ensemble(models), source, source > 0, **options).weights
     assert own_weights[0].shape == (1, 1, 2, 3, 3)
     torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
+
+
+def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model: Callable[..., Any]) -> None:
+    """The teacher-forced pass gives the log of the mean probabilities, and the mean weights."""
+    models = [build_model().eval() for _ in range(2)]
+    source = torch.tensor([[3, 5, 7]])
+    decoded = Greedy()(Ensemble(models), source, source > 0)
+    written = decoded.written[0]
+    inputs = torch.cat([torch.tensor([[BOS]]), written[:, :-1]], dim=1)
+    output = Ensemble(models)(source, source > 0, inputs, need_weights=True)
+    separate = [model(source, source > 0, inputs, need_weights=True) for model in models]
+    mean = torch.stack([part.logits.softmax(-1) for part in separate]).mean(0)
+    torch.testing.assert_close(output.logits.exp(), mean)
+    torch.testing.assert_close(output.weights, torch.stack([part.weights for part in separate]).mean(0))
+    assert output.penalty is None
+    score = output.logits.gather(-1, written[..., None]).sum().item()
+    assert score == pytest.approx(decoded.log_probability.item(), abs=1e-5)
 
 
 def test_an_ensemble_of_different_memories_has_no_weights(build_model: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,57 @@ def test_nothing_is_overwritten(
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
 
+def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs: Path, command: Callable[..., Any]) -> None:
+    answer = command("evaluate", "one", "one")
+    assert (answer.code, answer.err) == (0, "")
+    assert scores("one/evaluations/test-ensemble=2") == pytest.approx(scores("one"), rel=1e-6)
+
+
+def test_runs_are_evaluated_as_the_ensemble_that_predicts(
+    extra_words: list[str], runs: Path, command: Callable[..., Any]
+) -> None:
+    """Its folder is the first run's; the same ensemble again is shown, another one of the same size has its own."""
+    arguments = ("task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
+    answer = command("evaluate", "one", "two", *arguments)
+    folder = Path("one/evaluations/more-ensemble=2-beam-beam_size=3")
+    assert (answer.code, answer.err, answer.out.splitlines()[-1]) == (0, "", f"{folder}: start with README.md")
+    sources = [line.partition("\t")[0] for line in extra_words]
+    Path("words.txt").write_text("\n".join(sources) + "\n", encoding="utf-8")
+    predicted = command("predict", "one", "two", "words.txt", *arguments[1:]).out.splitlines()
+    rows = table(folder / "predictions.tsv")
+    assert [row["prediction"] for row in rows] == predicted
+    wrong = sum(int(row["edits"]) > 0 for row in rows)
+    assert scores(folder)["test_wer"] == pytest.approx(100 * wrong / 7)
+    assert (folder / "resampled.npz").is_file()
+    assert json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["runs"] == ["one", "two"]
+    assert "by the mean of its 2 runs at each step: one, two." in (folder / "README.md").read_text(encoding="utf-8")
+    again = command("evaluate", "one", "two", *arguments)
+    assert again.out.splitlines()[-1] == f"{folder}: exists already, with the same weights, decoding and data"
+    second = command("evaluate", "one", "one", *arguments).out.splitlines()[-1]
+    assert second == f"{folder}-2: start with README.md"
+    compared = command("compare", "one", str(folder))
+    assert (compared.code, compared.err) == (0, "")
+    assert "WER against the first" in compared.out
+    assert command("evaluate", "one", *arguments).out.splitlines()[-1].startswith("one/evaluations/more-beam-beam")
+
+
+def test_each_member_of_an_ensemble_is_averaged(
+    extra_words: list[str], runs: Path, command: Callable[..., Any]
+) -> None:
+    """The checkpoints of each, not those of all: two different means predict, and their digests are compared."""
+    shutil.copy("two/checkpoints/best.ckpt", "one/checkpoints/best-2.ckpt")
+    shutil.copy("two/checkpoints/last.ckpt", "two/checkpoints/best-2.ckpt")
+    assert command("evaluate", "one", "two", "task.test=more.tsv", "--checkpoint", "average").code == 0
+    folder = Path("one/evaluations/more-ensemble=2-average")
+    settings = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["settings"]
+    assert len(settings["weights"]) == 4
+    expected = attnx.open_ensemble(["one", "two"], checkpoint="average").predict(
+        [line.split("\t")[0] for line in extra_words]
+    )
+    rows = table(folder / "predictions.tsv")
+    assert [row["prediction"] for row in rows] == [" ".join(item.output) for item in expected]
+
+
 def test_an_interrupted_evaluation_leaves_nothing(
     extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +283,8 @@ def test_numbers_are_evaluated(run: Callable[..., TrainedRun], work_folder: Path
     mean = sum(float(row["mean_absolute_error"]) for row in by_column) / 2
     assert mean == pytest.approx(scores("one")["test_mean_absolute_error"], rel=1e-4)
     assert sum(int(row["examples"]) for row in table("one/evaluations/test/by_length.tsv")) == 7
+    assert command("evaluate", "one", "one").code == 0
+    assert scores("one/evaluations/test-ensemble=2") == pytest.approx(scores("one/evaluations/test"), rel=1e-4)
     np.save("wide.npy", np.zeros((3, 3), np.float32))
     Path("wide.tsv").write_text("wide.npy\tout3.csv\n", encoding="utf-8")
     answer = command("evaluate", "one", "task.test=wide.tsv")

@@ -83,6 +83,9 @@ def test_a_run_reports_perplexity_and_continues_texts(
     assert again["test_perplexity"] == pytest.approx(math.exp(again["test_loss"]), rel=1e-5)
     assert again["test_examples"] == 2
     assert json.loads(Path("one/evaluations/more/errors.json").read_text(encoding="utf-8")) == {}
+    answer = command("evaluate", "one", "one", "task.test=more.txt")
+    assert answer.code == 0, answer.err
+    assert results("one/evaluations/more-ensemble=2")["test_loss"] == pytest.approx(again["test_loss"], rel=1e-5)
 
 
 def test_the_command_samples_continuations(

@@ -73,7 +73,10 @@ MESSAGES = {
     "try one decoding=beam decoding.beam_size=2 --nbest 3": ["decoding.beam_size=2 holds fewer"],
     "try one two other": ["other: its vocabulary/source.json is not that of one"],
     "evaluate": ["attnx evaluate RUN"],
-    "evaluate one two": ["attnx evaluate RUN, not one and two"],
+    "evaluate one words.tsv": ["words.tsv: is not a run folder; name data by task.test=words.tsv"],
+    "evaluate one other": ["other: its vocabulary/source.json is not that of one"],
+    "evaluate one elsewhere": ["elsewhere: its training data are not those of one"],
+    "evaluate one two --checkpoint average": ["an average needs two or more"],
     "evaluate nowhere": ["nowhere: not a folder"],
     "evaluate one task.train=words.tsv": ["unknown key 'task.train'", "task.test"],
     "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
@@ -93,6 +96,9 @@ def answers(
     shutil.copytree(folder / "two", folder / "other")
     symbols = json.loads((folder / "other/vocabulary/source.json").read_text(encoding="utf-8"))
     (folder / "other/vocabulary/source.json").write_text(json.dumps([*symbols, "z"]), encoding="utf-8")
+    shutil.copytree(folder / "two", folder / "elsewhere")
+    info = json.loads((folder / "elsewhere/run.json").read_text(encoding="utf-8"))
+    (folder / "elsewhere/run.json").write_text(json.dumps({**info, "fingerprint": "0" * 16}), encoding="utf-8")
     return run_lines(MESSAGES, folder)
 
 

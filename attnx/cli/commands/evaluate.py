@@ -1,6 +1,7 @@
 """Compute a run's scores by its task's metrics, and its errors, on its own test
 part or on other data of the same kind. They are in RUN/evaluations/NAME,
 named after the arguments; the same command again shows the saved result.
+Several runs are evaluated as an ensemble, in the folder of the first.
 
   task.test=FILE           data to evaluate on, as in training
   trainer.test_examples=N  a random sample of N examples (null: all); as in
@@ -8,6 +9,7 @@ named after the arguments; the same command again shows the saved result.
 
 Examples:
   attnx evaluate multirun/mine task.test=more.tsv decoding=beam
+  attnx evaluate multirun/one multirun/two multirun/three decoding=beam
   attnx compare multirun/mine multirun/mine/evaluations/more-beam
 """
 
@@ -17,7 +19,7 @@ import argparse
 import itertools
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +30,13 @@ from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder, write_json
-from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
+from attnx.inference.validate import (
+    checkpoint_files,
+    file_digest,
+    read_complete_run,
+    refuse_unlike,
+    refuse_unlike_data,
+)
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
 from attnx.runs.plugin_copies import changed_code_digest, current_code
@@ -44,9 +52,9 @@ KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 
 
 class EvaluateArgs(NamedTuple):
-    """The checked arguments of the command."""
+    """The checked arguments of the command; the first run's data and folder are used."""
 
-    run: Run
+    runs: list[Run]
     test: str | list[str] | None
     decoding: dict[str, Any]
     examples: int | None
@@ -57,22 +65,23 @@ class EvaluateArgs(NamedTuple):
 
     def settings(self, fingerprint: str) -> dict[str, Any]:
         """Everything that affects the scores; an evaluation with equal settings is not repeated."""
-        weights = [file_digest(file) for file in checkpoint_files(self.run.path, self.checkpoint)]
+        weights = [file_digest(file) for run in self.runs for file in checkpoint_files(run.path, self.checkpoint)]
         settings = {"weights": weights, "decoding": self.decoding, "test_examples": self.examples, "data": fingerprint}
-        return {**settings, "plugins": current_code(self.run.config)}
+        plugins = {file: digest for run in self.runs for file, digest in current_code(run.config).items()}
+        return {**settings, "plugins": plugins}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s RUN [task.test=FILE] [OVERRIDE ...] [FLAGS]"
-    parser.add_argument("words", nargs="*", metavar="RUN", help="a run folder")
+    parser.usage = "%(prog)s RUN [RUN ...] [task.test=FILE] [OVERRIDE ...] [FLAGS]"
+    parser.add_argument("words", nargs="*", metavar="RUN", help="a run folder; several are an ensemble")
     batch = "sources decoded at once (128); changes no score"
     parser.add_argument("--batch", metavar="N", type=whole_number, default=128, help=batch)
     add_checkpoint(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate the run, write the result and print it."""
+    """Evaluate the run, or the ensemble, write the result and print it."""
     try:
         return _evaluate(read_request(arguments))
     except KeyboardInterrupt:
@@ -83,10 +92,10 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
-    from attnx.inference.load import open_run
+    from attnx.inference.load import open_ensemble
 
-    run = open_run(request.run.path, request.checkpoint, request.decoding)
-    pairs = evaluation_pairs(run, request.test, request.run.info.get("fingerprint", ""))
+    run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
+    pairs = evaluation_pairs(run, request.test, request.runs[0].info.get("fingerprint", ""))
     pairs = sample_examples(pairs, request.examples)
     settings = request.settings(fingerprint_of(pairs))
     folder = _evaluation_folder(request, settings)
@@ -103,10 +112,8 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
         UserError: one of them is wrong; the data are not read.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
-    if len(names) != 1:
-        wrong = f", not {' and '.join(names)}" if names else ""
-        raise UserError(f"name one run: attnx evaluate RUN{wrong}; name data by task.test=FILE")
-    run = read_complete_run(names[0], arguments.checkpoint)
+    runs = _read_runs(names, arguments.checkpoint)
+    run = runs[0]
     test = overrides.get("task.test")
     if "task.test" in overrides:
         _check_test(run, test)
@@ -115,21 +122,40 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
     decoding = choose_decoding(run.config["decoding"], *decoding_override(overrides))
-    name = evaluation_name(overrides, arguments.checkpoint, changed_code_digest(run))
-    return EvaluateArgs(run, test, decoding, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
+    code = "+".join(dict.fromkeys(filter(None, map(changed_code_digest, runs))))
+    name = evaluation_name(overrides, arguments.checkpoint, code, len(runs))
+    return EvaluateArgs(
+        runs, test, decoding, count, arguments.checkpoint, arguments.batch, name, arguments.command_line
+    )
 
 
-def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
+def _read_runs(names: Sequence[str], checkpoint: str) -> list[Run]:
+    """The run, or the runs of an ensemble, none of which was trained on the test part of the first."""
+    if not names:
+        raise UserError("name a run: attnx evaluate RUN; name data by task.test=FILE")
+    if data := [name for name in names[1:] if not Path(name).is_dir()]:
+        raise UserError(f"{data[0]}: is not a run folder; name data by task.test={data[0]}")
+    runs = [read_complete_run(name, checkpoint) for name in names]
+    refuse_unlike(runs)
+    refuse_unlike_data(runs)
+    return runs
+
+
+def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "", num_runs: int = 1) -> str:
     """The folder's name: the data (``test`` for the run's own test part), the decoding, and the other options.
 
-    ``code``, the digest of plug-in code that has changed since the run was trained, is part of it.
+    ``code``, the digest of plug-in code that has changed since the run was trained, is part of it, and so is the number
+    of runs of an ensemble.
 
     >>> evaluation_name({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
     'more-beam-beam_size=5'
+    >>> evaluation_name({"decoding": "beam", "decoding.beam_size": 5}, "best", num_runs=3)
+    'test-ensemble=3-beam-beam_size=5'
     """
     files = overrides.get("task.test") or "test"
     files = files if isinstance(files, list) else [files]
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files]
+    parts += [f"ensemble={num_runs}"] if num_runs > 1 else []
     parts += [str(overrides["decoding"])] if "decoding" in overrides else []
     knobs = sorted((key, value) for key, value in overrides.items() if key.startswith("decoding."))
     parts += [f"{key.removeprefix('decoding.')}={value}" for key, value in knobs]
@@ -150,7 +176,7 @@ def _check_test(run: Run, test: Any) -> None:
 
 def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:
     """The folder of an evaluation with equal settings if it exists; else the first free one of NAME, NAME-2 ..."""
-    folder = first_folder = request.run.path / EVALUATIONS / request.name
+    folder = first_folder = request.runs[0].path / EVALUATIONS / request.name
     for count in itertools.count(2):
         is_evaluation = (folder / EVALUATION).is_file()
         if not folder.exists() or (is_evaluation and Evaluation(folder).info.get("settings") == settings):
@@ -166,8 +192,9 @@ def _write(
     from attnx.inference.write_results import save_evaluation
 
     with atomic_folder(folder) as partial:
-        info = {"format": FORMAT, "run": request.run.name, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        arguments = {"command": request.command, "checkpoint": request.checkpoint, "test": request.test}
+        names = [member.name for member in request.runs]
+        info = {"format": FORMAT, "run": names[0], "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        arguments = {"command": request.command, "runs": names, "checkpoint": request.checkpoint, "test": request.test}
         write_json(partial / EVALUATION, {**info, **arguments, "settings": settings})
         save_evaluation(partial, run.task, run.tags, result)
         _draw(partial, request, result)
@@ -177,7 +204,7 @@ def _write(
 
 def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:
     """Draw the answers of the test if they are positions, as at the end of a run."""
-    task = request.run.config["task"]
+    task = request.runs[0].config["task"]
     if not registry.describe("task", task["name"]).properties.get("positions"):
         return
     from attnx.reports.figures.point_answers import draw_answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from attnx.runs.table_fields import write_symbols
 
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal
 EVALUATION_FILES = {
-    layout.EVALUATION: "the evaluation: run, weights, decoding, data",
+    layout.EVALUATION: "the evaluation: runs, weights, decoding, data",
     **{file: FILES[file] for file in (layout.RESULTS, layout.PREDICTIONS, layout.RESAMPLED, layout.MATRICES)},
     layout.POINTS_PICTURE: FILES[layout.POINTS_PICTURE],
     "by_length.tsv": "errors by length of the source in symbols, or of a reference matrix in steps",
@@ -81,13 +81,21 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
     run = Evaluation(folder).load()
     sections = [
         f"# {run.info['run']}/{name}",
-        f"An evaluation by attnx, {run.info['created']}.",
+        f"An evaluation by attnx, {run.info['created']}.{_ensemble_sentence(run.info['runs'])}",
         f"```sh\n{run.info['command']}\n```",
         results_section(run),
         files_section(folder, EVALUATION_FILES),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
     (folder / layout.EXPLANATION).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _ensemble_sentence(members: Sequence[str]) -> str:
+    """Names the runs of an ensemble; "" for one run."""
+    if len(members) == 1:
+        return ""
+    names = ", ".join(map(printable, members))
+    return f" An ensemble predicted, by the mean of its {len(members)} runs at each step: {names}."
 
 
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
