@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pickle
 import subprocess
 import sys
@@ -172,17 +171,17 @@ def test_knobs_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
 
 
 def test_another_process_finds_a_plug_in_by_the_variable(
-    plug: Callable[..., Path], words: Path, small: list[str], work_folder: Path
+    plug: Callable[..., Path],
+    words: Path,
+    small: list[str],
+    work_folder: Path,
+    fork_command: Callable[..., Any],
 ) -> None:
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
-    done = subprocess.run(
-        [sys.executable, "-m", "attnx", "scorer=mine", *small, "trainer.test_examples=1", "folder=one"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "ATTNX_PLUGINS": str(work_folder / "elsewhere" / "parts")},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    folder = str(work_folder / "elsewhere" / "parts")
+    process = fork_command("scorer=mine", *small, "trainer.test_examples=1", "folder=one", ATTNX_PLUGINS=folder)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
     assert Path("one/alignments.png").is_file()
     with pytest.raises(UserError, match="unknown scorer 'mine'"):  # which this process does not know
         compose(["scorer=mine"])
