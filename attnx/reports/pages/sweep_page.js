@@ -323,7 +323,7 @@ function showInteractions() {
   document.querySelector("#interactions tbody").replaceChildren(...interactions.map(({ names, test: [f, degrees, error, p, adjusted], values, deviation }) => make("tr", {},
     make("td", {}, names.join(" by ")),
     make("td", {}, `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`),
-    make("td", { class: adjusted < SIGNIFICANCE_LEVEL ? null : "pale" }, pValue(adjusted)),
+    make("td", { class: adjusted < SIGNIFICANCE_LEVEL ? null : "pale" }, `adjusted ${pText(adjusted)}`),
     make("td", {}, values ? `${values.join(" with ")}: ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : "–"))));
 }
 

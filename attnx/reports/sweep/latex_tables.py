@@ -28,7 +28,7 @@ ESCAPES = str.maketrans(
 RANKING_FIGURES = ("sd", "95 % interval", "seeds", "steps", "behind", "95 % interval", "p")
 FOOT = (r"\bottomrule", r"\end{tabular}")
 EFFECT_HEAD = ("choice", "value")
-EFFECT_FIGURES = ("settings", "95 % interval", "behind", "95 % interval", "p")
+EFFECT_FIGURES = ("95 % interval", "behind", "95 % interval", "p", "settings")
 
 
 def latex(compared: Sequence[Comparison]) -> str:
@@ -76,8 +76,8 @@ def _effect_cells(effect: Effect, measure: Measure) -> Iterator[list[str]]:
     for index, level in enumerate(effect.levels):
         mean = "" if level.mean is None else measure.format(level.mean)
         interval = None if level.low is None or level.high is None else (level.low, level.high)
-        cells = ["" if index else effect.name, level.value, mean, str(level.settings), _interval(interval, measure)]
-        yield [*cells, *_difference_cells(level.difference, measure)]
+        cells = ["" if index else effect.name, level.value, mean, _interval(interval, measure)]
+        yield [*cells, *_difference_cells(level.difference, measure), str(level.settings)]
 
 
 def _difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
