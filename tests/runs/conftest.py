@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -191,7 +192,9 @@ class ForkedCommand:
     def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         self.files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
         self.returncode: int | None = None
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of pytest-xdist's threads, which the fork lacks
+            self.pid = os.fork()
         if not self.pid:
             self._run(words, variables)
 
