@@ -117,7 +117,7 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx scope=local re", {"readout=", "readout.", "recipe="}),
         ("attnx --c", {"--cfg", "--config-dir"}),
         ("attnx --ve", {"--verbose", "--version"}),
-        ("attnx list multi", {"multiplicative", "multi30k_de_en"}),
+        ("attnx list multi", {"multiplicative", "multi30k_de_en", "multi30k_transformer"}),
         ("attnx data g", {"get"}),
         ("attnx --help re", {"resume", "report"}),
         ("attnx help a", {"all"}),

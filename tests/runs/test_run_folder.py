@@ -57,6 +57,7 @@ def test_a_folder_holds_these_files(run_folder: Path) -> None:
         "resampled.npz",
         "alignments",
         "alignment_statistics.json",
+        "hard_alignments.json",
         "alignments.png",
         "curves.png",
         "checkpoints",
