@@ -56,9 +56,9 @@ class Study:
     def train_missing(self) -> None:
         """Train until nothing is missing or time is up."""
         for _, group in groupby(self.missing, key=lambda job: job.seed):
-            of_seed = list(group)
-            for start in range(0, len(of_seed), JOBS_PER_SWEEP):
-                self.train(of_seed[start : start + JOBS_PER_SWEEP])
+            jobs = list(group)
+            for start in range(0, len(jobs), JOBS_PER_SWEEP):
+                self.train(jobs[start : start + JOBS_PER_SWEEP])
 
     def train(self, jobs: Sequence[Job], options: Sequence[str] = ()) -> None:
         """Train jobs of one seed as a sweep. If some are refused, halves are tried, until those are alone."""

@@ -48,6 +48,11 @@ class Comparison(NamedTuple):
     length_rates: LengthRates | None
     alignments: list[AlignmentAgreement]
 
+    @property
+    def heading(self) -> str:
+        """The title with a capital letter."""
+        return f"{self.title[0].upper()}{self.title[1:]}"
+
 
 def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
     """All comparisons of finished runs, the largest first."""

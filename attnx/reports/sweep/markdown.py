@@ -37,7 +37,7 @@ def markdown(
     if len(compared) > 1:
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
-        sections += [f"## {comparison.title[0].upper()}{comparison.title[1:]}", *_comparison(comparison)]
+        sections += [f"## {comparison.heading}", *_comparison(comparison)]
         sections += [*length_section(comparison), *alignment_section(comparison)]
     sections += agreement_section(agreements)
     if failures := group_failures(records):
