@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
@@ -12,7 +11,6 @@ from attnx.files.parse_number import count_phrase
 from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects
-from attnx.reports.sweep.evaluated_examples import TestedExamples
 from attnx.reports.sweep.factors import factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.measures import measures
@@ -57,12 +55,11 @@ class Comparison(NamedTuple):
 def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
     """All comparisons of finished runs, the largest first."""
     runs = [run for run in records if run.status == RunStatus.FINISHED]
-    tests = {run.path: run.outputs.tested for run in runs if run.outputs.tested is not None}
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.monitor, run.maximize, _test_key(run)), []).append(run)
     unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]
-    return [_compare(group, tests, unfinished) for group in sorted(groups.values(), key=len, reverse=True)]
+    return [_compare(group, unfinished) for group in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _test_key(run: RunRecord) -> str:
@@ -71,9 +68,7 @@ def _test_key(run: RunRecord) -> str:
     return run.outputs.test or repr((task, run.results.get("test_examples")))
 
 
-def _compare(
-    runs: Sequence[RunRecord], tests: dict[Path, TestedExamples], unfinished: Sequence[RunRecord]
-) -> Comparison:
+def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comparison:
     choices = [run.choices for run in runs]
     keys, constant = varied_keys(choices), _constant_choices(choices)
     settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
@@ -83,7 +78,7 @@ def _compare(
     compared_factors = factors(keys, settings)
     metrics = []
     for measure in available:
-        ranking = rank_settings(settings, measure, tests)
+        ranking = rank_settings(settings, measure)
         verdict = [*unequal, *conclude(ranking)]
         metrics.append(
             MetricComparison(**vars(ranking), verdict=verdict, **effects(compared_factors, ranking)._asdict())

@@ -23,7 +23,7 @@ from attnx.reports.stats.multiple_comparisons import (
     compare_with_best,
     pool_variance,
 )
-from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, resample_rates
+from attnx.reports.sweep.evaluated_examples import Numbers, resample_rates
 from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
@@ -80,7 +80,7 @@ class Ranking:
         return f"**{self.settings[row.setting].name}**"
 
 
-def rank_settings(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, TestedExamples]) -> Ranking:
+def rank_settings(settings: Sequence[Setting], measure: Measure) -> Ranking:
     """Rank settings by a metric, and pool their variance over seeds; settings without it are left out."""
     sign = -1 if measure.is_higher_better else 1
     rows = [RankedSetting(index, _values(setting.runs, measure)) for index, setting in enumerate(settings)]
@@ -90,7 +90,7 @@ def rank_settings(settings: Sequence[Setting], measure: Measure, tests: Mapping[
     rows = [row._replace(interval=_interval(row, pooled)) for row in rows]
     if len(rows) > 1:
         runs = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
-        draws = {index: sign * values for index, values in _draws(runs, measure, tests).items()}
+        draws = {index: sign * values for index, values in _draws(runs, measure).items()}
         differences = _differences(rows, groups, pooled, draws, sign)
         rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
         if pooled.variance > 0 and len(draws) == len(rows):
@@ -142,9 +142,7 @@ def _interval(row: RankedSetting, pooled: PooledVariance) -> tuple[float, float]
     return row.mean - half, row.mean + half
 
 
-def _draws(
-    settings: Mapping[int, Sequence[RunRecord]], measure: Measure, tests: Mapping[Path, TestedExamples]
-) -> dict[int, Numbers]:
+def _draws(settings: Mapping[int, Sequence[RunRecord]], measure: Measure) -> dict[int, Numbers]:
     """(samples, seeds) per setting: the metric on resampled test examples, the same samples for all runs.
 
     They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
@@ -152,13 +150,13 @@ def _draws(
     """
     name = measure.key.removeprefix(TEST)
     runs = [run for group in settings.values() for run in group]
+    tests = {run.path: run.outputs.tested for run in runs if run.outputs.tested is not None}
     columns: dict[Path, Numbers] = {}
-    recounted = [run.path for run in runs if _can_recount(run, name, measure, tests)]
+    recounted = [run.path for run in runs if _can_recount(run, name, measure)]
     if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
         columns = dict(zip(recounted, rates[1].T, strict=True))
     else:
-        tested = {run.path: tests[run.path] for run in runs if run.path in tests}
-        tested = {path: test for path, test in tested.items() if measure.key in test.resampled}
+        tested = {path: test for path, test in tests.items() if measure.key in test.resampled}
         if len({test.order for test in tested.values()}) == 1:  # tests of different orders do not share samples
             columns = {path: test.resampled[measure.key] for path, test in tested.items()}
     return {
@@ -168,9 +166,9 @@ def _draws(
     }
 
 
-def _can_recount(run: RunRecord, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
+def _can_recount(run: RunRecord, name: str, measure: Measure) -> bool:
     """Whether a rate counted from the predictions agrees with the saved one."""
-    if not measure.key.startswith(TEST) or run.path not in tests:
+    if not measure.key.startswith(TEST) or run.outputs.tested is None:
         return False
-    rates = resample_rates([tests[run.path]], name, samples=1)
+    rates = resample_rates([run.outputs.tested], name, samples=1)
     return rates is not None and abs(float(rates[0][0]) - run.results[measure.key]) < MAX_RECOUNT_ERROR
