@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 from torch import nn
 
 from attnx import registry
+from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.splits import Splits
@@ -144,13 +144,7 @@ class Pointing(SequenceTask):
 
 def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:
     """Return the numbers of points; a UserError if it is not a number, a list or a range, or one is too large."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+)-(\d+)", value)
-        sizes = list(range(int(match[1]), int(match[2]) + 1)) if match else []
-    else:
-        sizes = [value] if isinstance(value, int) else value
-    if not sizes or min(sizes) < 1:
-        raise UserError(f"task.{knob}={value}: expected a number of points, a list of them, or a range: 5-50")
+    sizes = parse_counts(knob, value, "points")
     if max(sizes) > MAX_POINTS:
         raise UserError(f"task.{knob}={value}: more than {MAX_POINTS} points")
     return sizes

@@ -9,6 +9,7 @@ from typing import Literal
 from torch import nn
 
 from attnx import registry
+from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, split_by_hash
@@ -31,9 +32,10 @@ class Qa(SequenceTask):
     ``data=babi`` reads ``tasks`` of ``folder`` (``$ATTNX_DATA/babi``, task 1), a question with the last 70
     ``sentences`` before it (130 in task 3). Several tasks are learned together and measured separately.
     ``data=world_model`` makes ``stories`` of two agents on a grid from ``world_seed``, each with ``statements``
-    sentences and two questions; another 1,000 are the test part. ``test`` replaces the test part: a file in bAbI's
-    format, or for the world the number of statements. A ``holdout`` of the training stories is the valid part, by a
-    hash of the full story. ``entities`` are words to which a model may tie the keys of its slots.
+    sentences (a number, a list, or a range such as ``5-40``, all equally often) and two questions; another 1,000 are
+    the test part. ``test`` replaces the test part: a file in bAbI's format, or for the world numbers of statements. A
+    ``holdout`` of the training stories is the valid part, by a hash of the full story. ``entities`` are words to which
+    a model may tie the keys of its slots.
 
     A story is one sequence: the words of each sentence and a full stop, then those of the question and its mark.
     """
@@ -50,7 +52,7 @@ class Qa(SequenceTask):
         folder: str | None = None,
         tasks: list[Positive] | None = None,
         sentences: Positive | None = None,
-        statements: Positive | None = None,
+        statements: Positive | list[Positive] | str | None = None,
         stories: Positive | None = None,
         world_seed: Positive | None = None,
         test: str | Positive | None = None,
@@ -64,7 +66,9 @@ class Qa(SequenceTask):
             self.stories = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)
         else:
             _check_unset("babi", folder=folder, tasks=tasks, sentences=sentences)
-            self.stories = World(statements or 10, stories or 10_000, world_seed or 1)
+            self.stories = World(
+                parse_counts("statements", statements or 10, "sentences"), stories or 10_000, world_seed or 1
+            )
         if len(set(self.stories.tags)) < len(self.stories.tags):
             raise UserError(f"task.tasks={tasks}: name each task once")
         if test is not None and len(self.stories.tags) > 1:

@@ -1,6 +1,7 @@
 """Train what is missing of the claims, for some minutes, and write docs/claims.md.
 
     python -m studies.claims --minutes 60 -j 2
+    python -m studies.claims hull_5 tsp_10         # only these claims
 
 It needs the data of the experiments in $ATTNX_DATA (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
 runs that were under way go on from their checkpoints the next time. A run whose row is in results.csv is never trained
@@ -10,9 +11,10 @@ again.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnx.errors import ExitCode, UserError
+from attnx.errors import ExitCode, UserError, suggest
 from studies.attnx_process import Deadline
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
@@ -27,16 +29,19 @@ PAGE = Path("docs/claims.md")
 
 def main() -> int:
     """Parse the command line, train, evaluate, and write the page."""
-    arguments = study_parser(NAME, __doc__).parse_args()
+    parser = study_parser(NAME, __doc__)
+    parser.add_argument("claims", nargs="*", metavar="CLAIM", help="a claim to train; all of them, if none is named")
+    arguments = parser.parse_args()
     claims = read_claims(HERE / "claims.yaml")
     planned = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
     try:
+        selected = select_claims(claims, arguments.claims)
         results = Results(HERE / "results.csv", planned)
         evaluations = read_evaluations(HERE / "evaluations.csv")
         write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
         study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
         study.resume()
-        study.train_missing()
+        study.train_missing(only=selected)
         for claim in claims.values():
             if claim.evaluate and claim.name not in evaluations:
                 evaluate(claim, claims[claim.runs or claim.name], study, evaluations)
@@ -46,6 +51,14 @@ def main() -> int:
     PAGE.write_text(claims_page(list(claims.values()), results, evaluations), encoding="utf-8")
     print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing; {PAGE}")
     return ExitCode.FINISHED
+
+
+def select_claims(claims: Mapping[str, Claim], names: Sequence[str]) -> frozenset[str]:
+    """The named claims, all of them if none is named; an unknown name is a UserError."""
+    for name in names:
+        if name not in claims:
+            raise UserError(f"{name}: no claim of claims.yaml{suggest(name, claims)}")
+    return frozenset(names or claims)
 
 
 def evaluate(claim: Claim, source: Claim, study: Study, evaluations: dict[str, EvaluatedClaim]) -> None:

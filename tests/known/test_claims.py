@@ -12,7 +12,7 @@ from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
-from studies.claims.__main__ import HERE, PAGE
+from studies.claims.__main__ import HERE, PAGE, select_claims
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
@@ -86,3 +86,10 @@ def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
     jobs = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
     results, evaluations = Results(HERE / "results.csv", jobs), read_evaluations(HERE / "evaluations.csv")
     assert (ROOT / PAGE).read_text(encoding="utf-8") == claims_page(list(claims.values()), results, evaluations)
+
+
+def test_an_unknown_claim_is_refused(claims: dict[str, Claim]) -> None:
+    assert select_claims(claims, ["hull_5"]) == {"hull_5"}
+    assert select_claims(claims, []) == claims.keys()
+    with pytest.raises(UserError, match=r"hull_6: no claim of claims\.yaml; did you mean hull_5"):
+        select_claims(claims, ["hull_6"])

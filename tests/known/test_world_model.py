@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from attnx.data.examples import Symbols
@@ -52,7 +54,7 @@ def test_the_published_example_is_reproduced() -> None:
 
 @pytest.mark.parametrize("statements", [5, 10, 41])
 def test_answers_follow_from_the_story(statements: int) -> None:
-    stories = World(statements, 50, seed=3).train("world")
+    stories = World([statements], 50, seed=3).train("world")
     assert len(stories) == 100
     for story in stories:
         assert len(story.sentences) == statements
@@ -62,7 +64,7 @@ def test_answers_follow_from_the_story(statements: int) -> None:
 
 
 def test_stories_use_both_agents_and_every_verb() -> None:
-    stories = World(10, 300, seed=1).train("world")
+    stories = World([10], 300, seed=1).train("world")
     verbs = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
     assert verbs == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
     assert [story.question[2] for story in stories[:4]] == ["agent1", "agent2"] * 2
@@ -70,21 +72,26 @@ def test_stories_use_both_agents_and_every_verb() -> None:
 
 
 def test_the_seed_decides_and_parts_do_not_overlap() -> None:
-    first, again, second = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
+    first, again, second = World([5], 700, 1), World([5], 700, 1), World([5], 700, 2)
     assert first.train("world") == again.train("world") != second.train("world")
     trained, tested = ({story.full_text for story in part} for part in (first.train("world"), first.test("world")))
     assert len(trained) == 700
     assert len(tested) == 1000
     assert not trained & tested
-    assert World(5, 30, 1).test("world") == first.test("world")
+    assert World([5], 30, 1).test("world") == first.test("world")
 
 
 def test_other_story_lengths_are_tested() -> None:
-    assert {len(story.sentences) for story in World(5, 7, 1).custom_test("17")} == {17}
-    with pytest.raises(UserError, match=r"task\.test=far: expected the number of sentences"):
-        World(5, 7, 1).custom_test("far")
+    assert {len(story.sentences) for story in World([5], 7, 1).custom_test("17")} == {17}
+    with pytest.raises(UserError, match=r"task\.test=far: expected a number of sentences"):
+        World([5], 7, 1).custom_test("far")
+
+
+def test_lengths_of_a_range_are_equally_frequent() -> None:
+    stories = World([5, 6, 9], 30, seed=1).train("world")
+    assert Counter(len(story.sentences) for story in stories) == {5: 20, 6: 20, 9: 20}
 
 
 def test_a_story_that_is_too_short_is_refused() -> None:
     with pytest.raises(UserError, match="a world of 4 sentences"):
-        World(4, 7, 1).train("world")
+        World([5, 4], 7, 1).train("world")

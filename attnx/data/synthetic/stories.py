@@ -9,8 +9,10 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import NamedTuple
 
+from attnx.data.counts import parse_counts
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, reject_duplicates, suggest
@@ -107,11 +109,11 @@ class World:
     """Stories from a seed; Henaff et al. 2017, section 5.1, https://arxiv.org/abs/1612.03969.
 
     First come the position and direction of each agent. Then a random agent turns or moves some steps. The paper does
-    not say how far: here at most five steps, and an agent at the edge turns. A story has 5 ``statements`` or more; the
-    same seed makes the same stories.
+    not say how far: here at most five steps, and an agent at the edge turns. A story has one of the numbers of
+    ``statements``, each as often, all 5 or more; the same seed makes the same stories.
     """
 
-    statements: int
+    statements: Sequence[int]
     stories: int
     seed: int
 
@@ -129,22 +131,20 @@ class World:
         return self._make_stories(self.statements, NUM_TEST_STORIES)
 
     def custom_test(self, test: str | int) -> list[StoryQuestion]:
-        """The questions of 1,000 stories with ``test`` sentences."""
-        if not str(test).isdecimal():
-            raise UserError(f"task.test={test}: expected the number of sentences in a story of the world model")
-        return self._make_stories(int(test), NUM_TEST_STORIES)
+        """The questions of 1,000 stories with ``test`` sentences, a number or a range."""
+        return self._make_stories(parse_counts("test", test, "sentences"), NUM_TEST_STORIES)
 
-    def _make_stories(self, statements: int, count: int) -> list[StoryQuestion]:
+    def _make_stories(self, statements: Sequence[int], count: int) -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories."""
-        if statements <= NUM_INITIAL_STATEMENTS:
-            raise UserError(f"a world of {statements} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
-        rng = random.Random(f"{self.seed} {statements}")
+        if (fewest := min(statements)) <= NUM_INITIAL_STATEMENTS:
+            raise UserError(f"a world of {fewest} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
+        rng, lengths = random.Random(f"{self.seed} {' '.join(map(str, statements))}"), cycle(statements)
         worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
         while len(worlds) < count:
             agents = [
                 Agent(name, _draw(rng, GRID_SIZE), _draw(rng, GRID_SIZE), _draw_direction(rng)) for name in AGENTS
             ]
-            sentences = tuple(_draw_sentences(agents, statements, rng))
+            sentences = tuple(_draw_sentences(agents, next(lengths), rng))
             worlds.setdefault(sentences, agents)
         return [
             StoryQuestion(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))

@@ -1,0 +1,24 @@
+"""Knobs that are one count or several: ``5``, ``[5, 8]``, ``5-50``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attnx.errors import UserError
+
+
+def parse_counts(knob: str, value: int | Sequence[int] | str, unit: str) -> list[int]:
+    """Return the counts that ``task.knob`` names: a number, a list of them, or a range such as ``5-50``.
+
+    Raises:
+        UserError: the value is none of these, or a count is 0.
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", value)
+        counts = list(range(int(match[1]), int(match[2] or match[1]) + 1)) if match else []
+    else:
+        counts = [value] if isinstance(value, int) else list(value)
+    if not counts or min(counts) < 1:
+        raise UserError(f"task.{knob}={value}: expected a number of {unit}, a list of them, or a range: 5-50")
+    return counts
