@@ -19,9 +19,13 @@ TIE_BREAK = 1e-3  # weight of how often a pair has met against how often it stil
 
 
 class Task(NamedTuple):
-    """A task of the study: its configuration, the settings of all seeds, and those of the first seed only."""
+    """A task of the study: its configuration, the settings of all seeds, and those of the first seed only.
+
+    ``data`` says in a few words what its data are.
+    """
 
     name: str
+    data: str
     config: Mapping[str, Any]
     settings: list[Setting]
     settings_of_rates: list[Setting]
@@ -51,8 +55,9 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
     scorers = [_setting(factors, combination, content["replace"]) for combination in grid(factors, ["scorer"])]
     rates = [(*setting, f"optimizer.lr={rate}") for rate in task.get("rates", []) for setting in scorers]
     baseline = task.get("baseline", content["baseline"])
-    settings = [*([(baseline,)] if baseline else []), *settings]
-    return Task(name, task["config"], list(dict.fromkeys(settings)), rates)
+    alone = [_setting_alone(factors, text) for text in task.get("alone", [])]
+    settings = [*([(baseline,)] if baseline else []), *settings, *alone]
+    return Task(name, task["data"], task["config"], list(dict.fromkeys(settings)), rates)
 
 
 def grid(factors: Factors, varied: Sequence[str]) -> list[Combination]:
@@ -89,6 +94,13 @@ def _pairs(combinations_: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
         columns.append(start + combinations_[:, a] * sizes[b] + combinations_[:, b])
         start += sizes[a] * sizes[b]
     return np.stack(columns, axis=1)
+
+
+def _setting_alone(factors: Factors, text: str) -> Setting:
+    """The overrides of ``text``, and the first levels of the factors that it does not name."""
+    named = {word.partition("=")[0] for word in text.split()}
+    first = [word for levels in factors.values() for word in levels[0].split() if word.partition("=")[0] not in named]
+    return (*first, *text.split())
 
 
 def _setting(factors: Factors, combination: Combination, replace: Mapping[str, Mapping[str, str]]) -> Setting:

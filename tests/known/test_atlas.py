@@ -14,8 +14,10 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.errors import UserError
+from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
+from studies.atlas.advice import advise
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
 from studies.atlas.figures import CostPoint, pareto_front
 from studies.experiments import write_experiments
@@ -45,13 +47,13 @@ def test_values_meet_evenly() -> None:
 def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
     """Of g2p the grid of scorers and scopes, and each pair of values three times; all parts; 54 shared settings."""
     factors = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))["factors"]
-    levels = [level for values in factors.values() for level in values]
+    words = {word for setting in tasks["g2p"].settings for word in setting}
     texts = [f" {' '.join(setting)} ".replace("previous_state", "current_state") for setting in tasks["g2p"].settings]
     for first, second in combinations(factors, 2):
         for a, b in ((a, b) for a in factors[first] for b in factors[second]):
             assert sum(f" {a} " in text and f" {b} " in text for text in texts) >= 3, (a, b)
-    assert {f"scorer={name}" for name in registry.names("scorer")} - {"scorer=gaussian"} <= {*levels}
-    assert {f"normalizer={name}" for name in registry.names("normalizer")} <= {*levels}
+    assert {f"scorer={name}" for name in registry.names("scorer")} - {"scorer=gaussian"} <= words
+    assert {f"normalizer={name}" for name in registry.names("normalizer")} <= words
     assert len(texts) - len(factors["scorer"]) * len(factors["scope"]) >= 120
     assert all(len(task.settings) >= 48 for task in tasks.values())
     alike = [set(tasks[name].settings) for name in ("g2p", "g2p_multilingual", "translation", "reverse")]
@@ -155,6 +157,33 @@ def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
     ]
     assert [point.name for point in pareto_front(points, is_higher_better=False)] == ["a", "b"]
     assert [point.name for point in pareto_front(points, is_higher_better=True)] == ["a"]
+
+
+def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRecord:
+    results = {"test_per": error, "train_cpu_seconds": cpu_seconds, "peak_memory_mb": 1.0}
+    choices = {"task": "g2p", "attention": attention} | ({} if attention == "none" else {"scorer": attention})
+    return RunRecord(
+        Path(attention, str(seed)), "", RunStatus.FINISHED, seed, choices, results, {}, {"valid_per": {5: error}},
+        "valid_per", maximize=False)  # fmt: skip
+
+
+def test_advice_is_the_cheapest_of_those_that_are_not_told_from_the_best() -> None:
+    """Errors of 10 and 10.1 differ by chance: the cheaper one is taken; 30 without attention does not."""
+    errors = {"a": (10.0, 30.0), "b": (10.1, 20.0), "none": (30.0, 10.0)}
+    runs = [
+        record(name, seed, error + 0.2 * seed, seconds)
+        for name, (error, seconds) in errors.items()
+        for seed in (1, 2, 3)
+    ]
+    advice = advise(comparisons(runs)[0], {"g2p": "words"})
+    assert advice is not None
+    assert (advice.data, advice.baseline, advice.cost) == ("words", "30.40", "20 s, 2.0 times as much")
+    assert advice.setting.endswith("b")
+    assert advice.quality == "PER 10.50"
+    assert advice.certainty == "2 of 3 settings are not told from the best; better than none: p < 0.001"
+    alone = advise(comparisons([run for run in runs if run.seed == 1])[0], {"g2p": "words"})
+    assert alone is not None
+    assert (alone.setting[-1], alone.certainty) == ("a", "one seed each: not tested")
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:

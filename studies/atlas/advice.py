@@ -1,0 +1,67 @@
+"""The table for the impatient: for each task, the cheapest of the settings that are not told from the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.conclusions import p_text
+from attnx.reports.sweep.ranking import RankedSetting
+from studies.atlas.figures import CostPoint, cost_points
+
+ATTENTION, NO_ATTENTION = "attention", "none"
+HEAD = ("your data are", "take", "it reaches", "without attention", "CPU time", "how sure")
+
+
+class Advice(NamedTuple):
+    """What to take for some data, as text: a setting, its quality, that of the baseline, its cost, and how sure."""
+
+    data: str
+    setting: str
+    quality: str
+    baseline: str
+    cost: str
+    certainty: str
+
+
+def advise(comparison: Comparison, data: Mapping[str, str]) -> Advice | None:
+    """The advice of a task's comparison; None if no run has its CPU time. ``data`` are descriptions by task."""
+    main, points = comparison.metrics[0], {point.name: point for point in cost_points(comparison)}
+    equals = [main.rows[0], *main.undecided] if main.pooled.degrees else main.rows[:1]
+    candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
+    if not candidates:
+        return None
+    cheapest = min(candidates, key=lambda point: point.cpu_seconds)
+    baseline = _baseline(comparison)
+    return Advice(
+        data=data[comparison.constant["task"]],
+        setting=cheapest.name,
+        quality=f"{main.measure.label} {main.measure.format(cheapest.mean)}",
+        baseline="" if baseline is None else main.measure.format(baseline.mean),
+        cost=_cost(cheapest, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
+        certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=bool(main.pooled.degrees)),
+    )
+
+
+def _baseline(comparison: Comparison) -> RankedSetting | None:
+    """The setting without attention."""
+    if ATTENTION not in comparison.keys:
+        return None
+    column = comparison.keys.index(ATTENTION)
+    rows = comparison.metrics[0].rows
+    return next((row for row in rows if comparison.settings[row.setting].values[column] == NO_ATTENTION), None)
+
+
+def _cost(point: CostPoint, baseline: CostPoint | None) -> str:
+    seconds = f"{point.cpu_seconds:.0f} s"
+    return seconds if baseline is None else f"{seconds}, {point.cpu_seconds / baseline.cpu_seconds:.1f} times as much"
+
+
+def _certainty(equal: int, settings: int, baseline: RankedSetting | None, *, is_tested: bool) -> str:
+    if not is_tested:
+        return "one seed each: not tested"
+    text = f"{equal} of {settings} settings are not told from the best" if equal > 1 else "the only best setting"
+    if baseline is None or baseline.difference is None:
+        return text
+    return f"{text}; better than none: {p_text(baseline.difference.p)}"
