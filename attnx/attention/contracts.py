@@ -10,7 +10,10 @@ from attnx.attention.types import AttentionHistory, QueryContext, ScopeMask
 
 
 class Projections(Protocol):
-    """What every scorer prepares: ``project_keys`` once per memory, ``project_queries`` once for all known steps."""
+    """What every scorer prepares: ``project_keys`` once per memory, ``project_queries`` once for all known steps.
+
+    ``is_positional``, optional, says that scores depend on the order of the memory.
+    """
 
     requires_equal_dims: bool  # whether queries and memory must have one width
 

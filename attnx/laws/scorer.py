@@ -33,6 +33,10 @@ class ScorerLaws(TensorLaws):
     def _needs_history(self) -> bool:
         return bool(self.candidate.property_value("needs_history", False))
 
+    @property
+    def _is_positional(self) -> bool:
+        return bool(self.candidate.property_value("is_positional", False))
+
     def _inputs(self, leading: tuple[int, ...] = (2,), positions: int = 7) -> dict[str, Tensor]:
         """Three random queries, a random memory, and a history that is different for each row and position."""
         queries = torch.randn(*leading, 3, MEMORY if self._has_equal_dims else QUERY)
@@ -53,7 +57,7 @@ class ScorerLaws(TensorLaws):
 
     def declarations(self) -> None:
         """A scorer is an nn.Module with project_keys, project_queries, score, and declares ``requires_equal_dims``."""
-        self._require_declarations(needs_history=False)
+        self._require_declarations(needs_history=False, is_positional=False)
         self._require_module()
 
     def shapes(self) -> None:
@@ -77,20 +81,27 @@ class ScorerLaws(TensorLaws):
         self._require_independent(self._inputs(leading), len(leading))
 
     def pairs_are_independent(self) -> None:
-        """The score of a pair depends on its query, its memory position and that position's history alone."""
+        """The score of a pair depends on its query, its memory position and that position's history alone.
+
+        With ``is_positional`` it also depends on the other positions, but not on other queries.
+        """
         inputs = self._inputs()
         queries, memory = inputs["queries"], inputs["memory"]
-        together = self._compute(queries, memory)
-        for step, position in itertools.product(range(3), range(7)):
-            alone = self._compute(queries[:, step : step + 1], memory[:, position : position + 1])
-            difference = "a pair has another score next to other pairs"
-            require_close(together[:, step, position], alone[:, 0, 0], "score", difference)
+        together, difference = self._compute(queries, memory), "a pair has another score next to other pairs"
+        cuts = [slice(None)] if self._is_positional else [slice(position, position + 1) for position in range(7)]
+        for step, cut in itertools.product(range(3), cuts):
+            alone = self._compute(queries[:, step : step + 1], memory[:, cut])
+            require_close(together[:, step, cut], alone[:, 0], "score", difference)
 
     def permuting_the_memory_permutes_the_scores(self) -> None:
-        """Permuting the memory permutes the scores."""
+        """Permuting the memory permutes the scores, unless the scorer declares ``is_positional``."""
         inputs, order = self._inputs(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         queries, memory = inputs["queries"], inputs["memory"]
         permuted, straight = self._compute(queries, memory[:, order]), self._compute(queries, memory)
+        if self._is_positional:
+            alike = torch.allclose(permuted, straight[..., order])
+            require(not alike, "score", "it declares is_positional = True, but the order of the memory has no effect")
+            return
         require_close(permuted, straight[..., order], "score", "scores depend on the order of the memory")
 
     def scores_depend_on_the_memory(self) -> None:

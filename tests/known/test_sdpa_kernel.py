@@ -17,7 +17,7 @@ from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH = 4, 3, 7, 5
 MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
-SCORERS = ["dot", "scaled", ("scaled", {"scale": "learned"}), "multiplicative", "cosine"]
+SCORERS = ["dot", "scaled", ("scaled", {"scale": "learned"}), "multiplicative", "biased_general", "cosine"]
 SCOPES = ["global", ("local", {"window": 1})]
 
 

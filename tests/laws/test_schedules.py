@@ -164,6 +164,12 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
         NORMALIZERS[normalizer].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
     ),
+    # So are the scores of positions without their vectors.
+    ("normalizer", "scorer", "scope"): lambda normalizer, scorer, scope: (
+        NORMALIZERS[normalizer].get("differentiable", True)
+        or not SCORERS[scorer].get("is_positional")
+        or knob(scope, "sources") != BOTH
+    ),
 }
 
 

@@ -36,7 +36,7 @@ class Sdpa:
     torch.Size([2, 3, 13])
     """
 
-    scorers = ("dot", "scaled", "multiplicative", "cosine")
+    scorers = ("dot", "scaled", "multiplicative", "biased_general", "low_rank", "cosine")
     scopes = ()
     normalizers = ("softmax",)
     priority = 20
