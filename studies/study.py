@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -53,11 +53,10 @@ class Study:
                 self._attnx(["resume", str(sweep.path)])
                 self._collect(sweep.path)
 
-    def train_missing(self, only: Collection[str] | None = None) -> None:
-        """Train until nothing is missing, of the tasks in ``only`` if they are given, or time is up."""
-        missing = [job for job in self.missing if only is None or job.task in only]
-        for _, group in groupby(missing, key=lambda job: job.seed):
-            jobs = list(group)
+    def train_missing(self, is_needed: Callable[[Job], bool] = lambda _: True) -> None:
+        """Train until nothing that is needed is missing, or time is up; what is needed is asked before each seed."""
+        for _, group in groupby(self.missing, key=lambda job: job.seed):
+            jobs = list(filter(is_needed, group))
             for start in range(0, len(jobs), JOBS_PER_SWEEP):
                 self.train(jobs[start : start + JOBS_PER_SWEEP])
 

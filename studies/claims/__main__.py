@@ -41,7 +41,7 @@ def main() -> int:
         write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
         study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
         study.resume()
-        study.train_missing(only=selected)
+        study.train_missing(lambda job: job.task in selected and not claims[job.task].is_decided(results))
         for claim in claims.values():
             if claim.evaluate and claim.name not in evaluations:
                 evaluate(claim, claims[claim.runs or claim.name], study, evaluations)

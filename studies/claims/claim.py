@@ -9,8 +9,11 @@ from typing import Any, Literal
 
 import yaml
 
+from attnx.reports.sweep.measures import run_value
+from attnx.reports.sweep.run_record import RunRecord
 from studies.experiments import BASE
 from studies.job import Job
+from studies.results import Results
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,27 @@ class Claim:
         """The runs that are trained for it; none if another claim's are used."""
         return [] if self.runs else [Job(self.name, (), seed) for seed in self.seeds]
 
+    def finished_runs(self, results: Results) -> list[RunRecord]:
+        """Its runs that have its measure, by seed."""
+        runs = (results.runs.get(job) for job in self.jobs)
+        return [run for run in runs if run is not None and self.measure in run.results]
+
+    def is_decided(self, results: Results) -> bool:
+        """Whether later starts cannot be chosen: it takes the best by validation, and one has no error left there."""
+        errors = [validation(run) for run in self.finished_runs(results) if not run.maximize]
+        return self.take == "best" and 0 in errors
+
     @property
     def experiment(self) -> dict[str, Any]:
         """The configuration of its runs."""
         return {BASE: self.base, **self.config}
+
+
+def validation(run: RunRecord) -> float:
+    """The best validation value of a finished run; less is better."""
+    value = run_value(run, run.monitor)
+    assert value is not None, "a finished run was validated"
+    return -value if run.maximize else value
 
 
 def read_claims(path: Path) -> dict[str, Claim]:

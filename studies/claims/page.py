@@ -10,10 +10,9 @@ from scipy import stats
 from attnx.reports.markdown import table
 from attnx.reports.measure_names import is_higher_better, measure_label
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.sweep.measures import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.sweeps.live_table import format_duration
-from studies.claims.claim import Claim
+from studies.claims.claim import Claim, validation
 from studies.claims.evaluations import EvaluatedClaim
 from studies.results import Results
 
@@ -35,7 +34,8 @@ INTRODUCTION = """# Claims
 What the files of `conf/experiment` claim, and what their runs measured. `python -m studies.claims` trains what is
 missing and writes this page from `studies/claims/results.csv` and `evaluations.csv`; `claims.yaml` beside them says how
 each claim is trained. Intervals of one run, or of the best of several by validation, are over test examples; those of a
-mean are over seeds.
+mean are over seeds. Of the best of several no more are trained once one has no error in validation, since a later one
+would not be chosen.
 """
 
 
@@ -50,8 +50,7 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
     aim = "" if claim.aim is None else f"{claim.aim:g}"
     cells = [f"`{claim.name}`: {claim.says}", measure_label(claim.measure), claim.published, aim]
     source = next(candidate for candidate in claims if candidate.name == (claim.runs or claim.name))
-    runs = [results.runs[job] for job in source.jobs if job in results.runs]
-    finished = [run for run in runs if claim.measure in run.results]
+    finished = source.finished_runs(results)
     if not finished or (claim.evaluate and evaluation is None):
         return [*cells, *NOT_RUN]
     value, low, high = (evaluation.value, evaluation.low, evaluation.high) if evaluation else _measured(claim, finished)
@@ -66,18 +65,11 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
 def _measured(claim: Claim, runs: Sequence[RunRecord]) -> tuple[float, float, float]:
     """The value of a claim, and the ends of its interval; both equal the value if it is unknown."""
     if claim.take == "best" or len(runs) == 1:
-        run = min(runs, key=_validation)
+        run = min(runs, key=validation)
         return run.results[claim.measure], *run.intervals.get(claim.measure, [run.results[claim.measure]] * 2)
     values = [run.results[claim.measure] for run in runs]
     low, high = stats.t.interval(0.95, len(values) - 1, fmean(values), stats.sem(values))
     return fmean(values), float(low), float(high)
-
-
-def _validation(run: RunRecord) -> float:
-    """The best validation value; less is better."""
-    value = run_value(run, run.monitor)
-    assert value is not None, "a finished run was validated"
-    return -value if run.maximize else value
 
 
 def _reached(claim: Claim, value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,17 @@ def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
     assert cells(beam, runs) == ["not run", "", "", "", "", ""]
     evaluation = EvaluatedClaim("some", "1", "decoding=beam", 19.5, 19.0, 20.0)
     assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "3", "1:00", "`abc`", "yes"]
+
+
+def test_a_start_without_validation_error_decides() -> None:
+    """Of starts that are chosen by validation, none after it could be better; a mean needs all."""
+    claim = Claim("some", "", "test_wer", seeds=[1, 2, 3], take="best")
+    results = Results(Path("none.csv"), claim.jobs)
+    results.runs[claim.jobs[0]] = record(1, 20, 7.0)
+    assert not claim.is_decided(results)
+    results.runs[claim.jobs[1]] = record(2, 22, 0.0)
+    assert claim.is_decided(results)
+    assert not replace(claim, take="mean").is_decided(results)
 
 
 def test_evaluations_are_written_and_read(tmp_path: Path) -> None:
