@@ -20,8 +20,8 @@ SOURCE_MASK = SOURCE != 0
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 TAG = torch.tensor([2, 0])
 EXTRA_POSITIONS = 3  # of padding, appended to a source
-# These read stories, points or series; tests/laws has laws for each.
-MODELS_WITH_OTHER_DATA = ("entity", "history", "pointer")
+# These read stories, points or series, or output one label; tests/laws has laws for each.
+MODELS_WITH_OTHER_DATA = ("classifier", "entity", "history", "pointer")
 # Schedules and batches sum gradients in different orders.
 TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 

@@ -11,6 +11,7 @@ from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.laws.laws import PartLaws
 from attnx.laws.violation import describe_type, require
+from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData
 
 FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
@@ -63,6 +64,8 @@ class TaskLaws(PartLaws):
         """A task that is saved and restored detokenizes outputs to the same texts."""
         data, restored = self._load(), self._build()
         with tempfile.TemporaryDirectory() as folder:
+            if isinstance(data.target, Vocabulary):
+                data.target.save(Path(folder) / TARGET_SYMBOLS)
             self.part.save(Path(folder))
             restored.restore(Path(folder))
         for pair in data.pairs.test[:NUM_EXAMPLES]:

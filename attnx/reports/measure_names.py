@@ -13,7 +13,7 @@ HIGHER_IS_BETTER: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf"
 ACRONYMS: Final = ("per", "wer", "cer", "ter", "bleu", "mse", "mae", "rse", "corr")
 # Metrics in percent.
 PERCENT: Final = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "error", "accuracy",
-                  "area_coverage", "triangle_coverage", "well_formed")  # fmt: skip
+                  "area_coverage", "triangle_coverage", "well_formed", "macro_f1")  # fmt: skip
 # Error rates that can be counted on any part of a test, in percent of symbols or of sequences.
 COUNTED: Final = {
     "per": "symbols",

@@ -44,6 +44,8 @@ class Qa(SequenceTask):
     maximize = False
     data_files = ("folder", "test")
     reads_stories = True
+    has_sentences = True
+    has_labels = True
     for_models = ("entities",)
 
     def __init__(

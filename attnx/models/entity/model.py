@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
@@ -12,22 +10,12 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import STOP
 from attnx.models.entity.memory import EntityMemory
 from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
+from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.targets.single_label import SingleLabelTarget
 
 
-class AnswerState(NamedTuple):
-    """The answers of a batch, which decoding gives out; every tensor has the batch as its first axis."""
-
-    log_probs: Tensor  # (b, symbols) of the answer
-    context: Tensor  # (b, d) of attention over the slots
-    # (b, j, 1, s), for each slot its gate at the end of each sentence, and its attention weight at the end of the
-    # question; zeros elsewhere
-    weights: Tensor
-    step: Tensor  # (b,) int64, the number of steps taken
-
-
-class Entity(SequenceModel[AnswerState]):
+class Entity(SequenceModel[LabelState]):
     """Answer a question about a story by attention over slots that were updated while the story was read.
 
     >>> from attnx import registry
@@ -76,22 +64,19 @@ class Entity(SequenceModel[AnswerState]):
         weights = _symbol_weights(story, gates, attention, source_mask) if need_weights else None
         return Output(self._logits(story.question, attention.context[:, 0])[:, None], weights, None)
 
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> AnswerState:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> LabelState:
         """(b, s) stories and (b, s) bool -> their answers."""
         story, gates, attention = self._attend(source, source_mask)
         context = attention.context[:, 0]
         log_probs = self.target.predict(self._logits(story.question, context))
         step = torch.zeros(len(source), dtype=torch.int64, device=source.device)
-        return AnswerState(log_probs, context, _symbol_weights(story, gates, attention, source_mask), step)
+        return LabelState(log_probs, context, _symbol_weights(story, gates, attention, source_mask), step)
 
     def decode_step(
-        self, inputs: Tensor, state: AnswerState, need_weights: bool = False
-    ) -> tuple[Tensor, AnswerState, AttentionOutput]:
+        self, inputs: Tensor, state: LabelState, need_weights: bool = False
+    ) -> tuple[Tensor, LabelState, AttentionOutput]:
         """The log-probabilities of the answer at the first step, and of EOS afterwards."""
-        is_answered = (state.step > 0)[:, None]
-        log_probs = torch.where(is_answered, self.target.end_log_probs(state.log_probs), state.log_probs)
-        weights = state.weights.masked_fill(is_answered[..., None, None], 0.0) if need_weights else None
-        return log_probs, state._replace(step=state.step + 1), AttentionOutput(state.context[:, None], weights)
+        return decode_label(self.target, state, need_weights)
 
     def _attend(self, source: Tensor, source_mask: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
         """The encoded stories, the gates (b, n, j), and the questions' attention over the slots."""
@@ -108,7 +93,11 @@ class Entity(SequenceModel[AnswerState]):
 
 
 def _symbol_weights(story: EncodedStory, gates: Tensor, attention: AttentionOutput, source_mask: Tensor) -> Tensor:
-    """Gates and attention weights at the symbols, (b, j, 1, s): see :class:`AnswerState`."""
+    """The weights (b, j, 1, s) of the slots.
+
+    They are the gate of a slot at the end of each sentence, its attention weight at the end of the question, and zeros
+    elsewhere.
+    """
     assert attention.weights is not None
     weights = attention.weights.mean(1) if attention.weights.dim() == 4 else attention.weights
     sentences = gates.shape[1]

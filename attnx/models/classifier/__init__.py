@@ -1,0 +1,1 @@
+"""The model ``classifier``: attention over an encoded source, and one label."""

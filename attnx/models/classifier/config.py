@@ -1,0 +1,94 @@
+"""Resolve and check the configuration of a classifier, without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attnx import registry
+from attnx.errors import UserError, reject_duplicates
+from attnx.models.resolve import part_declarations, require_attention, scope_sources
+
+Config = Mapping[str, Any]
+
+# What a query of a classifier may need: its only state is the encoder's last one.
+SUPPORTED_NEEDS = ("state", "tag")
+
+
+@dataclass(frozen=True)
+class ResolvedClassifierConfig:
+    """The settings of a classifier that follow from its configuration."""
+
+    query: tuple[str, ...]  # the query inputs
+    needs_tags: bool  # whether the query reads the rows' tags
+
+    def summary(self) -> dict[str, str]:
+        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        schedule = "one read: the source is encoded, attended to once, and labeled"
+        return {"schedule": schedule, "derived": f"query={'+'.join(self.query)}"}
+
+
+def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
+    """Resolve the configuration of a classifier and check that each of its settings has an effect.
+
+    Raises:
+        UserError: one line with the setting that has no effect or contradicts another.
+    """
+    _check_task(config.get("task"))
+    require_attention(config, "classifier")
+    _check_scope(config["scope"])
+    _check_history(config)
+    _check_readout(config)
+    _check_decoding(config.get("decoding", {}))
+    needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}
+    for name, need in needs.items():
+        if need not in SUPPORTED_NEEDS:
+            raise UserError(
+                f"query={name} needs a decoder, and a classifier has none; use current_state, the encoder's last state"
+            )
+    if not needs:
+        raise UserError("the query is empty: choose current_state, as in +query=[current_state]")
+    return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values())
+
+
+def _check_task(task: Config | None) -> None:
+    if task is None or registry.describe("task", task["name"]).properties.get("has_labels"):
+        return
+    tasks = [name for name in registry.names("task") if registry.describe("task", name).properties.get("has_labels")]
+    raise UserError(
+        f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={' or '.join(tasks)}"
+    )
+
+
+def _check_scope(scope: Config) -> None:
+    if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
+        raise UserError(f"scope={scope['name']} is over decoder states, and a classifier has none; use scope=global")
+    if scope.get("center") == "monotonic":
+        raise UserError(
+            "scope.center=monotonic moves with the decoder's steps, and a classifier has none; use "
+            "scope.center=predictive, or scope=global"
+        )
+
+
+def _check_history(config: Config) -> None:
+    for kind in ("scorer", "normalizer"):
+        if part_declarations(config, kind).get("needs_history"):
+            name = f"{kind}={config[kind]['name']}"
+            raise UserError(f"{name} needs earlier attention weights, but a classifier reads once; use another")
+
+
+def _check_readout(config: Config) -> None:
+    inputs = config["readout"].get("inputs", ["state", "context"])
+    reject_duplicates("readout.inputs", inputs, "input")
+    if "context" not in inputs or "token" in inputs:
+        raise UserError(
+            f"readout.inputs=[{','.join(inputs)}]: a classifier reads the context, and no token; use [context] or "
+            "[state,context]"
+        )
+
+
+def _check_decoding(decoding: Config) -> None:
+    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
+        if decoding.get(name, 0) > maximum:
+            raise UserError(f"decoding.{name}={decoding[name]} has no effect on one label; remove it")

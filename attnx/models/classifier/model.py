@@ -1,0 +1,110 @@
+"""A classifier: attention over an encoded source, and one label."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import Attention, AttentionOutput, Query, QueryContext
+from attnx.attention.multi_head import MultiHeadAttention
+from attnx.models.label_state import LabelState, decode_label
+from attnx.models.sequence_model import Output, SequenceModel
+from attnx.nn.contracts import Readout
+from attnx.nn.dropout import dropout_mask
+from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
+from attnx.nn.source_encoder import SourceEncoder
+from attnx.nn.targets.single_label import SingleLabelTarget
+
+
+class Classifier(SequenceModel[LabelState]):
+    """Label a source by attention over its states.
+
+    Args:
+        source: embeds and encodes the source.
+        query: what the states are compared with, of the encoder's last state and the row's tag.
+        attention: attends to the states.
+        readout: joins the last state and the context.
+        target: the labels.
+        dropout: share of the readout's units dropped while training.
+
+    >>> from attnx.laws.small import small_config, small_model
+    >>> model = small_model(small_config(model={"name": "classifier"}))
+    >>> source = torch.tensor([[7, 9, 12, 5], [8, 3, 0, 0]])
+    >>> model(source, source > 0, source[:, :1]).logits.shape
+    torch.Size([2, 1, 17])
+    """
+
+    sources = ("encoder",)
+
+    def __init__(
+        self,
+        source: SourceEncoder,
+        query: Query,
+        attention: Attention | MultiHeadAttention,
+        readout: Readout,
+        target: SingleLabelTarget,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.source, self.query, self.attention, self.readout = source, query, attention, readout
+        self.output = nn.Linear(readout.size, target.width)
+        self.target, self.dropout = target, dropout
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether the attention weights sum to 1, as far as the normalizer declares it."""
+        return self.attention.is_distribution
+
+    def forward(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        inputs: Tensor,
+        tag: Tensor | None = None,
+        sampling: float = 0.0,
+        need_weights: bool = False,
+        source_lengths: Tensor | None = None,
+    ) -> Output:
+        """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``sampling`` have no effect."""
+        logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
+        return Output(logits[:, None], self._step_weights(attention.weights, source_mask), None)
+
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> LabelState:
+        """(b, s) sources, (b, s) bool and (b,) tags -> their labels."""
+        logits, attention = self._label(source, source_mask, tag, need_weights=True)
+        weights = self._step_weights(attention.weights, source_mask)
+        assert weights is not None
+        step = torch.zeros(len(source), dtype=torch.int64, device=source.device)
+        return LabelState(self.target.predict(logits), attention.context[:, 0], weights, step)
+
+    def decode_step(
+        self, inputs: Tensor, state: LabelState, need_weights: bool = False
+    ) -> tuple[Tensor, LabelState, AttentionOutput]:
+        """The log-probabilities of the label at the first step, and of EOS afterwards."""
+        return decode_label(self.target, state, need_weights)
+
+    def _label(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        tag: Tensor | None,
+        source_lengths: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, AttentionOutput]:
+        """The logits (b, symbols) of the labels, and the read of attention."""
+        encoded = self.source(source, source_mask, None, source_lengths)
+        state = encoded.final[-1][0]
+        tag = torch.zeros(len(source), dtype=torch.int64, device=source.device) if tag is None else tag
+        query = self.query(QueryContext(state[:, None, :0], state=state[:, None], tag=tag[:, None]))
+        memory = self.attention.make_memory(encoded.keys, encoded.source_mask)
+        attention = self.attention(query, memory, need_weights=need_weights)
+        readout = self.readout(state, attention.context[:, 0], state[:, :0])
+        mask = dropout_mask(readout, self.dropout, self.training, *readout.shape)
+        return self.output(readout if mask is None else readout * mask), attention
+
+    def _step_weights(self, weights: Tensor | None, source_mask: Tensor) -> Tensor | None:
+        """Weights over the states as weights over the source's steps."""
+        downsampling = self.source.downsampling
+        if weights is None or downsampling == 1:
+            return weights
+        return upsample_weights(weights, pyramid_shares(source_mask, downsampling), downsampling)

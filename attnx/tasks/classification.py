@@ -1,0 +1,125 @@
+"""The task ``classification``: one label for a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from attnx import registry
+from attnx.data.examples import Pair, Symbols
+from attnx.data.paths import resolve_data_path
+from attnx.data.readers.labeled_texts import read_labeled_texts, split_sentences
+from attnx.data.splits import holdout_shares, overlap_notes, split_by_hash
+from attnx.data.synthetic.stories import source_vocabulary
+from attnx.data.vocabulary import SPECIALS, Vocabulary
+from attnx.errors import UserError, suggest
+from attnx.registry import Positive, Probability, register
+from attnx.runs.layout import TARGET_SYMBOLS
+from attnx.tasks.contract import SequenceData, SequenceTask, check_parts
+
+
+@register("task", "classification")
+class Classification(SequenceTask):
+    """Read a text; the answer is one label.
+
+    Formula: ``minimize -log p(label | text)``
+    Source: Yang et al. 2016, section 2.3, https://aclanthology.org/N16-1174
+
+    ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a text, a tab and its label, or with
+    ``label=first`` the label first. Texts are split into words and marks, lower-cased unless ``lower=false``; each
+    sentence ends with a full stop, behind its exclamation or question mark. Words that occur fewer than ``min_count``
+    times in the training part are read as one unknown word.
+
+    A missing part is held out of the training file by a hash of the text: ``holdout`` of the texts for validation,
+    twice as many for testing. Labels that the training part lacks are an error.
+    """
+
+    monitor = "valid_accuracy"
+    maximize = True
+    data_files = ("train", "valid", "test")
+    has_sentences = True
+    has_labels = True
+
+    def __init__(
+        self,
+        train: str | None = None,
+        valid: str | None = None,
+        test: str | None = None,
+        label: Literal["first", "last"] = "last",
+        lower: bool = True,
+        min_count: Positive = 2,
+        holdout: Probability = 0.1,
+        smoothing: Probability = 0.0,
+    ) -> None:
+        self.files = {"train": train, "valid": valid, "test": test}
+        self.label, self.lower, self.min_count = label, lower, min_count
+        self.holdout, self.smoothing = holdout, smoothing
+        self.labels: Symbols = ()
+        self.notes: list[str] = []
+
+    def load(self) -> SequenceData:
+        """Read and split the data; ``notes`` then says how many texts are in two parts."""
+        if not self.files["train"]:
+            raise UserError("task.train is not set: name a TSV file of lines with a text, a tab and its label")
+        files = {part: self._read(part) for part, file in self.files.items() if file}
+        train = files.pop("train")
+        pairs = split_by_hash(train, _text, *holdout_shares(self.holdout, files))._replace(**files)
+        check_parts(pairs)
+        texts = {_text(pair) for pair in pairs.train}
+        self.notes = overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
+        counts = Counter(word for pair in pairs.train for word in pair.source)
+        frequent = {word for word, count in counts.items() if count >= self.min_count}
+        target = Vocabulary.of(pair.references[0] for pair in pairs.train)
+        self._set_labels(target)
+        for part in ("valid", "test"):
+            self._check_labels(part, getattr(pairs, part))
+        return SequenceData(pairs, source_vocabulary([tuple(frequent)]), target)
+
+    def test_pairs(self) -> list[Pair]:
+        """Read the pairs of ``test`` without the other parts."""
+        pairs = self._read("test")
+        self._check_labels("test", pairs)
+        return pairs
+
+    def _read(self, part: str) -> list[Pair]:
+        file = self.files[part]
+        assert file is not None
+        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.label, self.lower)
+
+    def _set_labels(self, target: Vocabulary) -> None:
+        self.labels = target.symbols[len(SPECIALS) :]
+        if len(self.labels) < 2:
+            raise UserError(
+                f"task.train={self.files['train']}: every text has the label {self.labels[0]!r}; there is nothing to "
+                f"learn{'' if self.label == 'first' else '; if labels are in the first column, set task.label=first'}"
+            )
+
+    def _check_labels(self, part: str, pairs: Sequence[Pair]) -> None:
+        for pair in pairs:
+            label = pair.references[0][0]
+            if label not in self.labels:
+                hint = suggest(label, self.labels)
+                raise UserError(f"the {part} part has the label {label!r}, which the training part lacks{hint}")
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Build accuracy and macro F1, in percent."""
+        return {name: registry.build("metric", name, labels=self.labels) for name in ("accuracy", "macro_f1")}
+
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Split a user's text as those of the data; a blank one is a UserError."""
+        symbols = split_sentences(text, self.lower)
+        if not symbols:
+            raise UserError(f"{text!r} is empty; there is nothing to read")
+        return symbols
+
+    def restore(self, folder: Path) -> None:
+        """Read the labels, the target's vocabulary."""
+        self._set_labels(Vocabulary.load(folder / TARGET_SYMBOLS))
+
+
+def _text(pair: Pair) -> str:
+    return " ".join(pair.source)

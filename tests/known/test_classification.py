@@ -1,0 +1,141 @@
+"""The task ``classification`` and its model: the reader, the measures and one answer by hand, and mistakes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnx.config.compose import compose
+from attnx.data.readers.labeled_texts import read_labeled_texts, split_sentences
+from attnx.data.special_tokens import STOP
+from attnx.errors import UserError
+from attnx.laws.small import small_config, small_model
+from attnx.metrics.labels import Accuracy, MacroF1
+from attnx.nn.contracts import EncoderOutput
+from attnx.tasks.classification import Classification
+
+TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
+LABELS = ["wet", "dry"]
+
+
+def write_texts(path: Path, count: int = 80) -> str:
+    lines = [f"{number} {TEXTS[number % 8]}\t{LABELS[number % 2]}\n" for number in range(count)]
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def test_a_sentence_ends_with_a_full_stop() -> None:
+    assert split_sentences("Why?!  No.") == ("why", "!", "?", ".", "no", ".")
+    assert split_sentences("Pay £1,000.50 to Mr X", lower=False) == ("Pay", "£", "1,000.50", "to", "Mr", "X", ".")
+    assert split_sentences(" ") == ()
+
+
+def test_either_column_may_be_the_label(tmp_path: Path) -> None:
+    (tmp_path / "first.tsv").write_text("very good\tA day.\n\n", encoding="utf-8")
+    (tmp_path / "last.tsv").write_text("A day.\tvery good\n", encoding="utf-8")
+    first, last = read_labeled_texts(tmp_path / "first.tsv", "first"), read_labeled_texts(tmp_path / "last.tsv")
+    assert first == last
+    assert (first[0].source, first[0].references) == (("a", "day", "."), (("very good",),))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("good day\n", r":1: 1 column; expected a text, a tab and its label"),
+        ("a\tb\nc\td\te\n", r":2: 3 columns; .* the line is 'c\\td\\te'"),
+        ("\tb\n", r":1: the text is empty"),
+        ("a\t\n", r":1: the label is empty"),
+        ("text\tlabel\n", r":1: column names"),
+        ("\n", r"holds no texts"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
+        read_labeled_texts(tmp_path / "bad.tsv")
+
+
+def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path: Path) -> None:
+    task = Classification(train=write_texts(tmp_path / "texts.tsv"), holdout=0.1)
+    data = task.load()
+    assert isinstance(data.target, type(data.source))
+    assert data.source.symbols[STOP] == "."
+    assert "rain" in data.source.symbols
+    assert "17" not in data.source.symbols  # it occurs once
+    assert data.target.symbols[4:] == ("dry", "wet")
+    assert sum(map(len, data.pairs)) == 80
+    assert task.tokenize("Rain!") == ("rain", "!", ".")
+
+
+def test_labels_must_be_learnable(tmp_path: Path) -> None:
+    train = write_texts(tmp_path / "texts.tsv")
+    (tmp_path / "other.tsv").write_text("a day\twett\n", encoding="utf-8")
+    (tmp_path / "same.tsv").write_text("".join(f"{n}\twet\n" for n in range(50)), encoding="utf-8")
+    with pytest.raises(UserError, match=r"the test part has the label 'wett', .* did you mean wet\?"):
+        Classification(train=train, test=str(tmp_path / "other.tsv")).load()
+    with pytest.raises(UserError, match="every text has the label 'wet'"):
+        Classification(train=str(tmp_path / "same.tsv")).load()
+
+
+def test_measures_by_hand() -> None:
+    """Labels a, b, c and d: 3 of 6 are right; F1 is 2/3 of a, 1/2 of b, 2/3 of c, and d does not occur.
+
+    An output without a label is a miss of a and no error of another label.
+    """
+    predictions = [["a"], ["b"], ["b"], [], ["c"], ["c", "c"]]
+    references = [[["a"]], [["b"]], [["c"]], [["a"]], [["c"]], [["b"]]]
+    accuracy, f1 = Accuracy("abcd"), MacroF1("abcd")
+    for metric in (accuracy, f1):
+        metric.update(predictions[:2], references[:2])
+        metric.update(predictions[2:], references[2:])
+    assert accuracy.compute().item() == 50
+    assert accuracy.proportions() == {"": [(3, 6)]}
+    assert f1.compute().item() == pytest.approx(100 * (2 / 3 + 1 / 2 + 2 / 3) / 3)
+
+
+def test_one_label_by_hand() -> None:
+    """Attention over two states h = (1, 0) and (0, 1) with q = h_2 and scores q . h: weights 1 / (1 + e), e / (1 + e).
+
+    The readout is the context, and the logit of label 1 is ln 3 times its second entry.
+    """
+    config = small_config(
+        model={"name": "classifier", "embedding_dim": 2},
+        scorer="dot",
+        encoder={"hidden_size": 2, "bidirectional": False, "cell": "rnn"},
+        readout={"inputs": ["context"], "tanh": False},
+    )
+    model = small_model(config).eval()
+    states = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    model.source.encoder.forward = lambda *args: EncoderOutput([states], ((states[:, 1],),))
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias.zero_()
+        model.output.weight[4 + 1, 1] = math.log(3)
+    output = model(torch.tensor([[7, 8]]), torch.ones(1, 2, dtype=torch.bool), torch.tensor([[1]]), need_weights=True)
+    weight = math.e / (1 + math.e)
+    assert output.weights[0, 0].tolist() == pytest.approx([1 - weight, weight])
+    state = model.init_state(torch.tensor([[7, 8]]), torch.ones(1, 2, dtype=torch.bool))
+    labels = 17 - 4
+    assert state.log_probs[0, 5].exp().item() == pytest.approx(3**weight / (3**weight + labels - 1))
+
+
+REFUSALS = {
+    "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or qa",
+    "attention=none": r"model=classifier needs attention",
+    "scope=history": r"over decoder states, and a classifier has none",
+    "scope=local": r"scope.center=monotonic moves with the decoder's steps",
+    "scorer=coverage": r"scorer=coverage needs earlier attention weights",
+    "+query=token": r"query=token needs a decoder",
+    "readout.inputs=[state]": r"a classifier reads the context",
+    "decoding.min_length=2": r"no effect on one label",
+    "decoder=recurrent": r"has no meaning beside model=classifier",
+}
+
+
+@pytest.mark.parametrize("override", REFUSALS)
+def test_choices_without_effect_are_refused(override: str) -> None:
+    with pytest.raises(UserError, match=REFUSALS[override]):
+        compose([*([] if override.startswith("task") else ["task=classification"]), "model=classifier", override])

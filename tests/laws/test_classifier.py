@@ -1,0 +1,78 @@
+"""Laws of the model ``classifier``: padding and other rows change nothing, searches agree, all parameters learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.data.batches import Batch
+from attnx.data.special_tokens import BOS, EOS
+from attnx.decoding.beam import Beam
+from attnx.decoding.greedy import Greedy
+from attnx.laws.small import small_config, small_model
+from attnx.tasks.contract import token_loss
+
+pytestmark = pytest.mark.usefixtures("float64")
+SOURCE = torch.tensor([[7, 19, 4, 11, 17, 5, 4], [5, 13, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0]])
+INPUTS, TAG = torch.full((3, 1), BOS), torch.tensor([2, 0, 1])
+FACTORS: dict[str, Any] = {
+    "scorer": "plain",
+    "normalizer": "plain",
+    "scope": [("global", {}), ("local", {"center": "predictive", "window": 1})],
+    "query": [["current_state"], ["language_tag"], ["current_state", "language_tag"]],
+    "readout": [["context"], ["state", "context"]],
+    "heads": [1, 2],
+    "encoder": ["recurrent", "pyramid"],
+}
+
+
+def possible(choices: dict[str, Any]) -> bool:
+    return choices.get("scorer", ("dot",))[0] not in ("coverage", "location")
+
+
+def build_model(**choices: Any) -> Any:
+    heads = {"attention": ("standard", {"heads": choices.get("heads", 1)})}
+    parts = {kind: choices[kind] for kind in ("scorer", "normalizer", "scope", "query") if kind in choices}
+    layers = {"readout": {"inputs": choices.get("readout", ["context"])}}
+    layers["encoder"] = {"name": choices.get("encoder", "recurrent"), "hidden_size": 6, "layers": 2}
+    return small_model(small_config(model={"name": "classifier"}, **layers, **parts, **heads)).eval()
+
+
+def outputs(model: Any, rows: slice, extra: int = 0) -> tuple[Tensor, Tensor]:
+    source = SOURCE[rows]
+    source = torch.cat([source[:, : int((source > 0).sum(1).max())], source.new_zeros(len(source), extra)], 1)
+    output = model(source, source > 0, INPUTS[rows], TAG[rows], need_weights=True)
+    return output.logits, output.weights
+
+
+def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> None:
+    model = build_model(**combination)
+    logits, weights = outputs(model, slice(None), extra=3)
+    for row in range(len(SOURCE)):
+        row_logits, row_weights = outputs(model, slice(row, row + 1))
+        torch.testing.assert_close(logits[row : row + 1], row_logits)
+        length = row_weights.shape[-1]
+        torch.testing.assert_close(weights[row : row + 1, ..., :length], row_weights)
+        assert (weights[row, ..., length:] == 0).all()
+
+
+def test_every_parameter_has_a_gradient(sample_combination: dict[str, Any]) -> None:
+    model = build_model(**sample_combination).train()
+    target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
+    batch: Any = Batch(SOURCE, SOURCE > 0, target, target > 0, torch.arange(3), TAG)
+    token_loss(model, batch).mean.backward()
+    assert not [name for name, weight in model.named_parameters() if weight.grad is None]
+
+
+def test_searches_agree() -> None:
+    model = build_model(query=["current_state"])
+    expected = model.init_state(SOURCE, SOURCE > 0, TAG).log_probs
+    torch.testing.assert_close(model.target.predict(model(SOURCE, SOURCE > 0, INPUTS, TAG).logits[:, 0]), expected)
+    greedy = Greedy()(model, SOURCE, SOURCE > 0, TAG, need_weights=True)
+    beam = Beam(beam_size=5, nbest=5)(model, SOURCE, SOURCE > 0, TAG)
+    assert greedy.lengths.tolist() == [[1]] * 3
+    assert greedy.written[:, 0, 0].tolist() == expected.argmax(-1).tolist()
+    assert beam.written[:, :, 0].tolist() == expected.topk(5).indices.tolist()

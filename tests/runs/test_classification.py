@@ -1,0 +1,75 @@
+"""Complete runs of classification: trained, reopened, evaluated, predicted on the command line; public data."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.config.compose import compose
+from attnx.runs.alignments import read_saved_alignments
+from attnx.tasks.classification import Classification
+from attnx.training.fit import fit
+
+TRAINING = ["task=classification", "model=classifier", "encoder.hidden_size=6", "model.embedding_dim=5"]
+TRAINING += ["trainer.batch_size=8", "trainer.num_validations=1", "trainer.max_steps=60", "optimizer.lr=0.05"]
+
+
+@pytest.fixture
+def texts(work_folder: Path, no_pictures: None) -> None:
+    weather = [("rains", "wet"), ("shines", "dry")]
+    lines = [f"this is text {n} . it {weather[n % 2][0]} !\t{weather[n % 2][1]}\n" for n in range(90)]
+    Path("texts.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def train(folder: str, *overrides: str) -> Any:
+    overrides = (*overrides, "task.train=texts.tsv")
+    return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+
+
+def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any]) -> None:
+    train("one", *TRAINING)
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    header, *rows = (line.split("\t") for line in Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines())
+    assert header[:3] == ["source", "prediction", "references"]
+    assert results["test_accuracy"] == pytest.approx(100 * sum(row[1] == row[2] for row in rows) / len(rows))
+    assert results["test_accuracy"] > 80
+    assert "test_macro_f1" in results
+    Path("lines.txt").write_text("Today it rains\n", encoding="utf-8")
+    answer = command("predict", "one", "lines.txt", "--nbest", "2")
+    assert answer.code == 0, answer.err
+    assert sorted(line.split("\t")[3] for line in answer.out.splitlines()) == ["dry", "wet"]
+    Path("more.tsv").write_text("it rains!\twet\nit shines\twet\n", encoding="utf-8")
+    assert command("evaluate", "one", "task.test=more.tsv").code == 0
+    evaluated = json.loads(next(Path("one/evaluations").rglob("results.json")).read_text(encoding="utf-8"))
+    assert evaluated["test_accuracy"] == 50
+    (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(Path("one")))
+    assert best.weights.shape == (1, len(best.source))
+    assert best.weights.sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_another_model_learns_the_same_labels(texts: None) -> None:
+    run = train("two", "task=classification", "decoder.hidden_size=7", *TRAINING[2:6], "trainer.max_steps=2")
+    assert len(run.predict(["it rains"])) == 1
+
+
+@pytest.mark.needs_data("sms_spam")
+def test_public_messages_are_read() -> None:
+    file = Path(os.environ["ATTNX_DATA"], "sms_spam", "messages.tsv")
+    data = Classification(train=str(file), label="first").load()
+    assert sum(map(len, data.pairs)) == 5574
+    assert data.target.symbols[4:] == ("ham", "spam")
+
+
+def test_the_package_opens_the_run(texts: None) -> None:
+    train("three", *TRAINING[:6], "trainer.max_steps=1")
+    (prediction,) = attnx.open_run("three").predict(["it rains"], need_weights=True)
+    assert prediction.weights is not None
+    assert prediction.weights.shape == (1, 3)
