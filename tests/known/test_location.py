@@ -13,6 +13,7 @@ from torch import Tensor
 from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.location import Location
+from attnx.errors import UserError
 
 BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -58,12 +59,33 @@ def test_the_features_follow_the_previous_weights(scorer: Location, last: list[f
     assert score(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
 
 
-def test_the_cumulative_weights_are_read(scorer: Location) -> None:
+def test_features_add_to_query_and_memory(scorer: Location) -> None:
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
     assert score(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
     with torch.no_grad():
         scorer.additive.query.weight.fill_(1.0)
     assert score(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
+
+
+def test_cumulative_weights_are_read_beside_the_previous_ones() -> None:
+    """Filters (1, 0, 0) of the previous and (0, 0, ln 2) of the sum: at 1 they see ln 3 at 0 and ln 2 at 2."""
+    scorer = Location(1, 1, hidden_size=1, filters=1, kernel_radius=1, reads=["previous", "cumulative"])
+    with torch.no_grad():
+        for parameter in (scorer.additive.query.weight, scorer.additive.memory.weight):
+            parameter.zero_()
+        scorer.near.weight.copy_(torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, LN2]]]))
+        scorer.location.weight.fill_(1.0)
+        scorer.additive.v.fill_(5.0)
+    history = AttentionHistory(torch.tensor([[LN3, 0.0, 0.0]]), torch.tensor([[LN3, 0.0, 1.0]]))
+    scores = scorer.score(torch.zeros(1, 1, 1), torch.zeros(1, 3, 1), history)
+    # tanh(ln 2 + ln 3) = 35 / 37.
+    assert scores[0, 0].tolist() == pytest.approx([0, 5 * 35 / 37, 0])
+
+
+@pytest.mark.parametrize(("reads", "message"), [([], "name previous"), (["previous"] * 2, "previous")])
+def test_what_is_read_is_named_once(reads: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Location(5, 11, reads=reads)
 
 
 def test_the_first_step_equals_additive() -> None:

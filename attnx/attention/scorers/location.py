@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionHistory
+from attnx.errors import UserError, reject_duplicates
 from attnx.registry import Natural, Positive, Size, register
 
 
@@ -15,12 +19,13 @@ class Location(nn.Module):
     """``additive``, which also knows where the step before read: a convolution over its weights.
 
     Formula: ``score(q, m) = v . tanh(W q + U m + L f_m), f = F * a_{t-1}``
-    Source: Chorowski et al. 2015, equations 8 and 9, https://arxiv.org/abs/1506.07503
+    Source: Chorowski et al. 2015, equations 8 and 9, https://arxiv.org/abs/1506.07503; of the sum of earlier weights:
+        Shen et al. 2018, section 2.2, https://arxiv.org/abs/1712.05884
 
-    The convolution has so many ``filters``, each over 2 * ``kernel_radius`` + 1 positions. Before the first step
+    The convolution has so many ``filters``, each over 2 * ``kernel_radius`` + 1 positions. It ``reads`` the previous
+    weights, the cumulative ones (the sum of those of all earlier steps), or both side by side. Before the first step
     nothing was read, and f is zeros. It makes the decoder run step by step.
 
-    >>> import torch
     >>> scorer = Location(query_size=13, memory_size=26, hidden_size=7)
     >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))
     >>> scorer.score(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.zeros(2, 5))).shape
@@ -37,10 +42,15 @@ class Location(nn.Module):
         hidden_size: Positive = 128,
         filters: Positive = 10,
         kernel_radius: Natural = 5,
+        reads: list[Literal["previous", "cumulative"]] = ["previous"],  # noqa: B006 - only read
     ) -> None:
         super().__init__()
+        reject_duplicates("scorer.reads", reads, "kind of weights")
+        if not reads:
+            raise UserError("scorer.reads=[]: name previous, cumulative or both")
+        self.reads = tuple(reads)
         self.additive = Additive(query_size, memory_size, hidden_size)
-        self.near = nn.Conv1d(1, filters, 2 * kernel_radius + 1, padding=kernel_radius, bias=False)
+        self.near = nn.Conv1d(len(reads), filters, 2 * kernel_radius + 1, padding=kernel_radius, bias=False)
         self.location = nn.Linear(filters, hidden_size, bias=False)
 
     def project_keys(self, memory: Tensor) -> Tensor:
@@ -54,5 +64,6 @@ class Location(nn.Module):
     def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the history -> (b, q, m)."""
         # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
-        near = self.near(F.pad(history.previous[:, None], (0, 1)))[..., :-1]
+        weights = torch.stack([getattr(history, kind) for kind in self.reads], dim=1)
+        near = self.near(F.pad(weights, (0, 1)))[..., :-1]
         return self.additive.score(queries, keys + self.location(near.mT))
