@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.contracts import HistoryScorer, Normalizer, Scope, Scorer
+from attnx.attention.contracts import AttentionParts, HistoryScorer, Scorer
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
@@ -16,15 +16,14 @@ from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOu
 class Attention(nn.Module):
     """Attention with one head: a scorer, a scope and a normalizer; :func:`attnx.attention.build` builds it by name.
 
-    Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
+    Formula: ``context(q) = sum_m normalize(score(q, m) + bias(q, distance of m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
     Queries are projected to the memory's width if the scorer needs equal widths and they differ.
 
     Args:
-        scorer: scores queries and keys.
-        scope: masks positions.
-        normalizer: maps scores to weights.
+        parts: the scorer, which scores queries and keys; the scope, which masks positions; the normalizer, which maps
+            scores to weights; and a bias by position, which is added to the scores, or None.
         query_size: width of the queries.
         memory_size: width of the memory's states.
         dropout: share of the weights dropped while training.
@@ -35,17 +34,15 @@ class Attention(nn.Module):
 
     def __init__(
         self,
-        scorer: Scorer | HistoryScorer,
-        scope: Scope,
-        normalizer: Normalizer,
+        parts: AttentionParts,
         query_size: int,
         memory_size: int,
         dropout: float = 0.0,
         chunk_mib: int = 64,
     ) -> None:
         super().__init__()
-        self.scorer, self.scope, self.normalizer = scorer, scope, normalizer
-        needs_projection = bool(scorer.requires_equal_dims) and query_size != memory_size
+        self.scorer, self.scope, self.normalizer, self.bias = parts
+        needs_projection = bool(self.scorer.requires_equal_dims) and query_size != memory_size
         self.project = nn.Linear(query_size, memory_size, bias=False) if needs_projection else nn.Identity()
         self.query_size, self.memory_size = query_size, memory_size
         self.dropout, self.chunk_mib = dropout, chunk_mib
@@ -144,10 +141,21 @@ class Attention(nn.Module):
             return mask
         return mask._replace(allowed_mask=mask.allowed_mask & inputs.allowed_mask)
 
+    def position_bias(self, inputs: AttentionInputs) -> Tensor | None:
+        """What the positions add to the scores, broadcastable to (b, q, m); None without a bias."""
+        if self.bias is None:
+            return None
+        lengths, device = inputs.memory.lengths, inputs.steps.device
+        positions = torch.cat([torch.arange(length, device=device) for length in lengths])
+        steps = inputs.steps if inputs.steps.dim() == 2 else inputs.steps[None]
+        return self.bias(inputs.queries, steps[..., None] - positions)
+
     def attend_with_scores(
         self, inputs: AttentionInputs, scores: Tensor, mask: ScopeMask | None = None
     ) -> AttentionOutput:
-        """Normalize the scores and sum the values by the weights; ``mask`` defaults to :meth:`scope_mask`."""
+        """Add the bias, normalize and sum the values by the weights; ``mask`` defaults to :meth:`scope_mask`."""
+        bias = self.position_bias(inputs)
+        scores = scores if bias is None else scores + bias
         mask = self.scope_mask(inputs) if mask is None else mask
         weights = self.normalizer(scores, mask.allowed_mask)
         if mask.gain is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -80,6 +80,28 @@ class Normalizer(Protocol):
         ...
 
 
+class Bias(Protocol):
+    """A term of the scores that depends on how far a position is from the query's step, and perhaps on the query.
+
+    ``needs_query`` says whether it depends on the query. A constructor may take ``query_size``, and ``head`` and
+    ``heads``: which head it belongs to, from 0, and how many there are.
+    """
+
+    needs_query: bool
+
+    def __call__(self, queries: Tensor, distances: Tensor) -> Tensor:
+        """The terms of the scores.
+
+        Args:
+            queries: (b, q, query_size), of several heads those of one.
+            distances: (b or 1, q, m) int64, the step of each query minus the position, which counts within its source.
+
+        Returns:
+            (b, q, m) or broadcastable to it.
+        """
+        ...
+
+
 class QueryInput(Protocol):
     """One thing that is compared with the memory.
 
@@ -93,3 +115,12 @@ class QueryInput(Protocol):
     def __call__(self, step: QueryContext) -> Tensor:
         """Pick from the step: -> (b, q, size)."""
         ...
+
+
+class AttentionParts(NamedTuple):
+    """The parts that one head is composed of."""
+
+    scorer: Scorer | HistoryScorer
+    scope: Scope
+    normalizer: Normalizer
+    bias: Bias | None = None

@@ -10,6 +10,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention.attention import Attention
+from attnx.attention.contracts import AttentionParts
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
 from attnx.registry import PartSpec, Positive, Probability, register
@@ -25,7 +26,7 @@ def build(
     scope: PartChoice = "global",
     normalizer: PartChoice = "softmax",
     values_size: int | None = None,
-    **knobs: float,
+    **knobs: float | PartSpec,
 ) -> Attention | MultiHeadAttention:
     """Compose an attention module.
 
@@ -38,7 +39,7 @@ def build(
         scope: which positions may be read.
         normalizer: how scores become weights.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        knobs: those of :func:`build_standard`: ``heads``, ``dropout``, ``chunk_mib``.
+        knobs: those of :func:`build_standard`: ``heads``, ``dropout``, ``bias``, ``chunk_mib``.
 
     Raises:
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
@@ -77,18 +78,20 @@ def build_standard(
     projection: Literal["auto", "never"] = "auto",
     dropout: Probability = 0.0,
     heads: Positive = 1,
+    bias: PartSpec | None = None,
     chunk_mib: Positive = 64,
 ) -> Attention | MultiHeadAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 
-    Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
+    Formula: ``context(q) = sum_m normalize(score(q, m) + bias(q, distance of m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
     ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
     and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. ``heads`` above 1 attend
     side by side, each with its own parts over narrower projections of query and memory
-    (:mod:`attnx.attention.multi_head`). ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with
-    ``accel=auto``; larger ones are computed in chunks, and again for the gradients.
+    (:mod:`attnx.attention.multi_head`). ``bias`` names what the distance of a position from the query's step adds to
+    its score. ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; larger ones
+    are computed in chunks, and again for the gradients.
 
     >>> import torch
     >>> from attnx.attention import build
@@ -98,7 +101,7 @@ def build_standard(
     >>> output.context.shape, output.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
-    knobs = {"projection": projection, "dropout": dropout, "chunk_mib": chunk_mib}
+    knobs = {"projection": projection, "dropout": dropout, "bias": bias, "chunk_mib": chunk_mib}
     if heads == 1:
         return _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
     return build_multi_head(scorer, scope, normalizer, sizes, {**knobs, "heads": heads})
@@ -114,7 +117,8 @@ def build_multi_head(
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are built from an instance do not share its parameters.
     single_heads = (
-        _build_single(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads)
+        _build_single(*copy.deepcopy((scorer, scope, normalizer)), width, width, {**knobs, "head": head})
+        for head in range(heads)
     )
     return MultiHeadAttention(single_heads, query_size, memory_size, values_size)
 
@@ -133,6 +137,7 @@ def _build_single(
     scorer_part: Any = _build_part("scorer", scorer, **scorer_sizes)
     scope_part: Any = _build_part("scope", scope, query_size=query_size, memory_size=memory_size)
     normalizer_part: Any = _build_part("normalizer", normalizer)
+    bias_part = _build_bias(query_size, knobs)
     is_refused = knobs.get("projection") == "never" and query_size != memory_size
     if is_refused and scorer_part.requires_equal_dims:
         raise UserError(
@@ -140,7 +145,16 @@ def _build_single(
             f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
         )
     options = {knob: knobs[knob] for knob in ("dropout", "chunk_mib") if knob in knobs}
-    return Attention(scorer_part, scope_part, normalizer_part, query_size, memory_size, **options)
+    parts = AttentionParts(scorer_part, scope_part, normalizer_part, bias_part)
+    return Attention(parts, query_size, memory_size, **options)
+
+
+def _build_bias(query_size: int, knobs: Mapping[str, Any]) -> Any:
+    """The bias of a head, or None."""
+    if knobs.get("bias") is None:
+        return None
+    head, heads = knobs.get("head", 0), knobs.get("heads", 1)
+    return registry.build("bias", knobs["bias"], query_size=query_size, head=head, heads=heads)
 
 
 def _requires_equal_dims(scorer: PartSpec) -> bool:

@@ -44,7 +44,8 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.needs_history = first.dropout, first.needs_history
         self.is_distribution = first.is_distribution
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
-        self.heads_are_parameter_free = not (has_history or first.state_dict())
+        # A bias without parameters may still be another one in each head.
+        self.heads_are_parameter_free = not (has_history or first.bias is not None or first.state_dict())
 
     def make_memory(
         self,

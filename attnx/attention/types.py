@@ -39,7 +39,7 @@ class AttentionOutput(NamedTuple):
 
     context: Tensor  # (b, q, v)
     weights: Tensor | None = None  # (b, q, m), or None when not asked for
-    scores: Tensor | None = None  # (b, q, m) before normalizing and masking, or None when not asked for
+    scores: Tensor | None = None  # (b, q, m) before normalizing and masking, with the bias, or None when not asked for
     penalty: Tensor | None = None  # (b, q) what the scorer adds to the loss, or None if it adds nothing
 
 

@@ -16,8 +16,8 @@ from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS
 from attnx.runs.naming import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
-# task's, a kernel by what it serves.
-PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer"))
+# task's, a bias by one of attention's, a kernel by what it serves.
+PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer", "bias"))
 # Groups of whole configurations, which have no node of their own.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*PART_GROUPS, *PRESETS)

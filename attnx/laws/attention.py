@@ -16,7 +16,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.laws import TensorLaws
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
-Parts = Mapping[str, Any]  # scorer, scope and normalizer, by name, or by name and options
+Parts = Mapping[str, Any]  # scorer, scope and normalizer, and a bias or none, by name, or by name and options
 # The parts that a candidate is composed with, and the second scope that every law is checked with.
 DEFAULT_PARTS: Parts = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
 LOCAL_SCOPE = ("local", {"window": 1})
@@ -42,7 +42,8 @@ def random_inputs() -> Inputs:
 def compose_parts(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """Compose the parts, with a projection if the scorer needs one."""
     sizes = (WIDTH, keys, values)
-    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
+    knobs = {"heads": heads, "bias": parts.get("bias")}
+    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, knobs).eval()
 
 
 def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:
@@ -122,14 +123,16 @@ class AttentionLaws(TensorLaws):
         require_close(output.context, expected, "", "the context is not the weighted sum")
 
     def weights_are_normalized_scores_times_gain(self) -> None:
-        """Weights are the scorer's scores, normalized over the scope, times the scope's gain."""
+        """Weights are the scorer's scores plus the bias, normalized over the scope, times the scope's gain."""
         attention, scorer, inputs = self.part, self.part.scorer, random_inputs()
         output, states = attend(attention, *inputs), without_padding(inputs.states)
         mask, history = self._scope_mask(inputs.queries), example_history(states, MEMORY_MASK)
         prepared, keys = scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states)
         scores = scorer.score(prepared, keys, *([history] if attention.needs_history else []))
+        if attention.bias is not None:
+            scores = scores + attention.bias(inputs.queries, torch.arange(Q)[None, :, None] - torch.arange(M))
         assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
-        require_close(output.scores, scores, "", "the scores are not the scorer's")
+        require_close(output.scores, scores, "", "the scores are not the scorer's and the bias's")
         weights = attention.normalizer(scores, mask.allowed_mask) * mask.gain
         require_close(output.weights, weights, "", "the weights are not the normalized scores")
         if output.penalty is not None:

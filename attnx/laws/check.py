@@ -21,6 +21,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "scorer": ("scorer:ScorerLaws", "attention:AttentionLaws", "model:ModelLaws"),
     "scope": ("scope:ScopeLaws", "attention:AttentionLaws"),
     "normalizer": ("normalizer:NormalizerLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "bias": ("bias:BiasLaws", "attention:AttentionLaws", "model:ModelLaws"),
     "query": ("query:QueryLaws", "model:ModelLaws"),
     "encoder": ("encoder:EncoderLaws", "model:ModelLaws"),
     "decoder": ("decoder:DecoderLaws", "model:ModelLaws"),

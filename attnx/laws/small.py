@@ -76,4 +76,7 @@ def model_with(candidate: Candidate) -> Any:
     choice: Any = {"name": candidate.name, **candidate.knobs}
     if candidate.kind == "query":
         choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.knobs}}
-    return small_model(small_config(**{candidate.kind: choice})).eval()
+    choices = (
+        {"attention": {"name": "standard", "bias": choice}} if candidate.kind == "bias" else {candidate.kind: choice}
+    )
+    return small_model(small_config(**choices)).eval()

@@ -24,6 +24,7 @@ def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
     Raises:
         UserError: settings that contradict each other.
     """
+    check_bias(config)
     resolver = registry.describe("model", config["model"]["name"]).properties.get("resolver")
     if resolver is None:
         return None
@@ -52,6 +53,28 @@ def require_attention(config: Mapping[str, Any], model: str) -> None:
     """
     if config["attention"]["name"] == "none":
         raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
+
+
+def check_bias(config: Mapping[str, Any]) -> None:
+    """Check the name and the knobs of attention's bias, if there is one.
+
+    Raises:
+        UserError: an unknown bias or knob, or a value of the wrong type.
+    """
+    bias = config.get("attention", {}).get("bias")
+    if bias is not None:
+        registry.check("bias", *registry.parse_spec("bias", bias))
+
+
+def reject_bias(config: Mapping[str, Any], reason: str) -> None:
+    """Check that attention has no bias by position, for which a memory needs an order.
+
+    Raises:
+        UserError: it has one; ``reason`` says why the memory has no order.
+    """
+    if config["attention"].get("bias") is not None:
+        name = registry.parse_spec("bias", config["attention"]["bias"])[0]
+        raise UserError(f"attention.bias={name} depends on distances, but {reason}; remove it")
 
 
 def require_tags(num_tags: int, setting: str) -> None:

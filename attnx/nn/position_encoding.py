@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnx.ops import rope_cos_sin
 
-PositionKind = Literal["sinusoidal", "learned", "rotary"]
+PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 
 
 def one_hot(positions: Tensor, width: int) -> Tensor:
@@ -32,7 +32,7 @@ POSITIONS = {"one_hot": one_hot, "sinusoidal": sinusoidal}
 
 
 class PositionEncoding(nn.Module):
-    """Position encodings of a transformer: added to the embeddings, or applied to queries and keys.
+    """Position encodings of a transformer: added to the embeddings, applied to queries and keys, or ``none``.
 
     ``sinusoidal`` (Vaswani et al. 2017, section 3.5) and ``learned`` (Gehring et al. 2017, section 3.1,
     https://arxiv.org/abs/1705.03122) are added; ``rotary`` (Su et al. 2021, https://arxiv.org/abs/2104.09864) rotates
@@ -47,7 +47,7 @@ class PositionEncoding(nn.Module):
         self.learned = None if vectors is None else nn.Parameter(vectors)
 
     def additive(self, positions: Tensor) -> Tensor | None:
-        """(b or 1, t) int64 -> vectors to add (b or 1, t, hidden_size); None for ``rotary``."""
+        """(b or 1, t) int64 -> vectors to add (b or 1, t, hidden_size); None for ``rotary`` and ``none``."""
         if self.learned is not None:
             return self.learned[positions.clamp(max=len(self.learned) - 1)]
         return sinusoidal(positions, self.hidden_size) if self.kind == "sinusoidal" else None

@@ -45,6 +45,7 @@ REQUIRED: dict[str, dict[str, type]] = {
     "scorer": {"requires_equal_dims": bool},
     "normalizer": {"is_distribution": bool},
     "query": {"needs": str},
+    "bias": {"needs_query": bool},
     "output": {"copies": bool},
     "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }

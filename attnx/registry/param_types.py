@@ -27,7 +27,12 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_part_spec(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("name"), str))
+    match value:
+        case (name, knobs) if isinstance(value, tuple):
+            return isinstance(name, str) and isinstance(knobs, Mapping)
+        case Mapping():
+            return isinstance(value.get("name"), str)
+    return isinstance(value, str)
 
 
 def seconds(value: Any) -> float | None:

@@ -21,6 +21,7 @@ KINDS = {
     "scope": "attnx.attention.scopes",
     "query": "attnx.attention.query_inputs",
     "normalizer": "attnx.attention.normalizers",
+    "bias": "attnx.attention.biases",
     "attention": "attnx.attention",
     "kernel": "attnx.accel.attention",
     "model": "attnx.models",

@@ -32,6 +32,7 @@ COMPOSITIONS = [
     ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
     ["output=copy", "scorer=coverage"],
+    ["attention.bias={name: distance, buckets: 4, max_distance: 3}", "scorer=dot", "scope=encoder_decoder"],
     ["recipe=las_location", "encoder.layers=2"],
     ["encoder=pyramid", "encoder.layers=3", "output=copy", "scope=encoder_decoder"],
     ["output=copy", "attention.heads=7", "scope=encoder_decoder"],
@@ -51,6 +52,13 @@ COMPOSITIONS = [
         "model.position_encoding=rotary",
         "scorer=cosine",
         "model.tag_inputs=[decoder]",
+    ],
+    [
+        "model=transformer",
+        "model.position_encoding=none",
+        "scorer=scaled",
+        "model.self_bias=relative",
+        "model.cross_bias=alibi",
     ],
 ]
 TRANSFORMER = ["model.hidden_size=12", "model.layers=2", "attention.heads=2"]

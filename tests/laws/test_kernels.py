@@ -49,6 +49,7 @@ FACTORS: dict[str, Any] = {
     "need_weights": [False, True],
     "keep": [False, True],
     "heads": [1, 2],
+    "bias": [None, "alibi", "distance", "relative"],
     "dtype": ["float32", "float64"],
 }
 # What a kernel may lack where the tests run.
@@ -76,6 +77,8 @@ def possible(choices: dict[str, Any]) -> bool:
     """A kernel goes with the parts that it serves, and with what it does not decline in general."""
     kernel, _ = choices.get("kernel", ("", ""))
     if any(choices.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
+        return False
+    if kernel and choices.get("bias") and not KERNELS[kernel].get("supports_bias"):
         return False
     serves = KERNELS.get(kernel, {})
     kinds = {"scorer": "scorers", "scope": "scopes", "normalizer": "normalizers"}
@@ -141,7 +144,7 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
     heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
-    without = build_attention(*parts, sizes, {"heads": heads, "chunk_mib": 1}).to(device)
+    without = build_attention(*parts, sizes, {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}).to(device)
     with_it = accel.enable(copy.deepcopy(without))
     kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
     for module in with_it.modules():
@@ -212,7 +215,7 @@ def test_a_kernel_matches_the_definition(combination: dict[str, Any]) -> None:
 
 
 PLAIN = {"scope": ("global", {}), "normalizer": ("softmax", {}), "allowed_mask": "all", "keep": False}
-PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "dtype": "float32"}
+PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "bias": None, "dtype": "float32"}
 
 
 def typical(kernel: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ KINDS = (
     "optimizer",
     "lr_schedule",
     "kernel",
+    "bias",
 )
 CASES = [
     pytest.param(law, Candidate(kind, name), id=f"{kind}-{name}-{law.method}")

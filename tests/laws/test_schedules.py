@@ -62,6 +62,7 @@ FACTORS: dict[str, Any] = {
     "scorer": list(SCORERS),
     "normalizer": list(NORMALIZERS),
     "heads": [1, 2],
+    "bias": [None, "alibi", "distance", "relative"],
     "tanh": [True, False],
     "tie_embeddings": [False, True],
     "cell": ["lstm", "gru", "rnn"],
@@ -192,7 +193,7 @@ def choices(options: Config) -> Config:
     return {
         **{kind: options[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
         "model": {"dropout": 0.3, **model},
-        "attention": ("standard", {"dropout": 0.3, "heads": options["heads"]}),
+        "attention": ("standard", {"dropout": 0.3, "heads": options["heads"], "bias": options["bias"]}),
         "encoder": {**cell, **reads, "hidden_size": hidden},
         "decoder": {**cell, "layers": above},
         "readout": {"inputs": options["read_out"], "tanh": options["tanh"]},

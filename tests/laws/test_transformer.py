@@ -45,7 +45,8 @@ BOTH = ["encoder", "decoder"]
 FACTORS: dict[str, Any] = {
     "form": ["encoder_decoder", "decoder_only"],
     "scorer": [name for name in SCORERS if name not in LOOKING_BACK],
-    "position_encoding": ["sinusoidal", "learned", "rotary"],
+    "position_encoding": ["sinusoidal", "learned", "rotary", "none"],
+    "self_bias": [None, "alibi", "distance", "relative"],
     "scope": [*SCOPES, "encoder_decoder"],
     "cross_scope": [None, *SCOPES[2:], "global"],
     "cross_scorer": [None, "dot", "additive"],

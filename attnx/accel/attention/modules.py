@@ -66,7 +66,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
     def _only_scorers_learn(self) -> bool:
         first = self.heads[0]
         has_parameters = any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer"))
-        return not (hasattr(first.scorer, "penalty") or has_parameters)
+        return not (hasattr(first.scorer, "penalty") or has_parameters or first.bias is not None)
 
 
 class FastSoftmax(Softmax):
@@ -96,6 +96,8 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     matches = [name for name in declared if _lists_parts(declared[name], parts)]
+    if attention.bias is not None:
+        matches = [name for name in matches if declared[name].get("supports_bias")]
     kernels: list[Kernel] = []
     for name in sorted(matches, key=lambda name: declared[name]["priority"]):
         try:

@@ -40,6 +40,7 @@ class Sdpa:
     scopes = ()
     normalizers = ("softmax",)
     priority = 20
+    supports_bias = True
     supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
@@ -50,9 +51,9 @@ class Sdpa:
         return plain and keys.shape == values.shape and keys.numel() > 0 and _is_faster(inputs.prepared_queries)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend in one operation; with a gain by the definition."""
-        field = attention.scope_mask(inputs)
-        if field.gain is not None:
+        """Attend in one operation; with a gain, or a bias that is trained, by the definition."""
+        field, bias = attention.scope_mask(inputs), attention.position_bias(inputs)
+        if field.gain is not None or (bias is not None and bias.requires_grad):
             return attention.attend_with_scores(inputs, attention.score(inputs), field)
         # Queries with the same mask share one row of it.
         allowed_mask = field.allowed_mask if field.allowed_mask.stride(1) else field.allowed_mask[:, :1]
@@ -64,11 +65,14 @@ class Sdpa:
         def read(mask: Tensor | None) -> Tensor:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]
 
-        if allowed_mask.device.type == "cpu":
+        if bias is None and allowed_mask.device.type == "cpu":
             # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
             return AttentionOutput(read(None if bool(allowed_mask.all()) else allowed_mask[:, None]))
         some = allowed_mask.any(-1, keepdim=True)
-        return AttentionOutput(read((allowed_mask | ~some)[:, None]).masked_fill(~some, 0.0))
+        mask = allowed_mask | ~some
+        if bias is not None:
+            mask = torch.where(mask, bias * scale, -torch.inf)
+        return AttentionOutput(read(mask[:, None]).masked_fill(~some, 0.0))
 
 
 def _is_faster(queries: Tensor) -> bool:

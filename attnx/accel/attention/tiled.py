@@ -39,6 +39,7 @@ class Tiled:
     scopes = ()
     normalizers = ()
     priority = 30
+    supports_bias = True
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether there are more pairs than fit into a chunk."""

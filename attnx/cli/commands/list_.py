@@ -40,8 +40,12 @@ UNPICKED = {
     "kernel": "how attention is computed fast; attnx chooses, accel=off does without",
     "metric": "what is measured; each task has its own",
 }
-TITLES = {**CHOICES, "tokenizer": "how text becomes symbols: task.tokenizer=NAME", **UNPICKED}
-PICKED = (*GROUPS, "tokenizer")
+BY_KNOB = {
+    "tokenizer": "how text becomes symbols: task.tokenizer=NAME",
+    "bias": "a term of the scores by position: attention.bias=NAME",
+}
+TITLES = {**CHOICES, **BY_KNOB, **UNPICKED}
+PICKED = (*GROUPS, *BY_KNOB)
 
 
 class Choice(NamedTuple):

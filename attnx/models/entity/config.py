@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import require_attention
+from attnx.models.resolve import reject_bias, require_attention
 
 Config = Mapping[str, Any]
 
@@ -45,6 +45,7 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
         raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
     require_attention(config, "entity")
     _check_scope(config["scope"])
+    reject_bias(config, "the slots of model=entity have no order")
     _check_scorers(config)
     _check_decoding(config.get("decoding", {}))
     entities = task.get("entities") or []

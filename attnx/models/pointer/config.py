@@ -10,7 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
-from attnx.models.resolve import part_declarations, require_attention, scope_sources
+from attnx.models.resolve import part_declarations, reject_bias, require_attention, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -45,6 +45,7 @@ def resolve_pointer(config: Config) -> ResolvedPointerConfig:
     _check_task(config)
     require_attention(config, "pointer")
     _check_attention(config["attention"])
+    reject_bias(config, "a pointer's source is a set, in any order")
     _check_parts(config)
     _check_window(config)
     needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}

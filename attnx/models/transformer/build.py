@@ -35,7 +35,7 @@ def build_transformer(
     feedforward_size: Positive | None = None,
     activation: Literal["relu", "gelu", "silu"] = "relu",
     norm: Literal["pre", "post"] = "pre",
-    position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
+    position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal",
     max_positions: Positive | None = None,
     self_scorer: PartSpec | None = None,
     cross_scorer: PartSpec | None = None,
@@ -43,6 +43,8 @@ def build_transformer(
     cross_scope: PartSpec | None = None,
     self_normalizer: PartSpec | None = None,
     cross_normalizer: PartSpec | None = None,
+    self_bias: PartSpec | None = None,
+    cross_bias: PartSpec | None = None,
     tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
     tie_embeddings: bool = False,
     dropout: Probability = 0.1,
@@ -58,16 +60,17 @@ def build_transformer(
     attend to each other in both directions, with ``scope=history`` only to earlier ones. The decoder has ``layers``,
     the encoder ``encoder_layers`` or as many. ``feedforward_size`` defaults to 4 * ``hidden_size``. ``norm=pre``
     normalizes before each sublayer, ``post`` after each sum. ``position_encoding`` is added to the embeddings, or
-    (``rotary``) rotates the queries and keys of self-attention; ``max_positions`` is the number of ``learned`` ones
-    (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention alone, by name or
-    as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's tag (its language)
-    is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
+    (``rotary``) rotates the queries and keys of self-attention, or there is ``none``; ``max_positions`` is the number
+    of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention
+    alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's
+    tag (its language) is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
     """
     knobs: dict[str, Any] = {"form": form, "layers": layers, "encoder_layers": encoder_layers}
     knobs |= {"hidden_size": hidden_size, "position_encoding": position_encoding, "max_positions": max_positions}
     self_parts = {"self_scorer": self_scorer, "self_scope": self_scope, "self_normalizer": self_normalizer}
     cross_parts = {"cross_scorer": cross_scorer, "cross_scope": cross_scope, "cross_normalizer": cross_normalizer}
-    knobs |= {**self_parts, **cross_parts, "tag_inputs": tag_inputs}
+    biases = {"self_bias": self_bias, "cross_bias": cross_bias}
+    knobs |= {**self_parts, **cross_parts, **biases, "tag_inputs": tag_inputs}
     resolved = resolve_transformer({**config, "model": knobs})
     if tag_inputs:
         require_tags(tags, "model.tag_inputs")

@@ -96,7 +96,7 @@ def _check_attends(config: Config) -> None:
 
 
 def _check_has_no_encoder(model: Config) -> None:
-    for name in ("encoder_layers", *(f"cross_{kind}" for kind in KINDS)):
+    for name in ("encoder_layers", *(f"cross_{kind}" for kind in (*KINDS, "bias"))):
         if model[name] is not None:
             raise UserError(f"model.{name} needs an encoder, but model.form=decoder_only has none; remove it")
 
@@ -128,7 +128,16 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
             )
         if kind == "scope":
             _check_scope(parts[kind], setting, site, config["model"]["form"] == "decoder_only")
-    return AttentionSite(**parts)
+    return AttentionSite(**parts, bias=_resolve_bias(config, site))
+
+
+def _resolve_bias(config: Config, site: str) -> dict[str, Any] | None:
+    """The bias of ``self`` or ``cross`` attention, if any: the one chosen for it, else that of the whole model."""
+    choice = config["model"][f"{site}_bias"] or config["attention"]["bias"]
+    if choice is None:
+        return None
+    name, knobs = registry.parse_spec("bias", choice)
+    return {"name": name, **registry.check("bias", name, knobs)}
 
 
 def _check_scope(scope: Mapping[str, Any], setting: str, site: str, is_decoder_only: bool) -> None:

@@ -226,9 +226,10 @@ def _init_embedding(embedding: Embedding) -> Embedding:
 def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
     """A stack of layers, with cross-attention if there is a source."""
     size, norm = options.hidden_size, options.norm
-    knobs = {**options.attention, "heads": options.heads}
 
     def build_attention(site: AttentionSite) -> MultiHeadAttention:
+        knobs = {**options.attention, "heads": options.heads}
+        knobs |= {} if site.bias is None else {"bias": site.bias}
         return build_multi_head(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
 
     built = [

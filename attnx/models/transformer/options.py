@@ -18,10 +18,11 @@ class AttentionSite:
     scorer: PartSpec = "scaled"
     scope: PartSpec = "global"
     normalizer: PartSpec = "softmax"
+    bias: PartSpec | None = None  # by position; that of ``TransformerOptions.attention`` if left out
 
     def __str__(self) -> str:
-        parts = {"scorer": self.scorer, "scope": self.scope, "normalizer": self.normalizer}
-        return " + ".join(registry.parse_spec(kind, part)[0] for kind, part in parts.items())
+        parts = {"scorer": self.scorer, "scope": self.scope, "normalizer": self.normalizer, "bias": self.bias}
+        return " + ".join(registry.parse_spec(kind, part)[0] for kind, part in parts.items() if part is not None)
 
     @property
     def is_causal(self) -> bool:
@@ -40,8 +41,8 @@ class TransformerOptions:
     activation: Literal["relu", "gelu", "silu"] = "relu"  # of the feed-forward layers
     norm: Literal["pre", "post"] = "pre"  # normalize before each sublayer (``pre``) or after each sum (``post``)
     # ``sinusoidal`` or ``learned`` vectors are added to the embeddings; ``rotary`` rotates the queries and keys of
-    # self-attention
-    position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    # self-attention; ``none`` leaves positions to a bias, or to the scope
+    position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     max_positions: int = 512  # number of ``learned`` positions; later ones share the last
     dropout: float = 0.1  # share of the embeddings and of each sublayer's outputs dropped while training
     # the streams to whose embeddings the row's tag is added, ``encoder`` or ``decoder`` or both

@@ -27,6 +27,7 @@ class CudaAdditive:
     scopes = ()
     normalizers = ()
     priority = 20
+    supports_bias = True
     device = "cuda"
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:

@@ -1,0 +1,184 @@
+"""The biases by position, worked by hand; attention adds them to the scores of any scorer."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import UserError, accel, compose, registry
+from attnx.accel.attention.sdpa import Sdpa
+from attnx.attention import build
+from attnx.attention.biases.alibi import Alibi
+from attnx.attention.biases.distance import Distance
+from attnx.attention.biases.relative import Relative
+from attnx.attention.memory import concat_sources
+
+BuildModel = Callable[..., Any]
+# A part of each bias whose numbers differ at each distance.
+NAMES = ["alibi", "distance", "relative"]
+
+
+def fill(bias: Any) -> None:
+    """Numbers that differ at each distance."""
+    for weight in bias.parameters():
+        torch.nn.init.normal_(weight)
+
+
+def test_alibi() -> None:
+    """Section 3: of 4 heads the slopes are 2^-2, 2^-4, 2^-6 and 2^-8; a distance of 3 costs three of them."""
+    distances = torch.tensor([[[3, 0, -1]]])
+    for head, slope in enumerate([1 / 4, 1 / 16, 1 / 64, 1 / 256]):
+        biases = Alibi(head, heads=4)(torch.zeros(1, 1, 13), distances)
+        assert biases.tolist() == [[[-3 * slope, 0, -slope]]]
+
+
+def test_the_buckets_of_the_paper() -> None:
+    """32 buckets up to 128: 16 a direction, 8 of one distance, then 8 that multiply by 16^(1/8) = sqrt(2) each.
+
+    8 sqrt(2) = 11.3, 16, 22.6, 32, 45.3, 64 and 90.5 are where they begin: the first whole distances at or after.
+    """
+    bias = Distance()
+    earlier = bias.buckets[128:].tolist()
+    assert earlier[:8] == list(range(8))
+    assert [earlier.index(bucket) for bucket in range(8, 16)] == [8, 12, 16, 23, 32, 46, 64, 91]
+    assert earlier[-1] == 15
+    assert bias.buckets[:128].flip(0).tolist() == [16 + bucket for bucket in earlier[1:]]
+
+
+def test_distance() -> None:
+    """4 buckets, two a direction: of distance 0, earlier, no later one of distance 0, later."""
+    bias = Distance(buckets=4, max_distance=3)
+    with torch.no_grad():
+        bias.weight.copy_(torch.tensor([2.0, 3.0, 5.0, 7.0]))
+    distances = torch.tensor([[[97, 2, 1, 0, -1, -2, -97]]])
+    assert bias(torch.zeros(1, 1, 13), distances).tolist() == [[[3, 3, 3, 2, 7, 7, 7]]]
+
+
+@pytest.mark.parametrize("knobs", [{"buckets": 2}, {"buckets": 7}, {"buckets": 32, "max_distance": 8}], ids=str)
+def test_buckets_that_cannot_be(knobs: dict[str, int]) -> None:
+    with pytest.raises(UserError, match=r"^bias\.\w+=\d+: .*choose \d"):
+        Distance(**knobs)
+
+
+def test_relative() -> None:
+    """Width 4, so that the product is halved; vectors of distances -1, 0 and 1, and longer ones clipped."""
+    bias = Relative(query_size=4, max_distance=1)
+    with torch.no_grad():
+        bias.weight.copy_(torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, -1.0]]))
+    biases = bias(torch.tensor([[[2.0, 3.0, 5.0, 7.0]]]), torch.tensor([[[13, 1, 0, -1, -97]]]))
+    assert biases.tolist() == [[[-7 / 2, -7 / 2, (3 + 5) / 2, 2 / 2, 2 / 2]]]
+
+
+def test_shaw_equation_4() -> None:
+    """q . (k + w) / sqrt(d) is ``scaled`` with ``relative``."""
+    attention: Any = build(scorer="scaled", bias=("relative", {"max_distance": 2}), query_size=5, memory_size=5)
+    queries, keys = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+    scores = attention(queries, attention.make_memory(keys), need_weights=True).scores
+    for step in range(3):
+        for position in range(7):
+            vector = attention.bias.weight[min(max(step - position, -2), 2) + 2]
+            expected = (queries[:, step] * (keys[:, position] + vector)).sum(-1) / math.sqrt(5)
+            torch.testing.assert_close(scores[:, step, position], expected)
+
+
+def test_a_bias_moves_the_weights() -> None:
+    """One head, scores of 0: alibi's weights are exp(-|t - s| / 256), normalized. The step is 256."""
+    attention: Any = build(scorer="dot", bias="alibi", query_size=1, memory_size=1)
+    memory = attention.make_memory(torch.zeros(1, 3, 1))
+    weights = attention(torch.ones(1, 1, 1), memory, steps=torch.tensor([256]), need_weights=True).weights
+    shares = [math.exp(-distance / 256) for distance in (256, 255, 254)]
+    torch.testing.assert_close(weights[0, 0], torch.tensor(shares) / sum(shares))
+
+
+@pytest.mark.parametrize("bias", NAMES)
+def test_positions_count_within_each_source(bias: str) -> None:
+    """The first position of the second source is as far away as that of the first."""
+    attention: Any = build(scorer="dot", bias=bias, query_size=5, memory_size=5)
+    fill(attention.bias)
+    first, second = torch.zeros(2, 3, 5), torch.zeros(2, 4, 5)
+    both = concat_sources(attention.make_memory(first), attention.make_memory(second))
+    scores = attention(torch.randn(2, 3, 5), both, need_weights=True).scores
+    torch.testing.assert_close(scores[..., :3], scores[..., 3:6])
+
+
+def test_heads_have_their_own_slopes() -> None:
+    """Equal keys: the scores of two heads are their biases alone, and -|t - s| times 2^-4 and 2^-8."""
+    attention: Any = build(scorer="dot", bias="alibi", heads=2, query_size=4, memory_size=4)
+    scores = attention(torch.zeros(1, 2, 4), attention.make_memory(torch.zeros(1, 3, 4)), need_weights=True).scores
+    distances = torch.tensor([[0.0, 1, 2], [1, 0, 1]])
+    torch.testing.assert_close(scores[0], torch.stack([-distances / 16, -distances / 256]))
+
+
+@pytest.mark.parametrize("bias", NAMES)
+def test_sdpa_adds_the_bias(bias: str) -> None:
+    """Without gradients it is torch's float mask; padded, empty and growing rows included."""
+    plain: Any = build(
+        scorer="scaled", normalizer=("softmax", {"temperature": 0.5}), bias=bias, query_size=5, memory_size=5
+    )
+    fill(plain.bias)
+    fast: Any = accel.enable(copy.deepcopy(plain))
+    assert any(isinstance(kernel, Sdpa) for kernel in fast.kernels)
+    memory_mask = torch.arange(7) < torch.tensor([7, 4, 1, 0])[:, None]
+    queries, states = torch.randn(4, 3, 5), torch.randn(4, 7, 5)
+    with torch.no_grad():
+        expected, actual = (part(queries, part.make_memory(states, memory_mask)).context for part in (plain, fast))
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("bias", NAMES)
+def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) -> None:
+    """Without one, the source's symbols in another order give the same; with one they do not."""
+
+    def last_logits(**knobs: Any) -> list[Tensor]:
+        config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
+        config["model"] |= {"position_encoding": "none", "dropout": 0.0, **knobs}
+        sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 17, "target_features": 0, "tags": 0}
+        model = registry.build("model", config["model"], config=config, **sizes).eval()
+        for layer in (*model.encoder.layers, *model.decoder.layers):
+            for head in layer.self_attention.heads:
+                fill(head.bias or torch.nn.Module())
+        source = torch.tensor([[3, 5, 7], [3, 7, 5]])
+        return [*model(source, source > 0, torch.tensor([[1], [1]])).logits[:, -1]]
+
+    torch.testing.assert_close(*last_logits())
+    assert not torch.allclose(*last_logits(self_bias=bias))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["attention.bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
+        (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no knob 'bucket'.*buckets"),
+        (["attention.bias=3"], r"attention.bias=3: expected a part's name"),
+        (["recipe=entnet", "attention.bias=alibi"], "attention.bias=alibi depends on distances, but the slots of"),
+        (
+            ["recipe=pointer", "task=pointing", "attention.bias=alibi"],
+            "attention.bias=alibi depends on distances, but a pointer's source",
+        ),
+        (["recipe=transformer", "model.cross_bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
+        (
+            ["recipe=transformer", "model.form=decoder_only", "model.cross_bias=alibi"],
+            "model.cross_bias needs an encoder",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        compose(overrides)
+
+
+def test_a_model_decodes_as_it_was_trained(build_model: BuildModel) -> None:
+    """A step at a time, the distances are those of the whole target."""
+    model = build_model(attention=("standard", {"bias": "relative"}))
+    source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 8, 3]])
+    full = model(source, source > 0, inputs, need_weights=True).weights
+    state = model.init_state(source, source > 0)
+    for step in range(4):
+        _, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
+        torch.testing.assert_close(read.weights[:, 0], full[:, step])
