@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.contracts import AttentionParts, HistoryScorer, Scorer
+from attnx.attention.contracts import (
+    AttentionParts,
+    HistoryScorer,
+    Normalizer,
+    RecurrentNormalizer,
+    RecurrentScorer,
+    Scorer,
+)
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
@@ -49,8 +56,9 @@ class Attention(nn.Module):
 
     @property
     def needs_history(self) -> bool:
-        """Whether the scorer reads earlier weights."""
-        return bool(getattr(self.scorer, "needs_history", False))
+        """Whether the scorer reads earlier weights, or a part carries something from step to step."""
+        reads_history = bool(getattr(self.scorer, "needs_history", False))
+        return reads_history or is_recurrent(self.scorer) or is_recurrent(self.normalizer)
 
     @property
     def is_distribution(self) -> bool:
@@ -72,6 +80,18 @@ class Attention(nn.Module):
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         return Memory(self.scorer.project_keys(states), values, memory_mask, lengths=(states.shape[1],))
 
+    def init_history(self, memory: Memory) -> AttentionHistory | None:
+        """The history before the first step, which the first call is passed; None if no part needs one."""
+        if not self.needs_history:
+            return None
+        history = empty_history(memory)
+        if is_recurrent(self.scorer):
+            history = history._replace(scorer_carry=cast("RecurrentScorer", self.scorer).init_carry(memory.keys))
+        if is_recurrent(self.normalizer):
+            normalizer = cast("RecurrentNormalizer", self.normalizer)
+            history = history._replace(normalizer_carry=normalizer.init_carry(memory.mask))
+        return history
+
     def forward(
         self,
         queries: Tensor,
@@ -89,13 +109,13 @@ class Attention(nn.Module):
             memory: from :meth:`make_memory`.
             allowed_mask: (b, q, m) bool or broadcastable to it; narrows the scope further.
             steps: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
-            history: how the memory was read before, for a scorer that needs it; never, if left out.
+            history: how the memory was read before, for parts that need it; never, if left out.
             need_weights: also return weights and scores.
             dropout_mask: (b, q, m), multiplies the weights, for callers that draw theirs before a loop; left out, one
                 is drawn while training.
 
         Returns:
-            the contexts (b, q, v), and weights and scores (b, q, m) if requested.
+            the contexts (b, q, v), weights and scores (b, q, m) if requested, and what recurrent parts carry on.
 
         Raises:
             UserError: the queries, the memory or the mask are of other shapes or types.
@@ -106,7 +126,7 @@ class Attention(nn.Module):
         if dropout_mask is None and self.dropout > 0 and self.training:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
             dropout_mask = nn.functional.dropout(mask, self.dropout)
-        history = (history or empty_history(memory)) if self.needs_history else None
+        history = (history or self.init_history(memory)) if self.needs_history else None
         prepared = self.scorer.project_queries(self.project(queries))
         inputs = AttentionInputs(queries, prepared, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         return self.attend(inputs)
@@ -116,15 +136,22 @@ class Attention(nn.Module):
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend as the parts define it."""
-        return self.attend_with_scores(inputs, self.score(inputs))
+        if not is_recurrent(self.scorer):
+            return self.attend_with_scores(inputs, self.score(inputs))
+        scorer, history = cast("RecurrentScorer", self.scorer), inputs.history
+        assert history is not None
+        assert history.scorer_carry is not None
+        scores, carry = scorer.score(inputs.prepared_queries, inputs.memory.keys, history.scorer_carry)
+        return self.attend_with_scores(inputs, scores)._replace(scorer_carry=carry)
 
     def score(self, inputs: AttentionInputs) -> Tensor:
-        """The scores (b, q, m) as the scorer defines them; with a history separately for each source."""
+        """The scores (b, q, m) of a scorer that is not recurrent; with a history separately for each source."""
         queries, keys, history = inputs.prepared_queries, inputs.memory.keys, inputs.history
-        if history is None:
+        if history is None or not getattr(self.scorer, "needs_history", False):
             return cast("Scorer", self.scorer).score(queries, keys)
         scorer, lengths = cast("HistoryScorer", self.scorer), list(inputs.memory.lengths)
-        sources = zip(*(torch.split(part, lengths, dim=-1) for part in (keys.mT, *history)), strict=True)
+        parts = (keys.mT, history.previous, history.cumulative)
+        sources = zip(*(torch.split(part, lengths, dim=-1) for part in parts), strict=True)
         return torch.cat([scorer.score(queries, keys.mT, AttentionHistory(*weights)) for keys, *weights in sources], -1)
 
     def scope_mask(self, inputs: AttentionInputs) -> ScopeMask:
@@ -157,7 +184,7 @@ class Attention(nn.Module):
         bias = self.position_bias(inputs)
         scores = scores if bias is None else scores + bias
         mask = self.scope_mask(inputs) if mask is None else mask
-        weights = self.normalizer(scores, mask.allowed_mask)
+        weights, carry = self._normalize(scores, mask.allowed_mask, inputs.history)
         if mask.gain is not None:
             weights = weights * mask.gain
         mixed = weights if inputs.dropout_mask is None else weights * inputs.dropout_mask
@@ -165,9 +192,24 @@ class Attention(nn.Module):
         add_penalty = getattr(self.scorer, "penalty", None)
         penalty = None if add_penalty is None else add_penalty(weights, inputs.history)
         if not inputs.need_weights:
-            return AttentionOutput(context, penalty=penalty)
-        return AttentionOutput(context, weights, scores, penalty)
+            return AttentionOutput(context, penalty=penalty, normalizer_carry=carry)
+        return AttentionOutput(context, weights, scores, penalty, normalizer_carry=carry)
+
+    def _normalize(
+        self, scores: Tensor, allowed_mask: Tensor, history: AttentionHistory | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The weights (b, q, m), and what a recurrent normalizer carries on."""
+        if not is_recurrent(self.normalizer):
+            return cast("Normalizer", self.normalizer)(scores, allowed_mask), None
+        assert history is not None
+        assert history.normalizer_carry is not None
+        return cast("RecurrentNormalizer", self.normalizer)(scores, allowed_mask, history.normalizer_carry)
 
     def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
         """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
         return weights @ values
+
+
+def is_recurrent(part: object) -> bool:
+    """Whether a scorer or normalizer carries a tensor from step to step, as its class declares."""
+    return bool(getattr(part, "is_recurrent", False))

@@ -48,6 +48,23 @@ class HistoryScorer(Projections, Protocol):
         ...
 
 
+class RecurrentScorer(Projections, Protocol):
+    """A scorer that carries a tensor from step to step, over the queries of a call too; ``is_recurrent`` is True.
+
+    The decoder need not run step by step: the scorer goes through the queries itself.
+    """
+
+    is_recurrent: bool
+
+    def init_carry(self, keys: Tensor) -> Tensor:
+        """What it carries before the first step: (b, m, k) -> (b, c)."""
+        ...
+
+    def score(self, queries: Tensor, keys: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """Score consecutive steps: (b, q, k), (b, m, k), (b, c) -> scores (b, q, m) and the carry (b, c) after them."""
+        ...
+
+
 class Scope(Protocol):
     """Which memory query q may read.
 
@@ -102,6 +119,25 @@ class Bias(Protocol):
         ...
 
 
+class RecurrentNormalizer(Protocol):
+    """A normalizer that carries a tensor from step to step, over the queries of a call too; ``is_recurrent`` is True.
+
+    The decoder need not run step by step: the normalizer goes through the queries itself. ``is_monotonic``, optional,
+    says that no step reads a position before the first one that the previous step read.
+    """
+
+    is_distribution: bool
+    is_recurrent: bool
+
+    def init_carry(self, memory_mask: Tensor) -> Tensor:
+        """What it carries before the first step: (b, m) bool, False at padding -> (b, m)."""
+        ...
+
+    def __call__(self, scores: Tensor, allowed_mask: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """Normalize consecutive steps: (b, q, m), their mask, (b, m) -> weights (b, q, m) and the carry after them."""
+        ...
+
+
 class QueryInput(Protocol):
     """One thing that is compared with the memory.
 
@@ -120,7 +156,7 @@ class QueryInput(Protocol):
 class AttentionParts(NamedTuple):
     """The parts that one head is composed of."""
 
-    scorer: Scorer | HistoryScorer
+    scorer: Scorer | HistoryScorer | RecurrentScorer
     scope: Scope
-    normalizer: Normalizer
+    normalizer: Normalizer | RecurrentNormalizer
     bias: Bias | None = None

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.attention.types import AttentionHistory, Memory
+from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
 from attnx.ops.tracing import is_all_true_on_cpu
 
 
@@ -76,16 +76,19 @@ def empty_history(memory: Memory) -> AttentionHistory:
     return AttentionHistory(nothing, nothing)
 
 
-def update_history(history: AttentionHistory, weights: Tensor) -> AttentionHistory:
-    """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
-    now = weights[..., 0, :]
-    return AttentionHistory(now, pad_positions(history.cumulative, now.shape[-1]) + now)
+def update_history(history: AttentionHistory, output: AttentionOutput) -> AttentionHistory:
+    """The past after a read of one query with its weights, of a memory that may have grown since the read before."""
+    assert output.weights is not None, "a history needs the weights"
+    now = output.weights[..., 0, :]
+    cumulative = pad_positions(history.cumulative, now.shape[-1]) + now
+    return AttentionHistory(now, cumulative, output.scorer_carry, output.normalizer_carry)
 
 
 def pad_history_to_memory(history: AttentionHistory, memory: Memory) -> AttentionHistory:
     """The past of a memory that has grown: the new positions were never read."""
     positions = memory.keys.shape[-2]
-    return AttentionHistory(pad_positions(history.previous, positions), pad_positions(history.cumulative, positions))
+    previous, cumulative = (pad_positions(part, positions) for part in (history.previous, history.cumulative))
+    return history._replace(previous=previous, cumulative=cumulative)
 
 
 def pad_positions(weights: Tensor, positions: int) -> Tensor:

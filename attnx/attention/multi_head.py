@@ -69,6 +69,13 @@ class MultiHeadAttention(nn.Module):
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
         return Memory(keys, self._split(values, self.values), memory_mask, lengths=(states.shape[1],))
 
+    def init_history(self, memory: Memory) -> AttentionHistory | None:
+        """As :meth:`Attention.init_history`; (b, h, ...) of every head."""
+        if not self.needs_history:
+            return None
+        histories = (head.init_history(_memory_of_head(memory, i)) for i, head in enumerate(self.heads))
+        return AttentionHistory._make(_stack_heads(history for history in histories if history is not None))
+
     def forward(
         self,
         queries: Tensor,
@@ -141,25 +148,25 @@ class MultiHeadAttention(nn.Module):
 
     def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with one head at a time."""
-        memory, history, dropout_mask = inputs.memory, inputs.history, inputs.dropout_mask
+        history, dropout_mask = inputs.history, inputs.dropout_mask
         outputs = [
             head(
                 inputs.queries[:, i],
-                memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
+                _memory_of_head(inputs.memory, i),
                 inputs.allowed_mask,
                 inputs.steps,
-                None if history is None else AttentionHistory(history.previous[:, i], history.cumulative[:, i]),
+                None
+                if history is None
+                else AttentionHistory._make(part if part is None else part[:, i] for part in history),
                 inputs.need_weights,
                 None if dropout_mask is None else dropout_mask[:, i],
             )
             for i, head in enumerate(self.heads)
         ]
-        contexts, weights, scores, penalties = zip(*outputs, strict=True)
-        penalty = None if penalties[0] is None else torch.stack(penalties).mean(0)
-        context = torch.stack(contexts, dim=1)
-        if not inputs.need_weights:
-            return AttentionOutput(context, penalty=penalty)
-        return AttentionOutput(context, torch.stack(weights, dim=1), torch.stack(scores, dim=1), penalty)
+        context, *optional = _stack_heads(outputs)
+        assert context is not None
+        output = AttentionOutput(context, *optional)
+        return output if output.penalty is None else output._replace(penalty=output.penalty.mean(1))
 
     def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
         """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""
@@ -167,6 +174,16 @@ class MultiHeadAttention(nn.Module):
         shape = states.shape[0], states.shape[1], self.num_heads, by.out_features // self.num_heads
         split = by(states).view(shape).transpose(1, 2)
         return split if rotation is None else apply_rope(split, rotation[:, :, None])
+
+
+def _memory_of_head(memory: Memory, head: int) -> Memory:
+    """Keys and values (b, h, m, ...) -> (b, m, ...) of one head."""
+    return memory._replace(keys=memory.keys[:, head], values=memory.values[:, head])
+
+
+def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None]:
+    """The fields of each head, (b, ...) or None -> of all, (b, h, ...) or None."""
+    return [None if parts[0] is None else torch.stack(parts, dim=1) for parts in zip(*heads, strict=True)]
 
 
 def head_width(heads: int, size: int, what: str) -> int:

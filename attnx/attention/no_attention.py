@@ -35,6 +35,9 @@ class NoAttention(nn.Module):
             states, states, all_valid_mask(states) if memory_mask is None else memory_mask, (states.shape[1],)
         )
 
+    def init_history(self, memory: Memory) -> None:
+        """Nothing is remembered."""
+
     def forward(self, queries: Tensor, memory: Memory, **options: object) -> AttentionOutput:
         """(b, q, anything) -> contexts (b, q, v), all the same; the options of :class:`Attention` change nothing."""
         return AttentionOutput(memory.values.expand(-1, queries.shape[1], -1))

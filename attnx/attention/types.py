@@ -28,10 +28,12 @@ class ScopeMask(NamedTuple):
 
 
 class AttentionHistory(NamedTuple):
-    """How the memory was read before."""
+    """How the memory was read before, and what recurrent parts carry to the next step."""
 
     previous: Tensor  # (b, m) the weights of the previous step; zeros at the first
     cumulative: Tensor  # (b, m) the sum of the weights of all earlier steps
+    scorer_carry: Tensor | None = None  # (b, c) what a recurrent scorer carries; None for another
+    normalizer_carry: Tensor | None = None  # (b, m) what a recurrent normalizer carries; None for another
 
 
 class AttentionOutput(NamedTuple):
@@ -41,6 +43,8 @@ class AttentionOutput(NamedTuple):
     weights: Tensor | None = None  # (b, q, m), or None when not asked for
     scores: Tensor | None = None  # (b, q, m) before normalizing and masking, with the bias, or None when not asked for
     penalty: Tensor | None = None  # (b, q) what the scorer adds to the loss, or None if it adds nothing
+    scorer_carry: Tensor | None = None  # (b, c) what a recurrent scorer carries after the last query, or None
+    normalizer_carry: Tensor | None = None  # (b, m) what a recurrent normalizer carries after the last query, or None
 
 
 class QueryContext(NamedTuple):
@@ -61,6 +65,6 @@ class AttentionInputs(NamedTuple):
     memory: Memory  # what may be read
     steps: Tensor  # (q,) or (b, q) int64, the absolute step of each query
     allowed_mask: Tensor | None = None  # (b, q, m) bool or broadcastable to it, narrows the scope; or None
-    history: AttentionHistory | None = None  # previous weights, for a scorer that needs them
+    history: AttentionHistory | None = None  # for a scorer that reads earlier weights, and for recurrent parts
     dropout_mask: Tensor | None = None  # (b, q, m) of the weights; or None
     need_weights: bool = False  # also return weights and scores

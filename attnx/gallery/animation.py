@@ -52,7 +52,7 @@ def animate(variant: PartVariant) -> dict[str, Any]:
     dials = [_dial(variant, knob) for knob in variant.part.knobs]
     texts = {json.dumps(start): 0}
     frames = {tuple(dial.start for dial in dials): 0}
-    for combination in combinations(dials, MAX_COMBINATIONS[variant.part.kind]):
+    for combination in combinations(dials, MAX_COMBINATIONS[variant.drawn_as]):
         if combination not in frames:
             knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
             text = json.dumps(_frame_or_refusal(PartVariant(variant.part, knobs)))
@@ -60,7 +60,7 @@ def animate(variant: PartVariant) -> dict[str, Any]:
     return {
         **_facts(variant.part),
         "dials": [_describe(variant.part, dial, _moves(frames, axis)) for axis, dial in enumerate(dials)],
-        "panels": [panel for panel in PANELS[variant.part.kind] if panel != "plane" or "plane" in start],
+        "panels": [panel for panel in PANELS[variant.drawn_as] if panel != "plane" or "plane" in start],
         "views": _views(start),
         "frames": {",".join(map(str, combination)): index for combination, index in frames.items()},
         "pictures": [json.loads(text) for text in texts],

@@ -16,7 +16,7 @@ from attnx.gallery.decoder_step import query_vectors
 from attnx.gallery.drawings import ALLOWED_COUNT, RISING_SCORES, SCORE_ROW, Numbers, rising_weights, row_weights
 from attnx.gallery.part_numbers import HUNDREDTHS, THOUSANDTHS, build_part, finite, whole_numbers
 from attnx.gallery.part_variant import PartVariant
-from attnx.gallery.pictures import read_example, selected_vector
+from attnx.gallery.pictures import composition, read_example, selected_vector
 
 Frame = dict[str, Any]
 
@@ -32,12 +32,12 @@ def make_frame(variant: PartVariant) -> Frame:
     Raises:
         UserError: the part cannot be imported, or it refuses its knobs.
     """
-    return FRAMES[variant.part.kind](variant)
+    return FRAMES[variant.drawn_as](variant)
 
 
 def _reading_frame(variant: PartVariant) -> Frame:
     """Scores, allowed positions, gains and weights (t, m) of the example."""
-    reading = read_example(**{variant.part.kind: variant.spec})
+    reading = read_example(**composition(variant))
     return {
         "columns": list(reading.columns),
         "states": reading.decoder_states,
@@ -49,9 +49,9 @@ def _reading_frame(variant: PartVariant) -> Frame:
 
 
 def _scorer_frame(variant: PartVariant) -> Frame:
-    """As any part's, and scores on a plane, unless they depend on previous weights."""
+    """As any part's, and scores on a plane, unless they depend on previous weights or steps."""
     frame = _reading_frame(variant)
-    scores = plane_scores(variant)
+    scores = None if variant.part.properties.get("is_recurrent") else plane_scores(variant)
     if scores is not None:
         low, high = float(scores.min()), float(scores.max())
         shades = (scores - low) / max(high - low, 1e-9) * PLANE_SHADES

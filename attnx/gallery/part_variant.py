@@ -33,6 +33,11 @@ class PartVariant:
         return self.part.name, self.knobs
 
     @property
+    def drawn_as(self) -> str:
+        """The kind whose pictures it has: its own, or for a recurrent normalizer, whose steps differ, a scorer."""
+        return "scorer" if self.part.properties.get("is_recurrent") else self.part.kind
+
+    @property
     def file(self) -> str:
         """The name of its picture."""
         return re.sub(r"[^\w.]+", "-", str(self)).strip("-") + ".png"

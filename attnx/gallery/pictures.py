@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from attnx.attention import Attention, Memory, ScopeMask, build
-from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
-from attnx.attention.types import AttentionHistory, AttentionInputs
+from attnx.attention.memory import concat_sources, hide_future, update_history
+from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
 from attnx.gallery.drawings import VECTORS, Numbers, Reading, draw_normalizer, draw_reading, draw_step, row_weights
 from attnx.gallery.part_variant import PartVariant, alternatives
@@ -42,9 +43,9 @@ def draw_variant(variant: PartVariant) -> Figure:
     Raises:
         UserError: its file cannot be imported, or it rejects its knobs.
     """
-    if variant.part.kind == "query":
+    if variant.drawn_as == "query":
         return draw_step(selected_vector(variant.part), str(variant))
-    if variant.part.kind == "normalizer":
+    if variant.drawn_as == "normalizer":
         return draw_normalizer(variant.spec, str(variant))
     reading = _read(variant)
     has_source = reading.decoder_states < len(reading.columns)
@@ -88,11 +89,17 @@ def save_picture(figure: Figure, path: Path) -> Path:
 
 
 def _read(variant: PartVariant) -> Reading:
-    return read_example(**{variant.part.kind: variant.spec})
+    return read_example(**composition(variant))
+
+
+def composition(variant: PartVariant) -> dict[str, PartSpec]:
+    """The parts that the example reads with: a recurrent normalizer needs a scorer that learns when to move on."""
+    scorer = {"scorer": "additive"} if variant.part.kind == "normalizer" else {}
+    return {**scorer, variant.part.kind: variant.spec}
 
 
 def _weights(variant: PartVariant) -> Numbers:
-    return row_weights(variant.spec) if variant.part.kind == "normalizer" else _read(variant).weights
+    return row_weights(variant.spec) if variant.drawn_as == "normalizer" else _read(variant).weights
 
 
 def example_states() -> tuple[Tensor, Tensor]:
@@ -122,8 +129,10 @@ def read_example(scorer: PartSpec = "dot", scope: PartSpec = "global", normalize
         torch.manual_seed(0)
         attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
         assert isinstance(attention, Attention)
-        attention.eval()  # no part draws noise
+        attention.eval()  # no part draws noise, except that some normalizers have gradients in training alone
+        attention.get_submodule("normalizer").train()
         is_fitted = _fit(attention)
+        attention.eval()
     with torch.no_grad():
         memory = _memory(attention)
         scores, weights = _scores_and_weights(attention)
@@ -161,32 +170,26 @@ def _memory(attention: Attention) -> Memory:
 
 def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
     """Scores and weights (t, m), step by step if a scorer needs the previous weights."""
-    queries, _ = example_states()
-    memory = _memory(attention)
-    if not attention.needs_history:
-        return _attend(attention, queries, memory)
-    history, reads = empty_history(memory), []
-    for index in range(STEPS):
-        step = torch.tensor([index])
-        visible = memory if memory.mask.dim() == 2 else memory._replace(mask=memory.mask[:, step])
-        reads.append(_attend(attention, queries[:, step], visible, step, history))
-        history = update_history(history, reads[-1][1][None])
-    scores, weights = zip(*reads, strict=True)
+    outputs = list(_outputs(attention))
+    scores = [output.scores[0] for output in outputs if output.scores is not None]
+    weights = [output.weights[0] for output in outputs if output.weights is not None]
     return torch.cat(scores), torch.cat(weights)
 
 
-def _attend(
-    attention: Attention,
-    queries: Tensor,
-    memory: Memory,
-    steps: Tensor | None = None,
-    history: AttentionHistory | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Scores and weights (t, m) of the queries (1, t, d)."""
-    output = attention(queries, memory, steps=steps, history=history, need_weights=True)
-    assert output.scores is not None
-    assert output.weights is not None
-    return output.scores[0], output.weights[0]
+def _outputs(attention: Attention) -> Iterator[AttentionOutput]:
+    """The outputs of all steps: one of each if a scorer needs the previous weights, else one."""
+    queries, _ = example_states()
+    memory = _memory(attention)
+    history = attention.init_history(memory)
+    if history is None or not getattr(attention.scorer, "needs_history", False):
+        yield attention(queries, memory, need_weights=True)
+        return
+    for index in range(STEPS):
+        step = torch.tensor([index])
+        visible = memory if memory.mask.dim() == 2 else memory._replace(mask=memory.mask[:, step])
+        output = attention(queries[:, step], visible, steps=step, history=history, need_weights=True)
+        yield output
+        history = update_history(history, output)
 
 
 def _scope_mask(attention: Attention, memory: Memory) -> ScopeMask:

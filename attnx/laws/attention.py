@@ -3,72 +3,39 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from attnx.attention import AttentionHistory, AttentionOutput, ScopeMask
-from attnx.attention.factory import build_attention
+from attnx.attention.attention import is_recurrent
 from attnx.attention.memory import concat_sources, hide_future
+from attnx.laws.attention_example import (
+    KEYS,
+    MEMORY_MASK,
+    VALUES,
+    WIDTH,
+    B,
+    Inputs,
+    M,
+    Parts,
+    Q,
+    attend,
+    compose_parts,
+    example_history,
+    random_inputs,
+    with_carry,
+    without_padding,
+)
 from attnx.laws.candidate import Candidate
 from attnx.laws.laws import TensorLaws
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
-Parts = Mapping[str, Any]  # scorer, scope and normalizer, and a bias or none, by name, or by name and options
 # The parts that a candidate is composed with, and the second scope that every law is checked with.
 DEFAULT_PARTS: Parts = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
 LOCAL_SCOPE = ("local", {"window": 1})
-
-# Rows of 7, 4, 1 and no positions; 3 queries of width 5; keys of width 11, values of width 2.
-B, Q, M, WIDTH, KEYS, VALUES = 4, 3, 7, 5, 11, 2
-MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
-
-
-class Inputs(NamedTuple):
-    """The inputs of attention: queries (b, q, 5), states (b, m, 11) and values (b, m, 2)."""
-
-    queries: Tensor
-    states: Tensor
-    values: Tensor
-
-
-def random_inputs() -> Inputs:
-    """Random queries, states and values."""
-    return Inputs(torch.randn(B, Q, WIDTH), torch.randn(B, M, KEYS), torch.randn(B, M, VALUES))
-
-
-def compose_parts(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
-    """Compose the parts, with a projection if the scorer needs one."""
-    sizes = (WIDTH, keys, values)
-    knobs = {"heads": heads, "bias": parts.get("bias")}
-    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, knobs).eval()
-
-
-def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:
-    """Earlier weights, for scorers that need a history; 0 at padding."""
-    last = (3 * torch.arange(states.shape[1]) % 11 + 1).to(states.dtype) / 13 * memory_mask
-    return AttentionHistory(last, 2 * last + memory_mask)
-
-
-def attend(
-    attention: Any,
-    queries: Tensor,
-    states: Tensor,
-    values: Tensor | None,
-    memory_mask: Tensor = MEMORY_MASK,
-    **kwargs: Any,
-) -> AttentionOutput:
-    """Attend to a memory of these states, with weights and scores."""
-    memory, history = attention.make_memory(states, memory_mask, values), example_history(states, memory_mask)
-    output: AttentionOutput = attention(queries, memory, need_weights=True, **{"history": history, **kwargs})
-    return output
-
-
-def without_padding(tensor: Tensor) -> Tensor:
-    """(b, m, ...) with zeros at padding."""
-    return tensor.masked_fill(~MEMORY_MASK[..., None], 0.0)
 
 
 def _require_same_output(output: AttentionOutput, context: Tensor, weights: Tensor, difference: str) -> None:
@@ -111,6 +78,20 @@ class AttentionLaws(TensorLaws):
         mask: ScopeMask = self.part.scope(queries, torch.arange(Q), memory_mask[:, None])
         return mask._replace(gain=torch.ones(()) if mask.gain is None else mask.gain)
 
+    @property
+    def _is_recurrent(self) -> bool:
+        return is_recurrent(self.part.scorer) or is_recurrent(self.part.normalizer)
+
+    def _normalize(self, scores: Tensor, mask: ScopeMask) -> Tensor:
+        """The weights by the normalizer itself, from the first step on, times the gain."""
+        normalizer, allowed_mask = self.part.normalizer, mask.allowed_mask
+        if is_recurrent(normalizer):
+            weights = normalizer(scores, allowed_mask, normalizer.init_carry(MEMORY_MASK))[0]
+        else:
+            weights = normalizer(scores, allowed_mask)
+        weights = require_tensor(weights, "", scores.shape)
+        return weights if mask.gain is None else weights * mask.gain
+
     def contexts_are_weighted_sums_of_values(self) -> None:
         """A context is the sum of the values weighted by the weights, which are 0 outside the scope."""
         inputs = random_inputs()
@@ -128,23 +109,27 @@ class AttentionLaws(TensorLaws):
         output, states = attend(attention, *inputs), without_padding(inputs.states)
         mask, history = self._scope_mask(inputs.queries), example_history(states, MEMORY_MASK)
         prepared, keys = scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states)
-        scores = scorer.score(prepared, keys, *([history] if attention.needs_history else []))
+        if is_recurrent(scorer):
+            scores, _ = scorer.score(prepared, keys, scorer.init_carry(keys))
+        else:
+            scores = scorer.score(prepared, keys, *([history] if getattr(scorer, "needs_history", False) else []))
         if attention.bias is not None:
             scores = scores + attention.bias(inputs.queries, torch.arange(Q)[None, :, None] - torch.arange(M))
         assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
         require_close(output.scores, scores, "", "the scores are not the scorer's and the bias's")
-        weights = attention.normalizer(scores, mask.allowed_mask) * mask.gain
+        weights = self._normalize(scores, mask)
         require_close(output.weights, weights, "", "the weights are not the normalized scores")
         if output.penalty is not None:
             penalty = scorer.penalty(output.weights, history)
             require_close(output.penalty, penalty, "", "the penalty is not the scorer's")
 
     def masked_positions_have_no_effect(self) -> None:
-        """States and values at masked positions have no effect on the contexts."""
+        """States and values have no effect on a context where masked, of recurrent parts at earlier steps, too."""
         inputs, changed = random_inputs(), random_inputs()
         allowed_mask, expected = self._scope_mask(inputs.queries).allowed_mask, attend(self.part, *inputs).context
         for step in range(Q):
-            forbidden = ~allowed_mask[:, step, :, None]
+            first = 0 if self._is_recurrent else step
+            forbidden = ~allowed_mask[:, first : step + 1].any(1)[..., None]
             states = torch.where(forbidden, 100 * changed.states, inputs.states)
             values = torch.where(forbidden, 100 * changed.values, inputs.values)
             output = attend(self.part, inputs.queries, states, values).context
@@ -178,14 +163,17 @@ class AttentionLaws(TensorLaws):
         require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
 
     def steps_equal_one_call(self) -> None:
-        """A call for each query, with its step, gives what one call for all queries gives."""
+        """A call for each query, with its step and what recurrent parts carry, gives what one call for all gives."""
         attention, (queries, states, values) = self.part, random_inputs()
-        memory, history = attention.make_memory(states, MEMORY_MASK, values), example_history(states, MEMORY_MASK)
+        memory = attention.make_memory(states, MEMORY_MASK, values)
+        history = with_carry(attention, memory, example_history(states, MEMORY_MASK))
         steps = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
         full = attention(queries, memory, steps=steps, history=history, need_weights=True)
         for step in (slice(step, step + 1) for step in range(Q)):
             output = attention(queries[:, step], memory, steps=steps[:, step], history=history, need_weights=True)
             _require_same_output(output, full.context[:, step], full.weights[:, step], "one step at a time")
+            carries = {"scorer_carry": output.scorer_carry, "normalizer_carry": output.normalizer_carry}
+            history = history._replace(**carries)
 
     def empty_memory_gives_zeros(self) -> None:
         """A row of padding alone gives contexts and gradients of 0; so does a memory of no positions."""
@@ -215,7 +203,8 @@ class AttentionLaws(TensorLaws):
         allowed_mask = restriction & mask.allowed_mask
         assert output.weights is not None
         require((output.weights[~allowed_mask] == 0).all(), "", "a position that the caller masks has a weight above 0")
-        weights = attention.normalizer(output.scores, allowed_mask) * mask.gain
+        assert output.scores is not None
+        weights = self._normalize(output.scores, mask._replace(allowed_mask=allowed_mask))
         require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
         unrestricted = attend(attention, *inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
         require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
@@ -258,7 +247,12 @@ class AttentionLaws(TensorLaws):
             require_close(output.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")
 
     def sources_share_one_normalization(self) -> None:
-        """Each source is scored and masked on its own; weights are normalized over all sources together."""
+        """Each source is scored and masked on its own; weights are normalized over all sources together.
+
+        Recurrent parts are not asked for two sources: a model refuses them.
+        """
+        if self._is_recurrent:
+            return
         attention, (queries, states, values) = self.part, random_inputs()
         history, cuts = example_history(states, MEMORY_MASK), (slice(0, 3), slice(3, M))
         memories = [attention.make_memory(states[:, cut], MEMORY_MASK[:, cut], values[:, cut]) for cut in cuts]
@@ -278,7 +272,12 @@ class AttentionLaws(TensorLaws):
         require_close(output.context, weights @ both.values, "", "the context is not that of all sources")
 
     def growing_memory_equals_its_prefixes(self) -> None:
-        """A query that sees the first n positions gives what a memory of n positions gives."""
+        """A query that sees the first n positions gives what a memory of n positions gives.
+
+        Recurrent parts are not asked for a memory that grows: a model refuses them.
+        """
+        if self._is_recurrent:
+            return
         attention, (queries, states, values) = self.part, random_inputs()
         first = torch.tensor([2, 4, 5])
         history = example_history(states, MEMORY_MASK & (torch.arange(M) < 2))  # later positions have no history

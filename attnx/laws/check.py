@@ -18,9 +18,14 @@ from attnx.registry.source_scan import KINDS
 
 # The classes of laws of each kind, in the order of the checks.
 CLASSES: dict[str, tuple[str, ...]] = {
-    "scorer": ("scorer:ScorerLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "scorer": ("scorer:ScorerLaws", "recurrence:RecurrentScorerLaws", "attention:AttentionLaws", "model:ModelLaws"),
     "scope": ("scope:ScopeLaws", "attention:AttentionLaws"),
-    "normalizer": ("normalizer:NormalizerLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "normalizer": (
+        "normalizer:NormalizerLaws",
+        "recurrence:RecurrentNormalizerLaws",
+        "attention:AttentionLaws",
+        "model:ModelLaws",
+    ),
     "bias": ("bias:BiasLaws", "attention:AttentionLaws", "model:ModelLaws"),
     "query": ("query:QueryLaws", "model:ModelLaws"),
     "encoder": ("encoder:EncoderLaws", "model:ModelLaws"),

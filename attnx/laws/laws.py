@@ -163,7 +163,8 @@ class TensorLaws(PartLaws):
         self._require_finite(self._inputs())
 
     def every_parameter_has_a_gradient(self) -> None:
-        """Every parameter has a gradient."""
+        """Every parameter has a gradient in training."""
+        self.part.train()
         self._backward(self._inputs())
         unused = [name for name, weight in self._trained_parameters() if weight.grad is None]
         require(not unused, "", f"no gradient for {', '.join(unused)}")

@@ -87,8 +87,10 @@ class ModelLaws(Laws):
         return output
 
     def every_parameter_has_a_gradient(self) -> None:
-        """Every parameter has a gradient; distributed training stops at one without."""
+        """Every parameter has a gradient in training; distributed training stops at one without."""
+        self.model.train()
         trained = outputs_and_gradients(self).keys()
+        self.model.eval()
         unused = {name for name, value in self.model.named_parameters() if value.requires_grad} - trained
         require(not unused, "forward", f"no gradient for {', '.join(sorted(unused))}")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from attnx.laws.candidate import Candidate
 from attnx.laws.laws import TensorLaws
+from attnx.laws.small import without_noise
 from attnx.laws.violation import Violation, gradient_error, require, require_close, require_finite, require_tensor
 
 # The masks of four rows: all, some, one and none of 7 positions allowed_mask.
@@ -16,8 +20,17 @@ ALLOWED_MASK = torch.tensor(
 )
 
 
+# The consecutive steps of a recurrent normalizer in each of which a row has the same scores.
+STEPS = 3
+
+
 class NormalizerLaws(TensorLaws):
-    """The laws of every normalizer."""
+    """The laws of every normalizer; those of a recurrent one are checked on the mean weights of some steps.
+
+    Args:
+        candidate: the normalizer.
+        is_training: whether it is in training mode.
+    """
 
     kind, results = "normalizer", "weights"
     quick = (
@@ -29,11 +42,34 @@ class NormalizerLaws(TensorLaws):
         "masked_scores_may_be_nan",
     )
 
+    def __init__(self, candidate: Candidate, is_training: bool = False) -> None:
+        super().__init__(candidate)
+        self.is_training = is_training
+
+    @classmethod
+    def cases(cls, candidate: Candidate) -> Iterator[Self]:
+        """The candidate in evaluation mode, and a recurrent one in training mode, too, without noise."""
+        yield cls(candidate)
+        if candidate.property_value("is_recurrent", False):
+            yield cls(without_noise(candidate), is_training=True)
+
+    def _build(self) -> Any:
+        return super()._build().train(self.is_training)
+
+    @property
+    def _is_recurrent(self) -> bool:
+        return bool(self.candidate.property_value("is_recurrent", False))
+
     def _inputs(self, spread: float = 1.0) -> dict[str, Tensor]:
         return {"scores": spread * torch.randn(4, 7), "allowed_mask": ALLOWED_MASK.clone()}
 
     def _compute(self, scores: Tensor, allowed_mask: Tensor = ALLOWED_MASK) -> Tensor:
-        return require_tensor(self.part(scores, allowed_mask), "forward", scores.shape)
+        if not self._is_recurrent:
+            return require_tensor(self.part(scores, allowed_mask), "forward", scores.shape)
+        steps, allowed_mask = scores.expand(STEPS, *scores.shape).movedim(0, 1), allowed_mask.expand(scores.shape)
+        carry = self.part.init_carry(allowed_mask)
+        weights = self.part(steps, allowed_mask[:, None].expand_as(steps), carry)[0]
+        return require_tensor(weights, "forward", steps.shape).mean(1)
 
     @property
     def _is_distribution(self) -> bool:
@@ -41,15 +77,20 @@ class NormalizerLaws(TensorLaws):
 
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
-        self._require_declarations(differentiable=True)
+        self._require_declarations(differentiable=True, is_recurrent=False, is_monotonic=False)
         self._require_module()
 
     def shapes(self) -> None:
         """Weights have the shape of the scores."""
+        if self._is_recurrent:
+            self._compute(torch.randn(2, 7), torch.ones(2, 7, dtype=torch.bool))
+            return
         self._compute(torch.randn(2, 3, 7), torch.ones(2, 3, 7, dtype=torch.bool))
 
     def any_leading_axes(self) -> None:
-        """Any leading axes are accepted, and the mask broadcasts over queries."""
+        """Any leading axes are accepted, and the mask broadcasts over queries; of a recurrent one a batch and steps."""
+        if self._is_recurrent:
+            return
         for leading in ((), (2,), (2, 13)):
             self._compute(torch.randn(*leading, 3, 7), torch.ones(*leading, 3, 7, dtype=torch.bool))
         scores, narrow = torch.randn(4, 3, 7), ALLOWED_MASK[:, None]
@@ -84,7 +125,8 @@ class NormalizerLaws(TensorLaws):
             weights = self._compute(scores)
             require_finite(weights, "forward", f"weights next to a masked score of {poison}")
             require((weights[3] == 0).all(), "forward", "it gave weight to a row that is masked entirely")
-            (weights * torch.randn(4, 7)).sum().backward()  # type: ignore[no-untyped-call]
+            if weights.requires_grad:
+                (weights * torch.randn(4, 7)).sum().backward()  # type: ignore[no-untyped-call]
             require_finite(scores.grad, "forward", f"gradients of the scores next to a masked {poison}")
             for name, weight in self._trained_parameters():
                 require_finite(weight.grad, "forward", f"gradients of the parameter {name}")
@@ -105,12 +147,15 @@ class NormalizerLaws(TensorLaws):
                 for plain in (torch.full((4, 7), extreme), torch.randn(4, 7).index_fill(1, torch.tensor([3]), extreme)):
                     scores = plain.to(dtype).requires_grad_()
                     weights = self._compute(scores)
-                    (weights * torch.randn(4, 7, dtype=dtype)).sum().backward()  # type: ignore[no-untyped-call]
+                    if weights.requires_grad:
+                        (weights * torch.randn(4, 7, dtype=dtype)).sum().backward()  # type: ignore[no-untyped-call]
                     require_finite(weights, "forward", f"weights of scores of {extreme:g} in {dtype}")
                     require_finite(scores.grad, "forward", f"gradients of scores of {extreme:g} in {dtype}")
 
     def permuting_the_scores_permutes_the_weights(self) -> None:
-        """Permuting the positions permutes the weights."""
+        """Permuting the positions permutes the weights, unless it is recurrent: then they may have an order."""
+        if self._is_recurrent:
+            return
         scores, order = torch.randn(4, 7), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         permuted, straight = self._compute(scores[:, order], ALLOWED_MASK[:, order]), self._compute(scores)[:, order]
         require_close(permuted, straight, "forward", "weights depend on the order of the positions")
@@ -136,7 +181,9 @@ class NormalizerLaws(TensorLaws):
             return
         scores = torch.randn(4, 7)
         plain, *warm = (
-            NormalizerLaws(replace(self.candidate, knobs={**self.candidate.knobs, "temperature": temperature}))
+            NormalizerLaws(
+                replace(self.candidate, knobs={**self.candidate.knobs, "temperature": temperature}), self.is_training
+            )
             for temperature in (1.0, 0.3, 5.0)
         )
         for laws in warm:
@@ -145,17 +192,21 @@ class NormalizerLaws(TensorLaws):
             require_close(laws._compute(scores), plain._compute(scores / temperature), "forward", difference)
 
     def weights_keep_the_order_of_scores(self) -> None:
-        """Weights keep the order of the scores."""
+        """Weights keep the order of the scores, unless it is recurrent: then they depend on earlier steps, too."""
+        if self._is_recurrent:
+            return
         scores = torch.randn(4, 7)
         ordered = self._compute(scores, torch.ones_like(ALLOWED_MASK)).gather(-1, scores.argsort(-1))
         require((ordered.diff(dim=-1) >= 0).all(), "forward", "a larger score got a smaller weight")
 
     def empty_memory_gives_empty_weights(self) -> None:
         """A memory of no positions gives no weights, as at the first step of a growing memory."""
-        scores = torch.randn(2, 3, 0).requires_grad_()
-        self._compute(scores, torch.ones(2, 1, 0, dtype=torch.bool)).sum().backward()  # type: ignore[no-untyped-call]
-        has_gradient = scores.grad is not None and scores.grad.shape == (2, 3, 0)
-        require(has_gradient, "forward", "an empty tensor of scores has no gradient")
+        scores = torch.randn(2, 0).requires_grad_()
+        weights = self._compute(scores, torch.ones(2, 0, dtype=torch.bool))
+        if not self._is_recurrent or self.is_training:
+            weights.sum().backward()  # type: ignore[no-untyped-call]
+            has_gradient = scores.grad is not None and scores.grad.shape == (2, 0)
+            require(has_gradient, "forward", "an empty tensor of scores has no gradient")
 
     def float32_agrees_with_float64(self) -> None:
         """Long rows in float32 agree with float64 to the precision of float32."""

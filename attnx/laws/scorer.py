@@ -37,6 +37,15 @@ class ScorerLaws(TensorLaws):
     def _is_positional(self) -> bool:
         return bool(self.candidate.property_value("is_positional", False))
 
+    @property
+    def _is_recurrent(self) -> bool:
+        return bool(self.candidate.property_value("is_recurrent", False))
+
+    @property
+    def _reads_steps(self) -> bool:
+        """Whether scores depend on earlier steps."""
+        return self._needs_history or self._is_recurrent
+
     def _inputs(self, leading: tuple[int, ...] = (2,), positions: int = 7) -> dict[str, Tensor]:
         """Three random queries, a random memory, and a history that is different for each row and position."""
         queries = torch.randn(*leading, 3, MEMORY if self._has_equal_dims else QUERY)
@@ -51,13 +60,15 @@ class ScorerLaws(TensorLaws):
         prepared = require_tensor(self.part.project_queries(queries), "project_queries", (*queries.shape[:-1], None))
         zeros = keys.new_zeros(keys.shape[:-1])
         history = AttentionHistory(zeros if previous is None else previous, zeros if cumulative is None else cumulative)
-        arguments = (history,) if self._needs_history else ()
         shape = (*queries.shape[:-1], memory.shape[-2])
+        if self._is_recurrent:
+            return require_tensor(self.part.score(prepared, keys, self.part.init_carry(keys))[0], "score", shape)
+        arguments = (history,) if self._needs_history else ()
         return require_tensor(self.part.score(prepared, keys, *arguments), "score", shape)
 
     def declarations(self) -> None:
         """A scorer is an nn.Module with project_keys, project_queries, score, and declares ``requires_equal_dims``."""
-        self._require_declarations(needs_history=False, is_positional=False)
+        self._require_declarations(needs_history=False, is_positional=False, is_recurrent=False)
         self._require_module()
 
     def shapes(self) -> None:
@@ -71,20 +82,23 @@ class ScorerLaws(TensorLaws):
         self._require_finite({name: torch.zeros_like(tensor) for name, tensor in inputs.items()}, " of zeros")
 
     def any_leading_axes(self) -> None:
-        """Any leading axes are accepted: none, a batch, a batch and heads; with a history a batch alone."""
-        for leading in [(2,)] if self._needs_history else [(), (2,), (2, 13)]:
+        """Any leading axes are accepted: none, a batch, a batch and heads; with a history or a carry a batch alone."""
+        for leading in [(2,)] if self._reads_steps else [(), (2,), (2, 13)]:
             self._compute(**self._inputs(leading))
 
     def leading_axes_are_independent(self) -> None:
         """The scores of a row do not depend on other rows of any leading axis."""
-        leading = (26,) if self._needs_history else (2, 13)
+        leading = (26,) if self._reads_steps else (2, 13)
         self._require_independent(self._inputs(leading), len(leading))
 
     def pairs_are_independent(self) -> None:
         """The score of a pair depends on its query, its memory position and that position's history alone.
 
-        With ``is_positional`` it also depends on the other positions, but not on other queries.
+        With ``is_positional`` it also depends on the other positions, but not on other queries. One that is recurrent
+        depends on earlier queries.
         """
+        if self._is_recurrent:
+            return
         inputs = self._inputs()
         queries, memory = inputs["queries"], inputs["memory"]
         together, difference = self._compute(queries, memory), "a pair has another score next to other pairs"
@@ -94,7 +108,9 @@ class ScorerLaws(TensorLaws):
             require_close(together[:, step, cut], alone[:, 0], "score", difference)
 
     def permuting_the_memory_permutes_the_scores(self) -> None:
-        """Permuting the memory permutes the scores, unless the scorer declares ``is_positional``."""
+        """Permuting the memory permutes the scores, unless the scorer is declared positional or recurrent."""
+        if self._is_recurrent:
+            return
         inputs, order = self._inputs(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         queries, memory = inputs["queries"], inputs["memory"]
         permuted, straight = self._compute(queries, memory[:, order]), self._compute(queries, memory)
@@ -112,6 +128,8 @@ class ScorerLaws(TensorLaws):
 
     def history_is_read_if_declared(self) -> None:
         """The scores of a scorer that declares ``needs_history`` depend on it; other scorers take no history."""
+        if self._is_recurrent:
+            return
         inputs = self._inputs()
         queries, memory = inputs["queries"], inputs["memory"]
         if self._needs_history:

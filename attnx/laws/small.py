@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -20,6 +21,8 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("query", "language_tag"): {"embedding_dim": 5},
     ("model", "transformer"): {"hidden_size": 20, "feedforward_size": 23, "layers": 2, "dropout": 0.0},
 }
+# Laws compare numbers, so nothing random is added.
+NOISE = "noise"
 DEFAULT_MODEL_PARTS = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
 ATTENTION_KINDS = ("scorer", "scope", "normalizer", "query")
 # Symbols from 4 to 16 are in both vocabularies, so that they can be copied.
@@ -34,13 +37,23 @@ def small_config(**choices: Any) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for kind, choice in nodes.items():
         name, knobs = registry.parse_spec(kind, choice)
-        config[kind] = {"name": name, **registry.check(kind, name, {**SMALL.get((kind, name), {}), **knobs})}
+        small = {**_no_noise(kind, name), **SMALL.get((kind, name), {})}
+        config[kind] = {"name": name, **registry.check(kind, name, {**small, **knobs})}
     query = choices.get("query", ["current_state"])
     query_knobs = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
     config["query"] = {name: registry.check("query", name, knobs) for name, knobs in query_knobs.items()}
     if config["attention"]["name"] == "none":
         config = {kind: node for kind, node in config.items() if kind not in ATTENTION_KINDS}
     return config
+
+
+def without_noise(candidate: Candidate) -> Candidate:
+    """The candidate with its knob ``noise`` at 0, if it has one that is not set."""
+    return replace(candidate, knobs={**_no_noise(candidate.kind, candidate.name), **candidate.knobs})
+
+
+def _no_noise(kind: str, name: str) -> dict[str, Any]:
+    return {NOISE: 0.0} if NOISE in [knob.name for knob in registry.describe(kind, name).knobs] else {}
 
 
 def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:

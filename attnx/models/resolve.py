@@ -77,6 +77,25 @@ def reject_bias(config: Mapping[str, Any], reason: str) -> None:
         raise UserError(f"attention.bias={name} depends on distances, but {reason}; remove it")
 
 
+def reject_recurrent_parts(config: Mapping[str, Any], reason: str) -> None:
+    """Check that neither scorer nor normalizer is recurrent, for which a memory needs fixed positions in order.
+
+    Raises:
+        UserError: one is; ``reason`` says why the memory has none.
+    """
+    for kind in ("scorer", "normalizer"):
+        reject_recurrent(kind, config[kind]["name"], kind, reason)
+
+
+def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
+    """As :func:`reject_recurrent_parts`, of one part, which the configuration has as ``setting``."""
+    if registry.describe(kind, name).properties.get("is_recurrent"):
+        raise UserError(
+            f"{setting}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
+            f"choose another {kind}"
+        )
+
+
 def require_tags(num_tags: int, setting: str) -> None:
     """Check that the data has tags, which a setting needs.
 

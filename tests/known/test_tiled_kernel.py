@@ -23,7 +23,11 @@ MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 MLP: Any = ("mlp", {"hidden_sizes": [19, 5], "depth": 3})
 SCORERS = [MLP, ("mlp", {"hidden_sizes": [13], "activation": "gelu"}), "concat", "additive"]
 SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
-NORMALIZERS = [(name, {"temperature": 0.7}) for name in registry.names("normalizer")]
+NORMALIZERS = [
+    (name, {"temperature": 0.7})
+    for name in registry.names("normalizer")
+    if "is_recurrent" not in registry.describe("normalizer", name).properties
+]
 # Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
 FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 

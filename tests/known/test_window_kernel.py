@@ -19,7 +19,14 @@ from attnx.attention.memory import concat_sources, hide_future
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 MEMORY_MASK = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
 SCORERS = [
-    name for name in registry.names("scorer") if not registry.describe("scorer", name).properties.get("needs_history")
+    name
+    for name in registry.names("scorer")
+    if not {"needs_history", "is_recurrent"} & registry.describe("scorer", name).properties.keys()
+]
+NORMALIZERS = [
+    name
+    for name in registry.names("normalizer")
+    if "is_recurrent" not in registry.describe("normalizer", name).properties
 ]
 STEPS_OF_QUERIES = torch.tensor([[3], [2], [0], [5], [12]])
 
@@ -83,7 +90,7 @@ def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-@pytest.mark.parametrize("normalizer", registry.names("normalizer"))
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -> None:
     """A ``predictive`` window's gain multiplies what each of them gives."""
     fast, plain = both("multiplicative", (normalizer, {"temperature": 0.7}), {"center": center})

@@ -12,12 +12,12 @@ from attnx import registry
 from attnx.attention import Memory
 from attnx.attention.factory import build, build_attention
 from attnx.errors import UserError
-from attnx.laws.attention import (
+from attnx.laws.attention import AttentionLaws
+from attnx.laws.attention_example import (
     KEYS,
     MEMORY_MASK,
     VALUES,
     WIDTH,
-    AttentionLaws,
     B,
     M,
     Q,

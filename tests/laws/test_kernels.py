@@ -31,6 +31,10 @@ FOLDER = Path(attnx.accel.__file__).parent
 SIZES = {"few": (4, 3, 7), "many": (4, 41, 149)}
 WIDTH, KEYS, VALUES = 5, 11, 2
 
+# No kernel is asked for recurrent parts.
+NORMALIZERS = [
+    name for name in sound_names("normalizer") if "is_recurrent" not in registry.describe("normalizer", name).properties
+]
 FACTORS: dict[str, Any] = {
     # As one, so that it is for every kernel that any memory meets any choice.
     "kernel": list(itertools.product(KERNELS, ["whole", "padded", "growing", "two sources"])),
@@ -42,7 +46,7 @@ FACTORS: dict[str, Any] = {
         ("history", {}),
         ("encoder_decoder", {}),
     ],
-    "normalizer": [*((name, {}) for name in sound_names("normalizer")), ("softmax", {"temperature": 0.5})],
+    "normalizer": [*((name, {}) for name in NORMALIZERS), ("softmax", {"temperature": 0.5})],
     "size": ["many", "few"],
     "allowed_mask": ["all", "by pair", "by position"],
     "values": ["states", "own"],

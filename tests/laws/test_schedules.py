@@ -161,6 +161,12 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("output", "normalizer"): lambda output, normalizer: (
         output == "linear" or NORMALIZERS[normalizer]["is_distribution"]
     ),
+    ("scorer", "scope"): lambda scorer, scope: (
+        not SCORERS[scorer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
+    ),
+    ("normalizer", "scope"): lambda normalizer, scope: (
+        not NORMALIZERS[normalizer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
+    ),
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
         NORMALIZERS[normalizer].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH

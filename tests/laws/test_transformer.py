@@ -38,13 +38,19 @@ Config = dict[str, Any]
 
 SCORERS = {name: registry.describe("scorer", name).properties for name in sound_names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_history")]
+RECURRENT = [
+    (kind, name)
+    for kind in ("scorer", "normalizer")
+    for name in sound_names(kind)
+    if registry.describe(kind, name).properties.get("is_recurrent")
+]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
 # Those that can contradict each other come first.
 FACTORS: dict[str, Any] = {
     "form": ["encoder_decoder", "decoder_only"],
-    "scorer": [name for name in SCORERS if name not in LOOKING_BACK],
+    "scorer": [name for name in SCORERS if name not in LOOKING_BACK and ("scorer", name) not in RECURRENT],
     "position_encoding": ["sinusoidal", "learned", "rotary", "none"],
     "self_bias": [None, "alibi", "distance", "relative"],
     "scope": [*SCOPES, "encoder_decoder"],
@@ -52,7 +58,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tie_embeddings": [False, True],
-    "normalizer": sound_names("normalizer"),
+    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in RECURRENT],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "heads": [1, 2, 3],
@@ -301,6 +307,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
         f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs the attention weights of")
         for scorer in LOOKING_BACK
     },
+    **{f"recurrent {name}": ({kind: name}, f"{kind}={name} moves through the positions") for kind, name in RECURRENT},
     **{
         f"query {query}": (
             {"query": (query,)},

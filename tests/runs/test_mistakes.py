@@ -69,6 +69,17 @@ CONFIGURATIONS = {
     "-m seed=1,2 hydra.sweep={dir:here}": ["hydra.sweep={dir:here}", "write name=NAME"],
     "-m seed=1,2 ~hydra.sweep.dir": ["~hydra.sweep.dir", "write name=NAME"],
     "hydra.sweep.dir=here": ["hydra.sweep.dir=here", "write name=NAME"],
+    "normalizer=monotonic scope=history": ["normalizer=monotonic", "scope.sources=[decoder] holds decoder states"],
+    "normalizer=monotonic scope=encoder_decoder": ["scope.sources=[encoder,decoder] holds decoder states"],
+    "normalizer=monotonic scope=local scope.sources=[decoder]": ["scope.sources=[decoder] holds decoder states"],
+    "normalizer=monotonic model=history task=forecasting": ["scope.sources=[decoder] holds decoder states"],
+    "normalizer=monotonic recipe=entnet": ["normalizer=monotonic", "the slots of model=entity have no order"],
+    "normalizer=monotonic recipe=pointer task=pointing": [
+        "normalizer=monotonic",
+        "a pointer's weights are probabilities",
+    ],
+    "normalizer=monotonic model=transformer": ["normalizer=monotonic", "a layer of a transformer"],
+    "model=transformer model.cross_normalizer=monotonic": ["model.cross_normalizer=monotonic", "a transformer"],
     "encoder.dropout=0.2": ["encoder.dropout=0.2", "encoder.layers=1", "model.dropout"],
     "decoder.dropout=0.2": ["decoder.dropout=0.2", "decoder.layers=1", "model.dropout"],
     "decoding=beam decoding.length_penalty_alpha=0.3": [

@@ -12,7 +12,7 @@ from attnx.accel.attention import softmax_cpu
 from attnx.accel.attention.contract import Kernel
 from attnx.accel.attention.kernel_call import call_kernels, warn_once
 from attnx.accel.linear_cpu import fast_linear
-from attnx.attention.attention import Attention
+from attnx.attention.attention import Attention, is_recurrent
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scorers.additive import Additive
@@ -92,7 +92,12 @@ class FastAdditive(Additive):
 
 
 def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
-    """Build the kernels that support the parts of an attention module, best first."""
+    """Build the kernels that support the parts of an attention module, best first.
+
+    Recurrent parts go through the queries of a call in order, which a kernel may split: the definition computes.
+    """
+    if is_recurrent(attention.scorer) or is_recurrent(attention.normalizer):
+        return ()
     parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     matches = [name for name in declared if _lists_parts(declared[name], parts)]

@@ -8,11 +8,12 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import reject_bias, require_attention
+from attnx.models.resolve import reject_bias, reject_recurrent, reject_recurrent_parts, require_attention
 
 Config = Mapping[str, Any]
 
 DEFAULT_NUM_SLOTS = 20
+UNORDERED = "the slots of model=entity have no order"
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ def _check_scope(scope: Config) -> None:
 
 
 def _check_scorers(config: Config) -> None:
-    """Check the parts of the gates, and that no scorer needs earlier weights."""
+    """Check the parts of the gates, and that none needs earlier weights or an order of the slots."""
     gates = {kind: registry.parse_spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
     for kind, (name, knobs) in gates.items():
         registry.check(kind, name, knobs)
+        reject_recurrent(kind, name, f"model.gate_{kind}", UNORDERED)
+    reject_recurrent_parts(config, UNORDERED)
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
         if registry.describe("scorer", name).properties.get("needs_history"):
             raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")

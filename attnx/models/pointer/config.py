@@ -10,7 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
-from attnx.models.resolve import part_declarations, reject_bias, require_attention, scope_sources
+from attnx.models.resolve import part_declarations, reject_bias, reject_recurrent, require_attention, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -97,6 +97,7 @@ def _check_parts(config: Config) -> None:
         raise UserError(
             f"normalizer={normalizer}: a pointer's weights are probabilities, whose logarithm is the loss; use softmax"
         )
+    reject_recurrent("scorer", config["scorer"]["name"], "scorer", "a pointer may output positions in any order")
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} is over the decoder's states, but a pointer outputs source positions")
     if part_declarations(config, "encoder").get("shortens"):

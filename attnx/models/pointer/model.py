@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory, Query, QueryContext
-from attnx.attention.memory import concat_sources, empty_history, update_history
+from attnx.attention.memory import concat_sources, update_history
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.planner import PlannerInputs, plan
 from attnx.attention.types import AttentionInputs
@@ -180,7 +180,7 @@ class Pointer(SequenceModel[PointerState]):
             history=PointerHistory(nowhere.long(), nowhere),
             tag=zeros if tag is None else tag,
             step=zeros,
-            attention_history=empty_history(memory) if self.attention.needs_history else None,
+            attention_history=self.attention.init_history(memory),
         )
 
     def decode_step(
@@ -209,7 +209,7 @@ class Pointer(SequenceModel[PointerState]):
         logits, attention = self._logits(context, state, step_history, state.step[:, None])
         attention_history = state.attention_history
         if attention_history is not None and attention.weights is not None:
-            attention_history = update_history(attention_history, attention.weights)
+            attention_history = update_history(attention_history, attention)
         next_state = state._replace(
             rnn_state=rnn_state, history=history, step=state.step + 1, attention_history=attention_history
         )

@@ -9,7 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError, reject_duplicates
-from attnx.models.resolve import part_declarations, scope_sources
+from attnx.models.resolve import part_declarations, reject_recurrent_parts, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -92,11 +92,15 @@ def _sources(config: Config) -> tuple[str, ...]:
     """The sources of the memory, the encoder first.
 
     Raises:
-        UserError: a source is repeated, or ``include_self`` has no effect.
+        UserError: a source is repeated, ``include_self`` has no effect, or the memory grows below a recurrent part.
     """
     scope = config["scope"]
     sources = scope_sources(scope)
     reject_duplicates("scope.sources", sources, "source")
+    if "decoder" in sources:
+        reject_recurrent_parts(
+            config, f"scope.sources=[{','.join(sources)}] holds decoder states, one more at every step"
+        )
     if scope.get("include_self"):
         if "decoder" not in sources:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")

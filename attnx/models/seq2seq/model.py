@@ -9,7 +9,6 @@ from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.memory import (
     append_positions,
     concat_sources,
-    empty_history,
     hide_future,
     pad_history_to_memory,
     update_history,
@@ -116,7 +115,7 @@ class Seq2seq(SequenceModel[DecoderState]):
             tag_embedding=tags if self.decoder_tags else None,
             tag=tag,
             step=torch.zeros(rows, dtype=torch.int64, device=source.device),
-            history=empty_history(memory) if self.attention.needs_history else None,
+            history=self.attention.init_history(memory),
             pyramid_shares=pyramid_shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
             copy_ids=self.output.symbols(source, source_mask),
         )
@@ -209,7 +208,7 @@ class Seq2seq(SequenceModel[DecoderState]):
     def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
         context, history = attention.context[:, 0], None
         if state.history is not None and attention.weights is not None:
-            history = update_history(state.history, attention.weights)
+            history = update_history(state.history, attention)
         feed = None if state.input_feed is None else self.readout(state.top_hidden, context, token)
         return state._replace(context=context, input_feed=feed, step=state.step + 1, history=history)
 

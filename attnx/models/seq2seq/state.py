@@ -21,7 +21,7 @@ class DecoderState(NamedTuple):
     tag_embedding: Tensor | None  # (b, g) enters the recurrence at every step; None unless ``model.tag_inputs`` says so
     tag: Tensor  # (b,) int64, the index of each row's tag
     step: Tensor  # (b,) int64, how many steps were taken
-    history: AttentionHistory | None  # previous attention weights, for a scorer that needs them
+    history: AttentionHistory | None  # for a scorer that reads earlier weights, and for recurrent parts
     # (b, s) the share of each source step in the weight of the state that stands for it; None if every step has a
     # state
     pyramid_shares: Tensor | None = None

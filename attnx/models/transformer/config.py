@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import require_attention, scope_sources
+from attnx.models.resolve import reject_recurrent, require_attention, scope_sources
 from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
@@ -126,6 +126,7 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
                 f"{setting} needs the attention weights of the previous step, but a transformer computes all steps at "
                 "once; choose another scorer"
             )
+        reject_recurrent(kind, name, setting.partition("=")[0], "a layer of a transformer computes all steps alike")
         if kind == "scope":
             _check_scope(parts[kind], setting, site, config["model"]["form"] == "decoder_only")
     return AttentionSite(**parts, bias=_resolve_bias(config, site))

@@ -1,0 +1,67 @@
+"""Alignments of consecutive steps that move through the positions of a row from the left to the right."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnx.ops.linear_scan import decay_products, linear_scan
+from attnx.ops.masked_normalize import masked_normalize
+
+
+def start_alignment(memory_mask: Tensor) -> Tensor:
+    """One-hot at the first real position, where every alignment starts: (b, m) bool -> (b, m).
+
+    >>> start_alignment(torch.tensor([[False, True, True], [False, False, False]]))
+    tensor([[0., 1., 0.],
+            [0., 0., 0.]])
+    """
+    return (memory_mask & (memory_mask.cumsum(-1) == 1)).float()
+
+
+def choice_probabilities(energies: Tensor, allowed_mask: Tensor, noise: float, is_hard: bool) -> Tensor:
+    """The sigmoid of energies (b, q, m), 0 where forbidden, in single precision at least.
+
+    Args:
+        energies: (b, q, m).
+        allowed_mask: (b, q, m) bool.
+        noise: standard deviation of Gaussian noise that is added to the energies.
+        is_hard: round each to 0 or 1, without noise.
+
+    >>> energies, allowed_mask = torch.tensor([[[0.0, -1.0, 9.0]]]), torch.tensor([[[True, True, False]]])
+    >>> choice_probabilities(energies, allowed_mask, noise=0.0, is_hard=False)
+    tensor([[[0.5000, 0.2689, 0.0000]]])
+    >>> choice_probabilities(energies, allowed_mask, noise=1.0, is_hard=True)
+    tensor([[[1., 0., 0.]]])
+    """
+    energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
+    if noise and not is_hard:
+        energies = energies + noise * torch.randn_like(energies)
+    probabilities = masked_normalize(torch.sigmoid, energies, allowed_mask)
+    return (probabilities >= 0.5).to(probabilities.dtype) if is_hard else probabilities
+
+
+def monotonic_alignment(stop: Tensor, start: Tensor) -> Tensor:
+    """How probable it is that each step ends at a position, if it moves on from where the step before ended.
+
+    Position j is reached with the probability ``q_j = (1 - stop_{j-1}) q_{j-1} + previous_j``, which
+    :func:`linear_scan` computes for all positions at once, and is where the step ends with ``stop_j q_j``.
+
+    Args:
+        stop: (b, q, m), the probability to stop at a position once it is reached.
+        start: (b, m), the alignment before the first step.
+
+    Returns:
+        (b, q, m) alignments, none of which sums to more than the one before.
+
+    >>> monotonic_alignment(torch.full((1, 2, 3), 0.5), torch.tensor([[1.0, 0.0, 0.0]]))
+    tensor([[[0.5000, 0.2500, 0.1250],
+             [0.2500, 0.2500, 0.1875]]])
+    """
+    rounds = [product.unbind(1) for product in decay_products(1 - F.pad(stop, (1, 0))[..., :-1])]
+    alignment, alignments = start.to(stop.dtype), []
+    for step, probability in enumerate(stop.unbind(1)):
+        alignment = probability * linear_scan(alignment, [products[step] for products in rounds])
+        alignments.append(alignment)
+    return torch.stack(alignments, 1)
