@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +19,28 @@ TIE_BREAK = 1e-3  # weight of how often a pair has met against how often it stil
 
 
 class Task(NamedTuple):
-    """A task of the study: its configuration, the settings of all seeds, and those of the first seed only.
+    """A task of the study.
 
-    ``data`` says in a few words what its data are.
+    Attributes:
+        name: in the design.
+        data: what its data are, in a few words.
+        config: its configuration.
+        changes: the baseline, and settings that differ from the first levels in one factor.
+        combinations: the further settings of all seeds.
+        rates: settings of the first seed only.
     """
 
     name: str
     data: str
     config: Mapping[str, Any]
-    settings: list[Setting]
-    settings_of_rates: list[Setting]
+    changes: list[Setting]
+    combinations: list[Setting]
+    rates: list[Setting]
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Those of all seeds."""
+        return [*self.changes, *self.combinations]
 
 
 def read_design(path: Path) -> tuple[dict[str, Task], list[int]]:
@@ -38,26 +50,38 @@ def read_design(path: Path) -> tuple[dict[str, Task], list[int]]:
 
 
 def jobs(tasks: Mapping[str, Task], seeds: Sequence[int]) -> Iterator[Job]:
-    """All runs, seed by seed, so that any beginning of the study is a study of fewer seeds."""
+    """All runs: single changes first, then the rest, each seed by seed, so that any beginning is a smaller study."""
     for seed in seeds:
         for task in tasks.values():
-            yield from (Job(task.name, setting, seed) for setting in task.settings)
-            if seed == seeds[0]:
-                yield from (Job(task.name, setting, seed) for setting in task.settings_of_rates)
+            yield from (Job(task.name, setting, seed) for setting in task.changes)
+    for seed in seeds:
+        for task in tasks.values():
+            rates = task.rates if seed == seeds[0] else []
+            yield from (Job(task.name, setting, seed) for setting in [*task.combinations, *rates])
 
 
 def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Task:
     factors = {**content["factors"], **task.get("factors", {})}
+
+    def settings(combinations: Iterable[Combination]) -> list[Setting]:
+        return [_setting(factors, combination, content["replace"]) for combination in combinations]
+
     shared = balanced_fraction(content["factors"], [], content["shared"], 0) if task.get("shared", True) else []
     start = dict.fromkeys([*grid(factors, task.get("grid", [])), *shared])
     chosen = balanced_fraction(factors, list(start), task.get("fraction", 0), task.get("min_pairs", 0))
-    settings = [_setting(factors, combination, content["replace"]) for combination in chosen]
-    scorers = [_setting(factors, combination, content["replace"]) for combination in grid(factors, ["scorer"])]
-    rates = [(*setting, f"optimizer.lr={rate}") for rate in task.get("rates", []) for setting in scorers]
     baseline = task.get("baseline", content["baseline"])
-    alone = [_setting_alone(factors, text) for text in task.get("alone", [])]
-    settings = [*([(baseline,)] if baseline else []), *settings, *alone]
-    return Task(name, task["data"], task["config"], list(dict.fromkeys(settings)), rates)
+    changes = settings(combination for factor in factors for combination in grid(factors, [factor]))
+    changes = list(dict.fromkeys([*([(baseline,)] if baseline else []), *changes]))
+    rates = task.get("rates", [])
+    return Task(
+        name,
+        task["data"],
+        task["config"],
+        changes,
+        [setting for setting in settings(chosen) if setting not in changes]
+        + [_setting_alone(factors, text) for text in task.get("alone", [])],
+        [(*setting, f"optimizer.lr={rate}") for rate in rates for setting in settings(grid(factors, ["scorer"]))],
+    )
 
 
 def grid(factors: Factors, varied: Sequence[str]) -> list[Combination]:

@@ -61,6 +61,21 @@ def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
     assert all(len(set(task.settings)) == len(task.settings) for task in tasks.values())
 
 
+def test_single_changes_come_first(tasks: dict[str, Task]) -> None:
+    """Of all tasks and seeds; each changes one factor of the defaults. Rates are of the first seed only."""
+    planned = list(jobs(tasks, [1, 2]))
+    assert len(planned) == len(set(planned))
+    changes = {task.name: len(task.changes) for task in tasks.values()}
+    first = planned[: 2 * sum(changes.values())]
+    assert Counter((job.task, job.seed) for job in first) == {
+        (name, seed): count for name, count in changes.items() for seed in (1, 2)
+    }
+    factors = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))["factors"]
+    levels = sum(len(values) for values in factors.values())
+    assert changes["translation"] == levels - len(factors) + 2  # the default, and no attention
+    assert sum(any("optimizer.lr" in word for word in job.setting) for job in planned) == 2 * len(factors["scorer"])
+
+
 def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
     """The default and the last setting of each task; a context that enters its own step is read by the state before."""
     planned = [Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]

@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
+from attnx.errors import UserError
+from attnx.reports.sweep.ablations import ablations, parse_reference
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.evaluated_examples import LengthErrors
-from attnx.reports.sweep.further_tables import agreement_section, alignment_section, length_section
+from attnx.reports.sweep.further_tables import ablation_section, agreement_section, alignment_section, length_section
 from attnx.reports.sweep.length_rates import group_lengths
 from attnx.reports.sweep.rank_agreement import rank_agreements
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
+
+REFERENCE = ["scorer=dot", "scope=[global]"]
 
 
 def record(
@@ -92,3 +97,61 @@ def test_tests_agree_if_they_rank_settings_alike() -> None:
     *_, text = agreement_section([agreement])
     assert "| 5 | +0.90 |" in text
     assert list(agreement_section([])) == []
+
+
+def ablation_runs() -> list[RunRecord]:
+    """Two scorers by two scopes, and a baseline: three seeds of a sd of 1 about 10, 12, 9, 20, and 30."""
+    means = {("dot", "global"): 10, ("cosine", "global"): 12, ("dot", "local"): 9, ("cosine", "local"): 20}
+    runs = [
+        RunRecord(
+            Path(scorer, scope, str(seed)), "", RunStatus.FINISHED, seed,
+            {"task": "g2p", "attention": "standard", "scorer": scorer, "scope": scope},
+            {"test_per": mean + seed}, monitor="valid_per", outputs=RunOutputs(test="g2p"))
+        for (scorer, scope), mean in means.items()
+        for seed in (-1, 0, 1)
+    ]  # fmt: skip
+    return runs + [
+        RunRecord(
+            Path("none", str(seed)), "", RunStatus.FINISHED, seed, {"task": "g2p", "attention": "none"},
+            {"test_per": 30.0 + seed}, monitor="valid_per", outputs=RunOutputs(test="g2p"))
+        for seed in (-1, 0, 1)
+    ]  # fmt: skip
+
+
+def test_ablations_change_one_choice_of_the_reference() -> None:
+    """Not both; the baseline lacks all parts, and its one choice is to have none. SciPy's test is the same one."""
+    (comparison,) = comparisons(ablation_runs())
+    found = ablations(comparison.keys, comparison.settings, comparison.metrics[0], parse_reference(REFERENCE))
+    assert found.reference.mean == 10
+    assert [(change.factor, change.value, change.row.mean) for change in found.changed] == [
+        ("attention", "none", 30),
+        ("scope", "local", 9),
+        ("scorer", "cosine", 12),
+    ]
+    differences = [change.difference for change in found.changed]
+    assert [gap and gap.difference for gap in differences] == [20, -1, 2]
+    groups = [[mean - 1.0, mean, mean + 1] for mean in (30, 9, 12)]
+    expected = stats.dunnett(*groups, control=[9.0, 10, 11], rng=1)
+    interval = expected.confidence_interval(0.95)
+    for gap, p, low, high in zip(differences, expected.pvalue, interval.low, interval.high, strict=True):
+        assert gap is not None
+        assert (gap.p, gap.low, gap.high) == pytest.approx((p, low, high), abs=0.03)
+    _, text, rows = ablation_section(comparison, parse_reference(REFERENCE))
+    assert text.startswith("**attention=standard, dot, global** has PER 10.0.")
+    assert "| scope | local | 9" in rows
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dot"], "--reference dot: expected KEY=VALUE"),
+        (["scorr=dot"], "--reference scorr: the settings do not differ in it; did you mean scorer"),
+        (["scorer=dot"], "--reference scorer=dot: 2 settings have these values; name attention, scope, too"),
+        (["scorer=additive"], "--reference scorer=additive: 0 settings have these values"),
+    ],
+)
+def test_an_unclear_reference_is_refused(words: list[str], message: str) -> None:
+    (comparison,) = comparisons(ablation_runs())
+    with pytest.raises(UserError) as error:
+        list(ablation_section(comparison, parse_reference(words)))
+    assert str(error.value).startswith(message)

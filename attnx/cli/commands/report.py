@@ -4,13 +4,16 @@ and memory, and the same examples as the best runs read them. Runs that differ
 by their seed alone are one setting. Writes report.html, which needs no other
 file, report.md, report.csv, report.effects.csv, report.tex and report.runs.csv
 over older ones. A sweep writes its own report when it ends. A table of runs,
-such as report.runs.csv, is read like the folders that it was made from.
+such as report.runs.csv, is read like the folders that it was made from. With
+--reference, report.md has a table of the settings that differ from one in a
+single choice, with their differences from it.
 
 Examples:
   attnx report multirun                 every sweep and run in it
   attnx report multirun/scorers
   attnx report multirun/scorers multirun/scopes multirun/runs --out reports
   attnx report mine.runs.csv yours.runs.csv --out ours
+  attnx report multirun/grid --reference scorer=additive scope=global
 """
 
 from __future__ import annotations
@@ -20,17 +23,19 @@ import argparse
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER]"
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER] [--reference KEY=VALUE ...]"
     parser.add_argument(
         "folders", nargs="+", metavar="FOLDER", help="a sweep, a run, a folder of some, or a table of runs"
     )
     parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")
+    help_text = "the choices of a setting: what does changing one of them do?"
+    parser.add_argument("--reference", nargs="+", metavar="KEY=VALUE", default=(), help=help_text)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print the paths of its files."""
     from attnx.reports.sweep.write import write_report
 
-    for path in write_report(arguments.folders, arguments.out):
+    for path in write_report(arguments.folders, arguments.out, arguments.reference):
         print(path)
     return 0

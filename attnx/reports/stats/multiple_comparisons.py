@@ -79,25 +79,49 @@ def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
     means = [float(np.mean(group)) for group in groups]
     best = means.index(min(means))
     differences: list[MeanDifference | None] = []
-    for index, group in enumerate(groups):
+    for index in range(len(groups)):
         if index == best or not pooled.degrees:
             differences.append(None)
         elif pooled.is_homogeneous:
             differences.append(_dunnett(means[index] - means[best], groups, index, best, pooled))
         else:
-            error = math.sqrt(sum(float(np.var(values)) / (len(values) - 1) for values in (group, groups[best])))
-            degrees = stats.ttest_ind(group, groups[best], equal_var=False).df if error else 0.0
-            differences.append(compare_all_pairs(means[index] - means[best], error, len(groups), degrees, UNEQUAL))
+            differences.append(_games_howell(means[index] - means[best], groups, index, best))
     return differences
 
 
-def _dunnett(difference: float, groups: Groups, index: int, best: int, pooled: PooledVariance) -> MeanDifference | None:
-    error = math.sqrt(pooled.variance * (1 / len(groups[index]) + 1 / len(groups[best])))
+def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
+    """The difference of each further group's mean from that of the first, the control; None if no test is possible.
+
+    Dunnett's two-sided test (1955, https://doi.org/10.1080/01621459.1955.10501294) with pooled variance. If Levene's
+    test rejects equal variances, each difference has its own, as in :func:`compare_with_best`.
+    """
+    pooled = pool_variance(groups)
+    if not pooled.degrees:
+        return [None] * (len(groups) - 1)
+    gaps = [float(np.mean(group) - np.mean(groups[0])) for group in groups]
+    if not pooled.is_homogeneous:
+        return [_games_howell(gaps[index], groups, index, 0) for index in range(1, len(groups))]
+    return [_dunnett(gaps[index], groups, 0, index, pooled) for index in range(1, len(groups))]
+
+
+def _games_howell(difference: float, groups: Groups, index: int, control: int) -> MeanDifference | None:
+    """Each difference has a variance of its two groups, adjusted for all pairs."""
+    pair = groups[index], groups[control]
+    error = math.sqrt(sum(float(np.var(values)) / (len(values) - 1) for values in pair))
+    degrees = stats.ttest_ind(*pair, equal_var=False).df if error else 0.0
+    return compare_all_pairs(difference, error, len(groups), degrees, UNEQUAL)
+
+
+def _dunnett(
+    difference: float, groups: Groups, control: int, index: int, pooled: PooledVariance
+) -> MeanDifference | None:
+    """The difference of a group from the control, or of the best from a group that is the control."""
+    error = math.sqrt(pooled.variance * (1 / len(groups[index]) + 1 / len(groups[control])))
     if error == 0:
         return _without_error(difference, POOLED)
-    sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != index))
-    design = sizes, len(groups[index]), pooled.degrees
-    p = exceedance(difference / error, *design)
+    sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != control))
+    design = sizes, len(groups[control]), pooled.degrees
+    p = exceedance(abs(difference) / error, *design)
     return _with_interval(difference, critical_value(SIGNIFICANCE_LEVEL, *design) * error, p, POOLED)
 
 
@@ -105,7 +129,7 @@ def compare_all_pairs(difference: float, error: float, groups: int, degrees: flo
     """A difference with a standard error, adjusted for all pairs of groups by the studentized range (Tukey)."""
     if error == 0:
         return _without_error(difference, test)
-    p = float(stats.studentized_range.sf(math.sqrt(2) * difference / error, groups, degrees))
+    p = float(stats.studentized_range.sf(math.sqrt(2) * abs(difference) / error, groups, degrees))
     return _with_interval(difference, _critical_range(groups, degrees) * error / math.sqrt(2), p, test)
 
 

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from attnx.reports.markdown import table
+from attnx.reports.stats.multiple_comparisons import MeanDifference
+from attnx.reports.sweep.ablations import Reference, ablations
 from attnx.reports.sweep.alignment_agreement import SEEDS, AlignmentAgreement
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_value
+from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.rank_agreement import RankAgreement
 
 MAX_SETTINGS = 10  # the best ones
 ALIGNMENT_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "pairs of runs")
+ABLATION_HEAD = ("choice", "value", "mean", "difference", "95 % interval", "p")
 AGREEMENT_HEAD = ("test", "test", "settings in both", "rank correlation", "p")
 
 
@@ -30,6 +34,31 @@ def length_section(comparison: Comparison) -> Iterator[str]:
     yield f"The {rates.label} in percent of {which}, by the number of source symbols."
     counts = [f"{label} ({count:,})" for label, count in zip(rates.labels, rates.examples, strict=True)]
     yield table(["rank", "setting", *counts], rows)
+
+
+def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[str]:
+    """What it costs to change one choice of a reference; nothing if it is not among the settings."""
+    main = comparison.metrics[0]
+    result = ablations(comparison.keys, comparison.settings, main, reference)
+    start, text = result.reference, main.measure.format
+    yield "### One choice changed"
+    yield (
+        f"{main.name(start)} has {main.measure.label} {text(start.mean)}. Each row differs from it in one choice. "
+        "A difference above zero is worse; intervals and p are adjusted for all rows (Dunnett's test)."
+    )
+    rows = [
+        [change.factor, change.value, text(change.row.mean), *difference_cells(change.difference, main.measure)]
+        for change in result.changed
+    ]
+    yield table(ABLATION_HEAD, rows)
+
+
+def difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
+    """The difference, its interval and p; empty cells without one."""
+    if difference is None:
+        return ["", "", ""]
+    interval = f"{measure.format(difference.low)} to {measure.format(difference.high)}"
+    return [measure.format(difference.difference), interval, p_value(difference.p)]
 
 
 def alignment_section(comparison: Comparison) -> Iterator[str]:

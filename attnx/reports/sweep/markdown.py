@@ -8,12 +8,17 @@ from collections.abc import Iterator, Sequence
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
 from attnx.reports.markdown import table
-from attnx.reports.stats.multiple_comparisons import MeanDifference
+from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.failures import group_failures
-from attnx.reports.sweep.further_tables import agreement_section, alignment_section, length_section
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.further_tables import (
+    ablation_section,
+    agreement_section,
+    alignment_section,
+    difference_cells,
+    length_section,
+)
 from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.ranking_tables import seed_count, steps_range
@@ -28,9 +33,13 @@ TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest de
 
 
 def markdown(
-    title: str, records: Sequence[RunRecord], compared: Sequence[Comparison], agreements: Sequence[RankAgreement]
+    title: str,
+    records: Sequence[RunRecord],
+    compared: Sequence[Comparison],
+    agreements: Sequence[RankAgreement],
+    reference: Reference | None = None,
 ) -> str:
-    """The report's text."""
+    """The report's text; with a ``reference``, its ablations, which may be a UserError."""
     sections = [f"# {title}: report", f"{describe_runs(records)}."]
     if not compared:
         sections.append(NO_RUNS)
@@ -38,6 +47,8 @@ def markdown(
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
+        if reference and comparison.metrics:
+            sections += ablation_section(comparison, reference)
         sections += [*length_section(comparison), *alignment_section(comparison)]
     sections += agreement_section(agreements)
     if failures := group_failures(records):
@@ -93,15 +104,7 @@ def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row:
     text, setting = main.measure.format, comparison.settings[row.setting]
     sd = "" if row.sd is None else text(row.sd)
     cells = [str(rank), *setting.values, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
-    return [*cells, *_difference_cells(row.difference, main.measure)]
-
-
-def _difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
-    """The difference, its interval and p; empty cells without one."""
-    if difference is None:
-        return ["", "", ""]
-    interval = f"{measure.format(difference.low)} to {measure.format(difference.high)}"
-    return [measure.format(difference.difference), interval, p_value(difference.p)]
+    return [*cells, *difference_cells(row.difference, main.measure)]
 
 
 def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
@@ -110,7 +113,7 @@ def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
         for value, mean, low, high, difference, settings in effect.levels:
             interval = "" if low is None or high is None else f"{text(low)} to {text(high)}"
             cells = [effect.name, value, "" if mean is None else text(mean), interval]
-            yield [*cells, *_difference_cells(difference, main.measure), str(settings)]
+            yield [*cells, *difference_cells(difference, main.measure), str(settings)]
 
 
 def _test_rows(main: MetricComparison) -> Iterator[list[str]]:

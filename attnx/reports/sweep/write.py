@@ -11,8 +11,10 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
+from attnx.reports.sweep.ablations import parse_reference
 from attnx.reports.sweep.effects_table import effects_spreadsheet
 from attnx.reports.sweep.latex_tables import latex
+from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.ranking_tables import spreadsheet
 from attnx.reports.sweep.report import report
@@ -25,16 +27,19 @@ EFFECTS_TABLE = ".effects.csv"
 PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
-def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -> list[Path]:
+def write_report(
+    folders: Sequence[Path | str], out: Path | str | None = None, reference: Sequence[str] = ()
+) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
     Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
     warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
+    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed.
 
     Raises:
-        UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
+        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, or no setting is the reference.
     """
-    result = report(folders)
+    result, choices = report(folders), parse_reference(reference)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
@@ -42,7 +47,7 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     data = page_data(result.title, result.runs, result.comparisons, page.parent)
     texts = {
         ".html": fill_page(PAGE, f"{result.title}: report", data),
-        ".md": str(result),
+        ".md": markdown(result.title, result.runs, result.comparisons, result.agreements, choices),
         ".csv": spreadsheet(result.comparisons),
         ".tex": latex(result.comparisons),
         EFFECTS_TABLE: effects_spreadsheet(result.comparisons),

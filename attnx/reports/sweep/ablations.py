@@ -1,0 +1,103 @@
+"""Ablations: settings that differ from a reference in one choice alone, and their differences from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import yaml
+
+from attnx.config.view import names_text, value_text
+from attnx.errors import UserError, suggest
+from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
+from attnx.reports.sweep.factors import Factor, factors, has_factors
+from attnx.reports.sweep.ranking import RankedSetting, Ranking
+from attnx.reports.sweep.settings import ABSENT, Setting
+from attnx.runs.sweep import split_override
+
+Reference = Mapping[str, str]
+"""Values of choices, by key, as text."""
+
+
+class Ablation(NamedTuple):
+    """A setting that differs from the reference in a factor alone, where it has ``value``.
+
+    ``difference`` is from the reference, adjusted for all ablations of it; above zero is worse. None if unknown.
+    """
+
+    factor: str
+    value: str
+    row: RankedSetting
+    difference: MeanDifference | None
+
+
+class Ablations(NamedTuple):
+    """The reference, and the settings that differ from it in one factor, by factor, in each the best first."""
+
+    reference: RankedSetting
+    changed: list[Ablation]
+
+
+def parse_reference(words: Sequence[str]) -> Reference:
+    """Read ``scorer=additive query=[token]`` as choices.
+
+    Raises:
+        UserError: a word is no ``KEY=VALUE``.
+    """
+    for word in words:
+        if "=" not in word:
+            raise UserError(f"--reference {word}: expected KEY=VALUE, as in --reference scorer=additive scope=global")
+    choices = {key: yaml.safe_load(value) for key, value in map(split_override, words)}
+    return {key: names_text(value) if isinstance(value, list) else value_text(value) for key, value in choices.items()}
+
+
+def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> Ablations:
+    """The ablations of the setting that has the values of ``reference``.
+
+    Raises:
+        UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
+    """
+    start = _find(keys, settings, ranking, reference)
+    compared = factors(keys, settings)
+    changes = [(_change(keys, settings, compared, start.setting, row.setting), row) for row in ranking.rows]
+    changed = [(*change, row) for change, row in changes if change is not None]
+    changed.sort(key=lambda entry: entry[0])
+    sign = -1 if ranking.measure.is_higher_better else 1
+    groups = [[sign * value for value in row.values.values()] for row in (start, *(row for *_, row in changed))]
+    differences = compare_with_control(groups)
+    return Ablations(start, [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)])
+
+
+def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:
+    """The setting with the values of the reference."""
+    for key in reference:
+        if key not in keys:
+            raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
+    columns = {keys.index(key): value for key, value in reference.items()}
+    rows = [
+        row
+        for row in ranking.rows
+        if all(settings[row.setting].values[column] == value for column, value in columns.items())
+    ]
+    if len(rows) != 1:
+        words = " ".join(f"{key}={value}" for key, value in reference.items())
+        further = [key for key in keys if key not in reference]
+        advice = f"; name {', '.join(further)}, too" if rows else ""
+        raise UserError(f"--reference {words}: {len(rows)} settings have these values{advice}")
+    return rows[0]
+
+
+def _change(
+    keys: Sequence[str], settings: Sequence[Setting], compared: Sequence[Factor], start: int, setting: int
+) -> tuple[str, str] | None:
+    """The only factor in which a setting differs from the reference, and its value; None if it is none or several.
+
+    A setting without some part, such as a baseline, is in no factor: what it has instead must be one choice.
+    """
+    if has_factors(setting, compared) and has_factors(start, compared):
+        factors_changed = [factor for factor in compared if factor.indices[setting] != factor.indices[start]]
+        changed = [(factor.name, factor.values[factor.indices[setting]]) for factor in factors_changed]
+    else:
+        values = zip(keys, settings[setting].values, settings[start].values, strict=True)
+        changed = [(key, value) for key, value, other in values if value not in (other, ABSENT)]
+    return changed[0] if len(changed) == 1 else None
