@@ -121,14 +121,14 @@ def ablation_runs() -> list[RunRecord]:
 def test_ablations_change_one_choice_of_the_reference() -> None:
     """Not both; the baseline lacks all parts, and its one choice is to have none. SciPy's test is the same one."""
     (comparison,) = comparisons(ablation_runs())
-    found = ablations(comparison.keys, comparison.settings, comparison.metrics[0], parse_reference(REFERENCE))
-    assert found.reference.mean == 10
-    assert [(change.factor, change.value, change.row.mean) for change in found.changed] == [
+    result = ablations(comparison.keys, comparison.settings, comparison.metrics[0], parse_reference(REFERENCE))
+    assert result.reference.mean == 10
+    assert [(change.factor, change.value, change.row.mean) for change in result.changed] == [
         ("attention", "none", 30),
         ("scope", "local", 9),
         ("scorer", "cosine", 12),
     ]
-    differences = [change.difference for change in found.changed]
+    differences = [change.difference for change in result.changed]
     assert [gap and gap.difference for gap in differences] == [20, -1, 2]
     groups = [[mean - 1.0, mean, mean + 1] for mean in (30, 9, 12)]
     expected = stats.dunnett(*groups, control=[9.0, 10, 11], rng=1)

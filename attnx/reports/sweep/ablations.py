@@ -99,5 +99,5 @@ def _change(
         changed = [(factor.name, factor.values[factor.indices[setting]]) for factor in factors_changed]
     else:
         values = zip(keys, settings[setting].values, settings[start].values, strict=True)
-        changed = [(key, value) for key, value, other in values if value not in (other, ABSENT)]
+        changed = [(key, value) for key, value, start_value in values if value not in (start_value, ABSENT)]
     return changed[0] if len(changed) == 1 else None
