@@ -161,6 +161,10 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
             ["recipe=pointer", "task=pointing", "attention.bias=alibi"],
             "attention.bias=alibi depends on distances, but a pointer's source",
         ),
+        (
+            ["task=classification", "model=classifier", "attention.bias=alibi"],
+            "but a classifier reads once, at no step",
+        ),
         (["recipe=transformer", "model.cross_bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
         (
             ["recipe=transformer", "model.form=decoder_only", "model.cross_bias=alibi"],

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS
 from attnx.decoding.beam import Beam
@@ -30,7 +31,9 @@ FACTORS: dict[str, Any] = {
 
 
 def possible(choices: dict[str, Any]) -> bool:
-    return choices.get("scorer", ("dot",))[0] not in ("coverage", "location")
+    parts = [(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
+    declared = [registry.describe(*part).properties for part in parts]
+    return not any(facts.get("needs_history") or facts.get("is_recurrent") for facts in declared)
 
 
 def build_model(**choices: Any) -> Any:

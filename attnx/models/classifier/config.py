@@ -8,12 +8,19 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
-from attnx.models.resolve import part_declarations, require_attention, scope_sources
+from attnx.models.resolve import (
+    part_declarations,
+    reject_bias,
+    reject_recurrent_parts,
+    require_attention,
+    scope_sources,
+)
 
 Config = Mapping[str, Any]
 
 # What a query of a classifier may need: its only state is the encoder's last one.
 SUPPORTED_NEEDS = ("state", "tag")
+READS_ONCE = "a classifier reads once, at no step"
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     _check_task(config.get("task"))
     require_attention(config, "classifier")
     _check_scope(config["scope"])
+    reject_bias(config, READS_ONCE)
+    reject_recurrent_parts(config, READS_ONCE)
     _check_history(config)
     _check_readout(config)
     _check_decoding(config.get("decoding", {}))
