@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attnx.attention.attention import Attention as Attention
     from attnx.attention.factory import build as build
+    from attnx.attention.hops import Hops as Hops
     from attnx.attention.multi_head import MultiHeadAttention as MultiHeadAttention
     from attnx.attention.query import Query as Query
     from attnx.attention.types import AttentionHistory as AttentionHistory
@@ -36,6 +37,7 @@ _HOMES = {
     "Attention": "attention",
     "AttentionHistory": "types",
     "AttentionOutput": "types",
+    "Hops": "hops",
     "Memory": "types",
     "MultiHeadAttention": "multi_head",
     "Query": "query",

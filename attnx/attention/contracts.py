@@ -141,8 +141,10 @@ class RecurrentNormalizer(Protocol):
 class QueryInput(Protocol):
     """One thing that is compared with the memory.
 
-    ``needs`` is the field of :class:`QueryContext` it reads; the planner knows from it what must have run before.
-    ``size`` is the width it contributes.
+    ``needs`` is the field of :class:`QueryContext` it reads, or ``nothing``; the planner knows from it what must have
+    run before. ``size`` is the width it contributes.
+
+    A query of several rows, which a classifier reads side by side, has their number as ``rows``.
     """
 
     needs: str
@@ -150,6 +152,16 @@ class QueryInput(Protocol):
 
     def __call__(self, step: QueryContext) -> Tensor:
         """Pick from the step: -> (b, q, size)."""
+        ...
+
+
+class PenalizedInput(QueryInput, Protocol):
+    """A query input whose reads add to the training loss of a classifier, if ``has_penalty``."""
+
+    has_penalty: bool
+
+    def penalty(self, weights: Tensor) -> Tensor:
+        """Weights (..., r, m) of the reads of a source -> the terms (..., r)."""
         ...
 
 

@@ -11,11 +11,13 @@ from torch import nn
 from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
+from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
 from attnx.registry import PartSpec, Positive, Probability, register
 
 PartChoice = PartSpec | nn.Module
+ComposedAttention = Attention | MultiHeadAttention | Hops
 
 
 def build(
@@ -27,7 +29,7 @@ def build(
     normalizer: PartChoice = "softmax",
     values_size: int | None = None,
     **knobs: float | PartSpec,
-) -> Attention | MultiHeadAttention:
+) -> ComposedAttention:
     """Compose an attention module.
 
     A part is given by name, by name and knobs, ``("mlp", {"depth": 2})``, or as an instance.
@@ -39,7 +41,7 @@ def build(
         scope: which positions may be read.
         normalizer: how scores become weights.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        knobs: those of :func:`build_standard`: ``heads``, ``dropout``, ``bias``, ``chunk_mib``.
+        knobs: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``chunk_mib``.
 
     Raises:
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
@@ -54,7 +56,7 @@ def build(
 
 def build_attention(
     scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
-) -> Attention | MultiHeadAttention:
+) -> ComposedAttention:
     """Build the parts, given as in :func:`build`, and the attention that they compose.
 
     Args:
@@ -65,7 +67,7 @@ def build_attention(
         knobs: those of the ``attention`` node.
     """
     parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer, "sizes": sizes}
-    attention: Attention | MultiHeadAttention = registry.build("attention", {"name": "standard", **knobs}, **parts)
+    attention: ComposedAttention = registry.build("attention", {"name": "standard", **knobs}, **parts)
     return attention
 
 
@@ -80,7 +82,8 @@ def build_standard(
     heads: Positive = 1,
     bias: PartSpec | None = None,
     chunk_mib: Positive = 64,
-) -> Attention | MultiHeadAttention:
+    hops: Positive = 1,
+) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 
     Formula: ``context(q) = sum_m normalize(score(q, m) + bias(q, distance of m) over the scope)(m) value(m)``
@@ -91,7 +94,8 @@ def build_standard(
     side by side, each with its own parts over narrower projections of query and memory
     (:mod:`attnx.attention.multi_head`). ``bias`` names what the distance of a position from the query's step adds to
     its score. ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; larger ones
-    are computed in chunks, and again for the gradients.
+    are computed in chunks, and again for the gradients. ``hops`` above 1 read the memory again, each time with a query
+    that the last read has refined (:mod:`attnx.attention.hops`).
 
     >>> import torch
     >>> from attnx.attention import build
@@ -102,9 +106,12 @@ def build_standard(
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
     knobs = {"projection": projection, "dropout": dropout, "bias": bias, "chunk_mib": chunk_mib}
+    attention: Attention | MultiHeadAttention
     if heads == 1:
-        return _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
-    return build_multi_head(scorer, scope, normalizer, sizes, {**knobs, "heads": heads})
+        attention = _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
+    else:
+        attention = build_multi_head(scorer, scope, normalizer, sizes, {**knobs, "heads": heads})
+    return attention if hops == 1 else Hops(attention, hops, sizes[0], sizes[2])
 
 
 def build_multi_head(

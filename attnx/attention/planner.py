@@ -20,7 +20,7 @@ WORDS = {
     "step_by_step": "step by step",
 }
 # Fields of `QueryContext` that are known for every step before decoding starts, under teacher forcing.
-KNOWN_IN_ADVANCE = frozenset({"token", "tag"})
+KNOWN_IN_ADVANCE = frozenset({"token", "tag", "nothing"})
 
 
 @dataclass(frozen=True)

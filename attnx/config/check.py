@@ -97,18 +97,27 @@ def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
         _reject_changed("decoding", config, "length_penalty_alpha", "decoding.length_penalty=gnmt")
     if model.get("keys_from") not in (None, *POSITIONS):
         _reject_changed("model", config, "position_dim", f"model.keys_from={' or '.join(POSITIONS)}")
+    _reject_unread_by_model(config)
+
+
+def _reject_unread_by_model(config: Mapping[str, Any]) -> None:
+    """Reject knobs of the task and of query inputs that only other models read."""
     models = {name: registry.describe("model", name).properties.get("reads", ()) for name in registry.names("model")}
-    for knob in registry.describe("task", config["task"]["name"]).properties.get("for_models", ()):
-        if knob not in models[model["name"]]:
-            readers = [name for name, knobs in models.items() if knob in knobs]
-            _reject_changed("task", config, knob, f"model={' or '.join(readers)}")
+    queries = {f"query.{name}": {"name": name, **knobs} for name, knobs in config.get("query", {}).items()}
+    for key, node in {"task": config["task"], **queries}.items():
+        kind = key.partition(".")[0]
+        for knob in registry.describe(kind, node["name"]).properties.get("for_models", ()):
+            if knob not in models[config["model"]["name"]]:
+                readers = [name for name, knobs in models.items() if knob in knobs]
+                _reject_changed(key, {key: node}, knob, f"model={' or '.join(readers)}")
 
 
-def _reject_changed(kind: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
+def _reject_changed(key: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
     """Reject a knob that the chosen parts do not read, unless it has its default."""
-    value, knobs = config[kind][knob], registry.describe(kind, config[kind]["name"]).knobs
-    if value != next(param.default for param in knobs if param.name == knob):
-        raise UserError(f"{kind}.{knob}={value_text(value)} is read by {reader} alone; leave it out")
+    node = config[key]
+    knobs = registry.describe(key.partition(".")[0], node["name"]).knobs
+    if node[knob] != next(param.default for param in knobs if param.name == knob):
+        raise UserError(f"{key}.{knob}={value_text(node[knob])} is read by {reader} alone; leave it out")
 
 
 def _check_end(config: Mapping[str, Any]) -> None:

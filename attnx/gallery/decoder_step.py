@@ -46,8 +46,11 @@ def example_context() -> QueryContext:
 
 
 def vectors_to_select() -> list[dict[str, Any]]:
-    """Name, label, availability and numbers (t, d) of the vectors from which a query selects; a tag is one number."""
-    context = example_context()._asdict()
+    """Name, label, availability and numbers (t, d) of the vectors from which a query selects.
+
+    A tag is one number, and so is what a learned vector needs: 1.
+    """
+    context = {**example_context()._asdict(), "nothing": torch.ones(1, STEPS)}
     return [
         {
             "name": name,

@@ -189,6 +189,7 @@ VECTORS = {
         "$e(y_{t-1})$  token", (2.6, 0.55), "known before the cell runs; in training, for all steps at once"
     ),
     "tag": Vector("$e(l)$  tag", (0.95, 0.55), "known from the start"),
+    "nothing": Vector("$w$  learned", (4.1, 0.55), "the same at every step"),
     "state": Vector("$h_t$  current state", (4.1, 1.2), "known after the cell has run"),
 }
 MODULES = {"query": (2.6, 1.85), "attention": (4.1, 1.85), "cell": (2.6, 1.2), "readout": (5.45, 1.2)}

@@ -17,10 +17,9 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("scorer", "mlp"): {"hidden_sizes": [19]},
     ("scorer", "location"): {"hidden_size": 19, "filters": 3, "kernel_radius": 2},
     ("scorer", "coverage"): {"hidden_size": 19},
-    ("scorer", "dynamic_convolution"): {"hidden_size": 19, "filters": 3, "kernel_radius": 2},
-    ("scorer", "gmm"): {"hidden_size": 19, "components": 2},
     ("scope", "local"): {"window": 1},
     ("query", "language_tag"): {"embedding_dim": 5},
+    ("query", "self_attentive"): {"size": 5},
     ("model", "transformer"): {"hidden_size": 20, "feedforward_size": 23, "layers": 2, "dropout": 0.0},
 }
 # Laws compare numbers, so nothing random is added.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from attnx import registry
+from attnx.attention.planner import KNOWN_IN_ADVANCE
 from attnx.errors import UserError
 
 
@@ -93,6 +94,46 @@ def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
         raise UserError(
             f"{setting}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
             f"choose another {kind}"
+        )
+
+
+def check_hops(config: Mapping[str, Any], needs: Collection[str]) -> None:
+    """Check that each read of several hops can refine its query.
+
+    Args:
+        config: the configuration.
+        needs: what the query inputs need, as they declare it.
+
+    Raises:
+        UserError: no query input depends on what was read, or the scorer or normalizer on earlier weights.
+    """
+    hops = config["attention"].get("hops", 1)
+    if hops == 1:
+        return
+    if set(needs) <= KNOWN_IN_ADVANCE:
+        raise UserError(
+            f"attention.hops={hops} refines a state, and query=[{','.join(config['query'])}] holds none; add "
+            "current_state or previous_state"
+        )
+    for kind in ("scorer", "normalizer"):
+        declared = part_declarations(config, kind)
+        if declared.get("needs_history") or declared.get("is_recurrent"):
+            name = f"{kind}={config[kind]['name']}"
+            raise UserError(
+                f"attention.hops={hops}: {name} reads the weights of earlier steps, and the hops of a step would be "
+                f"several of them; use another {kind}"
+            )
+
+
+def reject_hops(config: Mapping[str, Any], model: str, reason: str) -> None:
+    """Refuse several hops.
+
+    Raises:
+        UserError: there are some.
+    """
+    if (hops := config["attention"].get("hops", 1)) > 1:
+        raise UserError(
+            f"attention.hops={hops} has no meaning beside model={model}: {reason}; leave attention.hops out"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 from torch import Tensor, nn
 
 import attnx
-from attnx.attention import Attention, AttentionOutput, Memory, MultiHeadAttention
+from attnx.attention import Attention, AttentionOutput, Hops, Memory, MultiHeadAttention
 from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
 from attnx.reports.sweep.report import Report
@@ -15,7 +15,7 @@ from attnx.reports.sweep.report import Report
 
 def attention(states: Tensor, queries: Tensor) -> None:
     module = attnx.attention.build(scorer=("mlp", {"depth": 2}), scope="local", query_size=13, memory_size=26)
-    assert_type(module, Attention | MultiHeadAttention)
+    assert_type(module, Attention | MultiHeadAttention | Hops)
     memory = module.make_memory(states)
     assert_type(memory, Memory)
     read = module(queries, memory, need_weights=True)

@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnx import registry
+from attnx.attention import QueryContext, build
 from attnx.config.compose import compose
+from attnx.data.batches import Batch
 from attnx.data.readers.labeled_texts import read_labeled_texts, split_sentences
-from attnx.data.special_tokens import STOP
+from attnx.data.special_tokens import EOS, STOP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
 from attnx.tasks.classification import Classification
+from attnx.tasks.contract import token_loss
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
 LABELS = ["wet", "dry"]
@@ -122,6 +126,42 @@ def test_one_label_by_hand() -> None:
     assert state.log_probs[0, 5].exp().item() == pytest.approx(3**weight / (3**weight + labels - 1))
 
 
+def test_rows_and_their_penalty_by_hand() -> None:
+    """Lin et al. 2017, equations 5 to 8, on H = ((0, 0), (ln 3, 0)) as tanh leaves it, and w_1 = (1, 0), w_2 = (0, 1).
+
+    Scores (0, ln 3) and (0, 0), so A = ((1/4, 3/4), (1/2, 1/2)) and A A^T - I = ((-3/8, 1/2), (1/2, -1/2)).
+    """
+    scorer = registry.build("scorer", ("tanh_dot", {"bias": False}), query_size=2, memory_size=2)
+    query = registry.build("query", ("self_attentive", {"size": 2, "rows": 2, "penalty": 2.0}))
+    with torch.no_grad():
+        query.vectors.copy_(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        scorer.memory.weight.copy_(torch.eye(2))
+    states = torch.tensor([[[0.0, 0.0], [math.atanh(math.log(3) / 2), 0.0]]])
+    attention = build(scorer=scorer, query_size=2, memory_size=2)
+    queries = query(QueryContext(states[..., :0]))
+    output = attention(queries, attention.make_memory(states), need_weights=True)
+    torch.testing.assert_close(output.weights, torch.tensor([[[1 / 4, 3 / 4], [1 / 2, 1 / 2]]]))
+    terms = query.penalty(output.weights)
+    torch.testing.assert_close(terms, 2 * torch.tensor([[9 / 64 + 1 / 4, 1 / 4 + 1 / 4]]))
+
+
+def test_the_penalty_of_rows_joins_the_loss() -> None:
+    """Once for each text, though a target has two steps; contexts of rows are side by side."""
+    config = small_config(
+        model={"name": "classifier"},
+        scorer="tanh_dot",
+        query={"self_attentive": {"rows": 3, "size": 5, "penalty": 1.5}},
+    )
+    model = small_model(config)
+    source, target = torch.tensor([[7, 8, 9], [5, 6, 0]]), torch.tensor([[5, EOS], [6, EOS]])
+    output = model(source, source > 0, target, need_weights=True)
+    weights = output.weights[:, :, 0]
+    expected = 1.5 * (weights @ weights.mT - torch.eye(3)).square().sum()
+    batch = Batch(source, source > 0, target, target > 0, torch.arange(2), torch.zeros(2, dtype=torch.int64))
+    torch.testing.assert_close(token_loss(model, batch).penalty, expected)
+    assert model.readout.join[0].in_features == 22 + 3 * 22
+
+
 REFUSALS = {
     "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or qa",
     "attention=none": r"model=classifier needs attention",
@@ -129,6 +169,7 @@ REFUSALS = {
     "scope=local": r"scope.center=monotonic moves with the decoder's steps",
     "scorer=coverage": r"scorer=coverage needs earlier attention weights",
     "+query=token": r"query=token needs a decoder",
+    "query=[]": r"the query is empty",
     "readout.inputs=[state]": r"a classifier reads the context",
     "decoding.min_length=2": r"no effect on one label",
     "decoder=recurrent": r"has no meaning beside model=classifier",
@@ -139,3 +180,9 @@ REFUSALS = {
 def test_choices_without_effect_are_refused(override: str) -> None:
     with pytest.raises(UserError, match=REFUSALS[override]):
         compose([*([] if override.startswith("task") else ["task=classification"]), "model=classifier", override])
+
+
+def test_rows_are_for_a_classifier() -> None:
+    with pytest.raises(UserError, match=r"query\.self_attentive\.rows=2 is read by model=classifier alone"):
+        compose(["+query=self_attentive", "query.self_attentive.rows=2"])
+    assert compose(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1

@@ -23,7 +23,12 @@ FACTORS: dict[str, Any] = {
     "scorer": "plain",
     "normalizer": "plain",
     "scope": [("global", {}), ("local", {"center": "predictive", "window": 1})],
-    "query": [["current_state"], ["language_tag"], ["current_state", "language_tag"]],
+    "query": [
+        ["current_state"],
+        {"self_attentive": {"size": 5}},
+        {"self_attentive": {"size": 5, "rows": 3, "penalty": 0.5}},
+        {"current_state": {}, "self_attentive": {"size": 3, "rows": 2}, "language_tag": {"embedding_dim": 5}},
+    ],
     "readout": [["context"], ["state", "context"]],
     "heads": [1, 2],
     "encoder": ["recurrent", "pyramid"],

@@ -49,9 +49,12 @@ SCORERS, NORMALIZERS = (
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
+# A learned query is known in advance, as a token is; one pair with it will do.
+PAIRS = [{*pair} for pair in itertools.combinations(NAMES, 2) if "self_attentive" not in pair]
+PAIRS.append({"current_state", "self_attentive"})
 # Those that can contradict each other come first, so that few are tried in vain.
 FACTORS: dict[str, Any] = {
-    "query": [query for query in QUERIES if len(query) in (1, 2, len(NAMES))],
+    "query": [query for query in QUERIES if len(query) in (1, len(NAMES)) or set(query) in PAIRS],
     "feed": FEEDS,
     "scope": SCOPES,
     "read_out": READOUTS,
@@ -90,7 +93,7 @@ def feed_of(query: tuple[str, ...], feed: str | None) -> str:
     """The feed that the design gives a query that names none; a current state rules ``now`` out."""
     if feed is not None or "state" in needs(query):
         return feed or "none"
-    return "now" if "prev_state" in needs(query) or needs(query) <= {"token", "tag"} else "none"
+    return "now" if "prev_state" in needs(query) or needs(query) <= {"token", "tag", "nothing"} else "none"
 
 
 def contradicts(query: tuple[str, ...], feed: str | None) -> bool:
@@ -102,7 +105,7 @@ def admitted_schedules(query: tuple[str, ...], feed: str | None, scope: Any, sco
     feed, grows, has_known_queries = (
         feed_of(query, feed),
         "decoder" in knob(scope, "sources"),
-        needs(query) <= {"token", "tag"},
+        needs(query) <= {"token", "tag", "nothing"},
     )
     if (
         "context" in needs(query)
@@ -257,6 +260,15 @@ def test_the_schedules_obey_their_laws_in_every_composition(build_model: BuildMo
     test_the_schedules_obey_their_laws(build_model, combination)
 
 
+@pytest.mark.parametrize("feed", ["now", "next", "none"])
+@pytest.mark.parametrize("scope", ["global", ("local", {"center": "predictive"}), "encoder_decoder"], ids=str)
+@pytest.mark.parametrize("heads", [1, 2])
+def test_hops_obey_the_laws(build_model: BuildModel, feed: str, scope: Any, heads: int) -> None:
+    attention = ("standard", {"dropout": 0.3, "heads": heads, "hops": 3})
+    query = ["previous_state", "token"]
+    assert_laws(build_model(attention=attention, scope=scope, query=query, model={"feed": feed, "dropout": 0.3}))
+
+
 BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by_step", "none": "run_then_attend"}
 
 
@@ -316,7 +328,7 @@ def test_other_schedules_are_refused(
 ) -> None:
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
     scope, scorer = site
-    fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag"}
+    fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag", "nothing"}
     true = {
         "the scorer reads the weights of earlier steps": needs_history(scorer),
         "the query holds the last context": "context" in needs(query),

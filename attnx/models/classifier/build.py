@@ -24,6 +24,7 @@ from attnx.registry import Positive, Probability, Size, register
     "classifier",
     resolver="attnx.models.classifier.config.resolve_classifier",
     uses=("encoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
+    reads=("rows", "penalty"),
     exports=False,
 )
 def build_classifier(
@@ -40,8 +41,9 @@ def build_classifier(
     Formula: ``c = sum_s a_s h_s, a = normalize(score(q, h_s)), p(y | x) = softmax(O r), r = readout(h, c)``
     Source: Yang et al. 2016, section 2.2, https://aclanthology.org/N16-1174
 
-    The query is the encoder's last state (``query=current_state``), the embedded tag, or a set of them. There is no
-    decoder: the state h of the readout is the encoder's last one, too.
+    The query is learned (``query=self_attentive``), the encoder's last state (``current_state``), the embedded tag, or
+    a set of them. Of a learned query with several rows each reads by itself, and their contexts are side by side. There
+    is no decoder: the state h of the readout is the encoder's last one, too.
     """
     resolved = resolve_classifier({**config, "model": {"embedding_dim": embedding_dim, "dropout": dropout}})
     if resolved.needs_tags:
@@ -54,6 +56,6 @@ def build_classifier(
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     parts = config["scorer"], config["scope"], config["normalizer"]
     attention = build_attention(*parts, (query.size, encoder.size, encoder.size), config["attention"])
-    readout = registry.build("readout", config["readout"], **sizes)
+    readout = registry.build("readout", config["readout"], **{**sizes, "context_size": query.rows * encoder.size})
     target = SingleLabelTarget(target_symbols)
     return Classifier(source, query, attention, readout, target, dropout)

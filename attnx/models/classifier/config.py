@@ -9,6 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
+    check_hops,
     part_declarations,
     reject_bias,
     reject_recurrent_parts,
@@ -19,7 +20,7 @@ from attnx.models.resolve import (
 Config = Mapping[str, Any]
 
 # What a query of a classifier may need: its only state is the encoder's last one.
-SUPPORTED_NEEDS = ("state", "tag")
+SUPPORTED_NEEDS = ("state", "tag", "nothing")
 READS_ONCE = "a classifier reads once, at no step"
 
 
@@ -29,10 +30,18 @@ class ResolvedClassifierConfig:
 
     query: tuple[str, ...]  # the query inputs
     needs_tags: bool  # whether the query reads the rows' tags
+    rows: int  # the number of reads
+    heads: int  # of each read
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The read of each map of weights, all reads of a head together; empty of one read."""
+        return tuple(f"row {index}" for index in range(1, self.rows + 1)) * self.heads if self.rows > 1 else ()
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
-        schedule = "one read: the source is encoded, attended to once, and labeled"
+        reads = f"with {self.rows} queries" if self.rows > 1 else "once"
+        schedule = f"one pass: the source is encoded, attended to {reads}, and labeled"
         return {"schedule": schedule, "derived": f"query={'+'.join(self.query)}"}
 
 
@@ -54,11 +63,14 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
             raise UserError(
-                f"query={name} needs a decoder, and a classifier has none; use current_state, the encoder's last state"
+                f"query={name} needs a decoder, and a classifier has none; use self_attentive, or current_state, the "
+                "encoder's last state"
             )
     if not needs:
-        raise UserError("the query is empty: choose current_state, as in +query=[current_state]")
-    return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values())
+        raise UserError("the query is empty: choose self_attentive or current_state, as in +query=self_attentive")
+    check_hops(config, needs.values())
+    rows = max(knobs.get("rows", 1) for knobs in config["query"].values())
+    return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values(), rows, config["attention"]["heads"])
 
 
 def _check_task(task: Config | None) -> None:

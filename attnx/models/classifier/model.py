@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention import Attention, AttentionOutput, Query, QueryContext
-from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention import AttentionOutput, Query, QueryContext
+from attnx.attention.factory import ComposedAttention
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.contracts import Readout
@@ -40,7 +41,7 @@ class Classifier(SequenceModel[LabelState]):
         self,
         source: SourceEncoder,
         query: Query,
-        attention: Attention | MultiHeadAttention,
+        attention: ComposedAttention,
         readout: Readout,
         target: SingleLabelTarget,
         dropout: float = 0.0,
@@ -67,7 +68,9 @@ class Classifier(SequenceModel[LabelState]):
     ) -> Output:
         """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``sampling`` have no effect."""
         logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
-        return Output(logits[:, None], self._step_weights(attention.weights, source_mask), None)
+        penalty = None if attention.penalty is None else F.pad(attention.penalty, (0, inputs.shape[1] - 1))
+        weights = self._step_weights(attention.weights, source_mask) if need_weights else None
+        return Output(logits[:, None], weights, penalty)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> LabelState:
         """(b, s) sources, (b, s) bool and (b,) tags -> their labels."""
@@ -91,16 +94,30 @@ class Classifier(SequenceModel[LabelState]):
         source_lengths: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, AttentionOutput]:
-        """The logits (b, symbols) of the labels, and the read of attention."""
+        """The logits (b, symbols) of the labels, and the reads joined: context (b, 1, r v), penalty (b, 1)."""
         encoded = self.source(source, source_mask, None, source_lengths)
         state = encoded.final[-1][0]
         tag = torch.zeros(len(source), dtype=torch.int64, device=source.device) if tag is None else tag
-        query = self.query(QueryContext(state[:, None, :0], state=state[:, None], tag=tag[:, None]))
+        states = state[:, None].expand(-1, self.query.rows, -1)
+        query = self.query(QueryContext(states[..., :0], state=states, tag=tag[:, None].expand(-1, self.query.rows)))
         memory = self.attention.make_memory(encoded.keys, encoded.source_mask)
-        attention = self.attention(query, memory, need_weights=need_weights)
+        need_weights = need_weights or self.query.has_penalty
+        attention = self.attention(query, memory, steps=torch.zeros_like(tag)[:, None], need_weights=need_weights)
+        attention = self._join_rows(attention)
         readout = self.readout(state, attention.context[:, 0], state[:, :0])
         mask = dropout_mask(readout, self.dropout, self.training, *readout.shape)
         return self.output(readout if mask is None else readout * mask), attention
+
+    def _join_rows(self, attention: AttentionOutput) -> AttentionOutput:
+        """The reads of all rows as one: contexts side by side, weights of rows (and heads) as those of heads."""
+        weights, penalties = attention.weights, [] if attention.penalty is None else [attention.penalty]
+        if self.query.has_penalty and weights is not None:
+            penalties.append(self.query.penalty(weights))
+        penalty = torch.stack([term.flatten(1).sum(1) for term in penalties], 1) if penalties else None
+        if weights is not None and self.query.rows > 1:
+            weights = weights.reshape(len(weights), -1, 1, weights.shape[-1])
+        penalty = None if penalty is None else penalty.sum(1, keepdim=True)
+        return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty)
 
     def _step_weights(self, weights: Tensor | None, source_mask: Tensor) -> Tensor | None:
         """Weights over the states as weights over the source's steps."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Attention, AttentionOutput
-from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention import AttentionOutput
+from attnx.attention.factory import ComposedAttention
 from attnx.data.special_tokens import STOP
 from attnx.models.entity.memory import EntityMemory
 from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
@@ -38,7 +38,7 @@ class Entity(SequenceModel[LabelState]):
         self,
         stories: StoryEncoder,
         memory: EntityMemory,
-        attention: Attention | MultiHeadAttention,
+        attention: ComposedAttention,
         target: SingleLabelTarget,
     ) -> None:
         super().__init__()

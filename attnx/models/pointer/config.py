@@ -10,7 +10,14 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
-from attnx.models.resolve import part_declarations, reject_bias, reject_recurrent, require_attention, scope_sources
+from attnx.models.resolve import (
+    part_declarations,
+    reject_bias,
+    reject_hops,
+    reject_recurrent,
+    require_attention,
+    scope_sources,
+)
 
 Config = Mapping[str, Any]
 
@@ -21,7 +28,7 @@ ALLOWED_PROBLEMS = {
     "permutation": ("tsp", "sorting"),
     "ring": ("hull",),
 }
-SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag")
+SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag", "nothing")
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ def resolve_pointer(config: Config) -> ResolvedPointerConfig:
     """
     _check_task(config)
     require_attention(config, "pointer")
+    reject_hops(config, "pointer", "its weights are the output, and no context refines its query")
     _check_attention(config["attention"])
     reject_bias(config, "a pointer's source is a set, in any order")
     _check_parts(config)

@@ -8,9 +8,8 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
-from attnx.attention import Attention, Query
-from attnx.attention.factory import build_attention
-from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention import Query
+from attnx.attention.factory import ComposedAttention, build_attention
 from attnx.attention.no_attention import NoAttention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
@@ -137,7 +136,7 @@ def build_parts(
 
 def build_query_and_attention(
     config: Mapping[str, Any], sizes: Mapping[str, int], keys_size: int
-) -> tuple[Query, Attention | MultiHeadAttention | NoAttention]:
+) -> tuple[Query, ComposedAttention | NoAttention]:
     """Build the query from inputs of these sizes, and attention to a memory; its values have the context's size."""
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")

@@ -9,7 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError, reject_duplicates
-from attnx.models.resolve import part_declarations, reject_recurrent_parts, scope_sources
+from attnx.models.resolve import check_hops, part_declarations, reject_recurrent_parts, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -82,8 +82,8 @@ def _needed(config: Config) -> list[str]:
 def _needs(name: str) -> str:
     part = registry.describe("query", name)
     needs = part.properties.get("needs")
-    if needs not in ("token", "prev_state", "state", "context", "tag"):
-        choices = "token, prev_state, state, context or tag"
+    if needs not in ("token", "prev_state", "state", "context", "tag", "nothing"):
+        choices = "token, prev_state, state, context, tag or nothing"
         raise UserError(f"{part.place}: the query input {name!r} must declare needs = {choices}")
     return str(needs)
 
@@ -141,6 +141,8 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
     if attends and not needs:
         names = ", ".join(registry.names("query"))
         raise UserError(f"the query is empty: choose one or more of {names}, as in +query=[token]")
+    if attends:
+        check_hops(config, needs.values())
     return PlannerInputs(
         needs=needs,
         feed=config["model"]["feed"],
@@ -238,6 +240,7 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
         "context": [*needs, *(["state"] if "decoder" in sources else [])],
         "token": [],
         "tag": [],
+        "nothing": [],
     }
     reached = set(inputs)
     for _ in reads:
@@ -267,6 +270,7 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
             )
     query = {"token": model["embedding_dim"], "prev_state": state, "state": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
+    query["nothing"] = config["query"].get("self_attentive", {}).get("size")
     widths = [query[need] for need in _needed(config)]
     is_known = None not in (key, *widths)
     if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):

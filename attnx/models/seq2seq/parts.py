@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from attnx.attention import Attention, Query
-from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention import Query
+from attnx.attention.factory import ComposedAttention
 from attnx.attention.no_attention import NoAttention
 from attnx.nn.contracts import Bridge, Decoder, OutputLayer, Readout
 from attnx.nn.decoder_memory import DecoderStateProjection
@@ -21,7 +21,7 @@ class Seq2seqParts:
     embedding: nn.Module  # the target's steps to vectors
     bridge: Bridge  # the decoder's first state
     query: Query  # what attention is queried with
-    attention: Attention | MultiHeadAttention | NoAttention  # attends to the memory
+    attention: ComposedAttention | NoAttention  # attends to the memory
     decoder: Decoder  # the recurrence
     readout: Readout  # joins state, context and token
     output: OutputLayer  # from the readout to logits

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import reject_recurrent, require_attention, scope_sources
+from attnx.models.resolve import reject_hops, reject_recurrent, require_attention, scope_sources
 from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
@@ -87,6 +87,7 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
 
 def _check_attends(config: Config) -> None:
     require_attention(config, "transformer")
+    reject_hops(config, "transformer", "its layers are its hops")
     for name in config["query"]:
         if name != "current_state":
             reason = UNSUPPORTED_QUERIES.get(name, "the queries of a layer are its states")

@@ -1,0 +1,82 @@
+"""Several hops: a read refines the query of the next one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.attention import Attention
+from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
+from attnx.errors import UserError
+
+
+class Hops(nn.Module):
+    """Read the same memory several times, each time with a query that the last read has refined.
+
+    Formula: ``q_{k+1} = H q_k + P o_k, o_k = attention(q_k, memory)``; the last read is the outcome
+    Source: Sukhbaatar et al. 2015, section 2.2, equation 4, with the H of layer-wise tying,
+        https://arxiv.org/abs/1503.08895
+
+    All hops share one attention, as the paper's layer-wise tying has it: the memory is prepared once. P is a linear map
+    where the context's width is not the query's, else the identity. The scores, weights and scope are the last hop's;
+    what the hops add to the loss is summed.
+
+    Args:
+        attention: what reads the memory, with one head or several.
+        hops: how many times, 2 or more.
+        query_size: width of the queries.
+        values_size: width of the contexts.
+
+    Raises:
+        UserError: a part reads earlier weights or carries something from step to step.
+    """
+
+    def __init__(self, attention: Attention | MultiHeadAttention, hops: int, query_size: int, values_size: int) -> None:
+        super().__init__()
+        if attention.needs_history:
+            raise UserError(f"attention.hops={hops}: its parts read earlier steps; use others")
+        self.attention, self.hops = attention, hops
+        self.refine = nn.Linear(query_size, query_size, bias=False)
+        is_equal = query_size == values_size
+        self.project = nn.Identity() if is_equal else nn.Linear(values_size, query_size, bias=False)
+        self.num_heads, self.dropout, self.needs_history = attention.num_heads, attention.dropout, False
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether weights sum to 1, as far as the normalizer declares it."""
+        return self.attention.is_distribution
+
+    def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
+        """As :meth:`Attention.make_memory`: all hops read the same memory."""
+        return self.attention.make_memory(states, memory_mask, values)
+
+    def init_history(self, memory: Memory) -> None:
+        """Nothing is carried from step to step."""
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed_mask: Tensor | None = None,
+        steps: Tensor | None = None,
+        history: AttentionHistory | None = None,
+        need_weights: bool = False,
+        dropout_mask: Tensor | None = None,
+    ) -> AttentionOutput:
+        """As :meth:`Attention.forward`; every hop drops the weights of a ``dropout_mask`` that is passed."""
+        penalties = []
+        for _ in range(self.hops - 1):
+            read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask)
+            penalties.append(read.penalty)
+            queries = self.refine(queries) + self.project(read.context)
+        last = self.attention(
+            queries, memory, allowed_mask, steps, need_weights=need_weights, dropout_mask=dropout_mask
+        )
+        terms = [penalty for penalty in (*penalties, last.penalty) if penalty is not None]
+        return last._replace(penalty=torch.stack(terms).sum(0) if terms else None)
+
+    if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
+        __call__ = forward
