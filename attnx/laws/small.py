@@ -17,6 +17,8 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("scorer", "mlp"): {"hidden_sizes": [19]},
     ("scorer", "location"): {"hidden_size": 19, "filters": 3, "kernel_radius": 2},
     ("scorer", "coverage"): {"hidden_size": 19},
+    ("scorer", "dynamic_convolution"): {"hidden_size": 19, "filters": 3, "kernel_radius": 2},
+    ("scorer", "gmm"): {"hidden_size": 19, "components": 2},
     ("scope", "local"): {"window": 1},
     ("query", "language_tag"): {"embedding_dim": 5},
     ("query", "self_attentive"): {"size": 5},

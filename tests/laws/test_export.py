@@ -21,15 +21,23 @@ from attnx.export.programs import Exported, Program, flatten_state, make_program
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
 # Every part in some composition: as many as there are of the kind with most, the others over and over.
-# A recurrent normalizer needs a memory that does not grow.
-RECURRENT = [
-    name for name in registry.names("normalizer") if "is_recurrent" in registry.describe("normalizer", name).properties
-]
+# A recurrent part needs a memory that does not grow.
+RECURRENT = {
+    name
+    for kind in ("scorer", "normalizer")
+    for name in registry.names(kind)
+    if "is_recurrent" in registry.describe(kind, name).properties
+}
 PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
 COMPOSITIONS = [
     *[
-        [f"scorer={first}", f"normalizer={two}", f"scope={'global' if two in RECURRENT else three}", f"+query={four}"]
+        [
+            f"scorer={first}",
+            f"normalizer={two}",
+            f"scope={'global' if {first, two} & RECURRENT else three}",
+            f"+query={four}",
+        ]
         for first, two, three, four in ROUND
     ],
     ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],

@@ -1,0 +1,83 @@
+"""The scorer ``gmm``: Graves 2013, equations 46 to 51, and Battenberg et al. 2020, version V2, worked by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.attention import build
+from attnx.attention.scorers.gmm import Gmm
+
+LN2, LN3 = math.log(2), math.log(3)
+
+
+def constant(form: Any, heights: list[float], steps: list[float], widths: list[float]) -> Gmm:
+    """A scorer whose w', d' and s' are these, whatever the query."""
+    scorer = Gmm(query_size=1, components=len(heights), form=form, hidden_size=None)
+    with torch.no_grad():
+        scorer.parameters_of_query[0].weight.zero_()
+        scorer.parameters_of_query[0].bias.copy_(torch.tensor([*heights, *steps, *widths]))
+    return scorer
+
+
+def weights_of(scorer: Gmm, steps: int, positions: int, normalizer: str = "exponential") -> Tensor:
+    attention: Any = build(scorer=scorer, normalizer=normalizer, query_size=1, memory_size=1)
+    memory = attention.make_memory(torch.full((1, positions, 1), 97.0))
+    weights: Tensor = attention(torch.zeros(1, steps, 1), memory, need_weights=True).weights[0]
+    return weights
+
+
+def test_graves() -> None:
+    """alpha = 2 and 3, beta = ln 2 each, steps of 1 and 2: phi(t, u) = 2 2^-(t - u)^2 + 3 2^-(2t - u)^2, u from 1.
+
+    With ``normalizer=exponential`` they are the weights; no sum divides them.
+    """
+    scorer = constant("exponential", [LN2, LN3], [0.0, LN2], [math.log(LN2)] * 2)
+    expected = [
+        [2 + 3 / 2, 1 + 3, 1 / 8 + 3 / 2],
+        [1 + 3 / 2**9, 2 + 3 / 2**4, 1 + 3 / 2],
+    ]
+    torch.testing.assert_close(weights_of(scorer, steps=2, positions=3), torch.tensor(expected))
+
+
+def test_version_2() -> None:
+    """Weights of 1/4 and 3/4, widths of ln 2 = softplus(0) and ln 3 = softplus(ln 2), steps of ln 2."""
+    scorer = constant("softplus", [0.0, LN3], [0.0, 0.0], [0.0, LN2])
+
+    def density(distance: float, width: float) -> float:
+        return math.exp(-(distance**2) / (2 * width**2)) / (width * math.sqrt(2 * math.pi))
+
+    expected = [[density(u - t * LN2, LN2) / 4 + density(u - t * LN2, LN3) * 3 / 4 for u in (1, 2, 3)] for t in (1, 2)]
+    torch.testing.assert_close(weights_of(scorer, steps=2, positions=3), torch.tensor(expected))
+
+
+def test_a_softmax_divides_by_the_sum() -> None:
+    scorer = constant("softplus", [0.0, LN3], [0.0, 0.0], [0.0, LN2])
+    mixture = weights_of(scorer, steps=2, positions=3)
+    softmax = weights_of(scorer, steps=2, positions=3, normalizer="softmax")
+    torch.testing.assert_close(softmax, mixture / mixture.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("form", ["softplus", "exponential"])
+def test_it_starts_with_its_steps_and_widths(form: Any) -> None:
+    """A query of zeros that no hidden layer moves: the first center is the step, and a height falls by its width."""
+    scorer = Gmm(query_size=3, components=2, form=form, hidden_size=None, initial_step=2.0, initial_width=5.0)
+    keys = scorer.project_keys(torch.zeros(1, 7, 13))
+    scores, centers = scorer.score(scorer.project_queries(torch.zeros(1, 1, 3)), keys, scorer.init_carry(keys))
+    torch.testing.assert_close(centers, torch.full((1, 2), 2.0))
+    torch.testing.assert_close(scores[0, 0, 1] - scores[0, 0, 6], torch.tensor(5**2 / (2 * 5**2)))
+
+
+def test_the_centers_are_carried() -> None:
+    """Three steps in two calls are as in one."""
+    scorer = Gmm(query_size=3, components=2)
+    keys, queries = scorer.project_keys(torch.zeros(1, 7, 13)), scorer.project_queries(torch.randn(1, 3, 3))
+    scores, centers = scorer.score(queries, keys, scorer.init_carry(keys))
+    first, carry = scorer.score(queries[:, :1], keys, scorer.init_carry(keys))
+    second, last = scorer.score(queries[:, 1:], keys, carry)
+    torch.testing.assert_close(torch.cat([first, second], 1), scores)
+    torch.testing.assert_close(last, centers)
