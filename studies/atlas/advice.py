@@ -1,4 +1,4 @@
-"""The table for the impatient: for each task, the cheapest of the settings that are not told from the best."""
+"""The table for the impatient: for each task, the cheapest of the settings that do not differ from the best."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _cost(point: CostPoint, baseline: CostPoint | None) -> str:
 def _certainty(equal: int, settings: int, baseline: RankedSetting | None, *, is_tested: bool) -> str:
     if not is_tested:
         return "one seed each: not tested"
-    text = f"{equal} of {settings} settings are not told from the best" if equal > 1 else "the only best setting"
+    text = f"{equal} of {settings} settings do not differ from the best" if equal > 1 else "the only best setting"
     if baseline is None or baseline.difference is None:
         return text
     return f"{text}; better than none: {p_text(baseline.difference.p)}"

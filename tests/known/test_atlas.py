@@ -20,6 +20,7 @@ from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
 from studies.atlas.figures import CostPoint, pareto_front
+from studies.atlas.findings import finding_rows, read_findings
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -176,13 +177,13 @@ def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
 
 def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRecord:
     results = {"test_per": error, "train_cpu_seconds": cpu_seconds, "peak_memory_mb": 1.0}
-    choices = {"task": "g2p", "attention": attention} | ({} if attention == "none" else {"scorer": attention})
+    parts = {"attention": "none"} if attention == "none" else {"attention": "standard", "scorer": attention}
     return RunRecord(
-        Path(attention, str(seed)), "", RunStatus.FINISHED, seed, choices, results, {}, {"valid_per": {5: error}},
-        "valid_per", maximize=False)  # fmt: skip
+        Path(attention, str(seed)), "", RunStatus.FINISHED, seed, {"task": "g2p", **parts}, results, {},
+        {"valid_per": {5: error}}, "valid_per", maximize=False)  # fmt: skip
 
 
-def test_advice_is_the_cheapest_of_those_that_are_not_told_from_the_best() -> None:
+def test_advice_is_the_cheapest_of_those_that_do_not_differ_from_the_best() -> None:
     """Errors of 10 and 10.1 differ by chance: the cheaper one is taken; 30 without attention does not."""
     errors = {"a": (10.0, 30.0), "b": (10.1, 20.0), "none": (30.0, 10.0)}
     runs = [
@@ -195,10 +196,22 @@ def test_advice_is_the_cheapest_of_those_that_are_not_told_from_the_best() -> No
     assert (advice.data, advice.baseline, advice.cost) == ("words", "30.40", "20 s, 2.0 times as much")
     assert advice.setting.endswith("b")
     assert advice.quality == "PER 10.50"
-    assert advice.certainty == "2 of 3 settings are not told from the best; better than none: p < 0.001"
+    assert advice.certainty == "2 of 3 settings do not differ from the best; better than none: p < 0.001"
     alone = advise(comparisons([run for run in runs if run.seed == 1])[0], {"g2p": "words"})
     assert alone is not None
     assert (alone.setting[-1], alone.certainty) == ("a", "one seed each: not tested")
+
+
+def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
+    """Without attention the error is 30 instead of 10; a finding about another choice has no row."""
+    runs = [record("additive", seed, 10 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
+    runs += [record("none", seed, 30 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
+    runs += [record("dot", seed, 10.1 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
+    findings = read_findings(STUDY / "findings.yaml")
+    assert {finding.expected for finding in findings} == {"better", "worse", "equal"}
+    (row,) = finding_rows(findings, comparisons(runs), tasks)
+    assert row[0].startswith("A decoder without attention is far behind. 9.98 to 11.57")
+    assert row[1:] == ["g2p", "PER 30.40 against 10.40", "yes, p < 0.001"]
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:
