@@ -7,6 +7,7 @@ from attnx.ops.linear_scan import linear_scan as linear_scan
 from attnx.ops.masked_normalize import masked_normalize as masked_normalize
 from attnx.ops.masked_normalize import masked_softmax as masked_softmax
 from attnx.ops.monotonic_alignment import choice_probabilities as choice_probabilities
+from attnx.ops.monotonic_alignment import hard_monotonic_alignment as hard_monotonic_alignment
 from attnx.ops.monotonic_alignment import monotonic_alignment as monotonic_alignment
 from attnx.ops.monotonic_alignment import start_alignment as start_alignment
 from attnx.ops.rotary import apply_rope as apply_rope

@@ -17,7 +17,7 @@ def start_alignment(memory_mask: Tensor) -> Tensor:
     tensor([[0., 1., 0.],
             [0., 0., 0.]])
     """
-    return (memory_mask & (memory_mask.cumsum(-1) == 1)).float()
+    return (memory_mask & (memory_mask.long().cumsum(-1) == 1)).float()
 
 
 def choice_probabilities(energies: Tensor, allowed_mask: Tensor, noise: float, is_hard: bool) -> Tensor:
@@ -63,5 +63,28 @@ def monotonic_alignment(stop: Tensor, start: Tensor) -> Tensor:
     alignment, alignments = start.to(stop.dtype), []
     for step, probability in enumerate(stop.unbind(1)):
         alignment = probability * linear_scan(alignment, [products[step] for products in rounds])
+        alignments.append(alignment)
+    return torch.stack(alignments, 1)
+
+
+def hard_monotonic_alignment(stop: Tensor, start: Tensor) -> Tensor:
+    """:func:`monotonic_alignment` where each probability is 0 or 1: the first stop from the last position on, or none.
+
+    It needs no rounds, whose number would depend on the row's length: a traced program fits rows of any length.
+
+    Args:
+        stop: (b, q, m), 0 or 1.
+        start: (b, m), one-hot or zeros.
+
+    >>> stop = torch.tensor([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]])
+    >>> hard_monotonic_alignment(stop, torch.tensor([[1.0, 0.0, 0.0]]))
+    tensor([[[1., 0., 0.],
+             [0., 1., 0.],
+             [0., 0., 0.]]])
+    """
+    alignment, alignments = start.to(stop.dtype), []
+    for stop_here in stop.unbind(1):
+        reached = stop_here * (alignment.cumsum(-1) > 0)
+        alignment = reached * (reached.cumsum(-1) == 1)
         alignments.append(alignment)
     return torch.stack(alignments, 1)

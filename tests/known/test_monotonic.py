@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.normalizers.monotonic import Monotonic
-from attnx.ops import monotonic_alignment
+from attnx.ops import hard_monotonic_alignment, monotonic_alignment
 
 # Odds of 1 to 1, 3 to 1 and 1 to 3: p = (1/2, 3/4, 1/4) at every step.
 SCORES = torch.tensor([0.0, math.log(3), -math.log(3)]).expand(1, 2, 3)
@@ -90,3 +90,10 @@ def test_what_is_past_a_certain_stop_still_moves() -> None:
     """The product of all 1 - p is 0 from position 2 on, where the step before read: division would give 0 / 0."""
     alignment = monotonic_alignment(torch.tensor([[[0.0, 1.0, 0.25, 0.5]]]), torch.tensor([[0.0, 0.0, 1.0, 0.0]]))
     torch.testing.assert_close(alignment, torch.tensor([[[0, 0, 1 / 4, 3 / 8]]]))
+
+
+def test_the_hard_alignment_is_the_expected_one_of_certain_stops() -> None:
+    torch.manual_seed(0)
+    stop = torch.bernoulli(torch.full((7, 13, 11), 0.2))
+    start = torch.eye(11)[:7]
+    assert torch.equal(hard_monotonic_alignment(stop, start), monotonic_alignment(stop, start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -57,13 +59,12 @@ class Mocha(nn.Module):
 
 def _weights_in_chunks(alignments: Tensor, energies: Tensor, window: int) -> Tensor:
     """Spread the probability (b, q, m) of each end of a chunk over the chunk, one position of all chunks at a time."""
-    offsets = range(min(window, energies.shape[-1]))
-    log_sums = energies  # of each chunk, at its last position
-    for offset in offsets[1:]:
-        log_sums = torch.logaddexp(log_sums, F.pad(energies, (offset, 0), value=FORBIDDEN_ENERGY)[..., :-offset])
+    positions = [energies]  # of each chunk, the last one first
+    for _ in range(window - 1):
+        positions.append(F.pad(positions[-1], (1, 0), value=FORBIDDEN_ENERGY)[..., :-1])
+    log_sums = functools.reduce(torch.logaddexp, positions)
     weights = alignments * torch.exp(energies - log_sums)
-    for offset in offsets[1:]:
-        start = energies[..., : energies.shape[-1] - offset]
-        share = alignments[..., offset:] * torch.exp(start - log_sums[..., offset:])
-        weights = weights + F.pad(share, (0, offset))
+    for offset, position in enumerate(positions[1:], 1):
+        share = alignments * torch.exp(position - log_sums)
+        weights = weights + F.pad(share, (0, offset))[..., offset:]
     return weights

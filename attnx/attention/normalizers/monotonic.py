@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.ops import choice_probabilities, monotonic_alignment, start_alignment
+from attnx.ops import choice_probabilities, hard_monotonic_alignment, monotonic_alignment, start_alignment
 from attnx.registry import NonNegative, Rate, register
 
 
@@ -48,5 +48,5 @@ class Monotonic(nn.Module):
         """(b, q, m), their mask, and the last alignment (b, m) -> weights (b, q, m) and the last of them."""
         energies = scores / self.temperature + self.bias
         stop = choice_probabilities(energies, allowed_mask, self.noise, is_hard=not self.training)
-        weights = monotonic_alignment(stop, carry)
+        weights = monotonic_alignment(stop, carry) if self.training else hard_monotonic_alignment(stop, carry)
         return weights.to(scores.dtype), weights[:, -1]

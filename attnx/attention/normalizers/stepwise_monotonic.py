@@ -48,7 +48,7 @@ class StepwiseMonotonic(nn.Module):
         """(b, q, m), their mask, and the last alignment (b, m) -> weights (b, q, m) and the last alignment."""
         energies = scores / self.temperature + self.bias
         stay = choice_probabilities(energies, allowed_mask, self.noise, is_hard=not self.training)
-        is_last = allowed_mask & (allowed_mask.flip(-1).cumsum(-1).flip(-1) == 1)
+        is_last = allowed_mask & (allowed_mask.long().flip(-1).cumsum(-1).flip(-1) == 1)
         stay = stay.masked_fill(is_last, 1.0)
         move = F.pad(1 - stay, (1, 0))[..., :-1]
         alignment, alignments = carry.to(stay.dtype), []
