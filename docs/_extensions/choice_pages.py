@@ -11,7 +11,7 @@ from generated_pages import write_pages
 from sphinx.application import Sphinx
 
 from attnx import registry
-from attnx.cli.help import CHOICES
+from attnx.cli.commands.list_ import TITLES
 from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
 from attnx.config.view import value_text
 from attnx.gallery.part_variant import DRAWN_KINDS, doc_paragraphs, knob_key
@@ -70,15 +70,16 @@ def options(kind: str) -> list[str]:
 
 def page(kind: str) -> str:
     """The page of a kind, in Markdown."""
+    purpose = _purpose(kind)
     names = registry.names(kind) if kind in KINDS else []
     sections = ["\n\n".join(_part_section(registry.describe(kind, name))) for name in names]
     files = [conf_folder() / kind / f"{name}.yaml" for name in options(kind)]
     sections += ["\n\n".join(_file_section(file)) for file in files if file.is_file()]
-    return "\n\n".join([f"# {kind}", f"{_purpose(kind)}".capitalize() + ".", *sections]) + "\n"
+    return "\n\n".join([f"# {kind}", f"{purpose[:1].upper()}{purpose[1:]}.", *sections]) + "\n"
 
 
 def _purpose(kind: str) -> str:
-    return CHOICES.get(kind, "").replace("|", "\\|")
+    return TITLES.get(kind, "").replace("|", "\\|")
 
 
 def _code(text: str) -> str:

@@ -14,6 +14,8 @@ from attnx.ops.tracing import is_tracing
 from attnx.registry import register
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from attnx.attention.normalizers.softmax import Softmax
 
 
@@ -46,14 +48,14 @@ class Sdpa:
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether values are as wide as keys, weights are not needed, and the sizes are those at which it is faster."""
         keys, values = inputs.memory.keys, inputs.memory.values
-        plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing())
+        plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing() or _trains_bias(attention))
         # With values of another width torch computes as the definition does, and on a CPU more slowly.
         return plain and keys.shape == values.shape and keys.numel() > 0 and _is_faster(inputs.prepared_queries)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend in one operation; with a gain, or a bias that is trained, by the definition."""
-        field, bias = attention.scope_mask(inputs), attention.position_bias(inputs)
-        if field.gain is not None or (bias is not None and bias.requires_grad):
+        """Attend in one operation; with a gain by the definition."""
+        field = attention.scope_mask(inputs)
+        if field.gain is not None:
             return attention.attend_with_scores(inputs, attention.score(inputs), field)
         # Queries with the same mask share one row of it.
         allowed_mask = field.allowed_mask if field.allowed_mask.stride(1) else field.allowed_mask[:, :1]
@@ -65,6 +67,7 @@ class Sdpa:
         def read(mask: Tensor | None) -> Tensor:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]
 
+        bias = attention.position_bias(inputs)
         if bias is None and allowed_mask.device.type == "cpu":
             # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
             return AttentionOutput(read(None if bool(allowed_mask.all()) else allowed_mask[:, None]))
@@ -73,6 +76,13 @@ class Sdpa:
         if bias is not None:
             mask = torch.where(mask, bias * scale, -torch.inf)
         return AttentionOutput(read(mask[:, None]).masked_fill(~some, 0.0))
+
+
+def _trains_bias(attention: Attention) -> bool:
+    """Whether a bias has gradients, for which torch computes as the definition does."""
+    if attention.bias is None or not torch.is_grad_enabled():
+        return False
+    return any(parameter.requires_grad for parameter in cast("nn.Module", attention.bias).parameters())
 
 
 def _is_faster(queries: Tensor) -> bool:
