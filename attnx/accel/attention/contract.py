@@ -22,6 +22,7 @@ class Kernel(Protocol):
     - ``source``: the C file that it needs, which is compiled while a run starts.
     - ``supports_bias``: it adds the bias to the scores, as ``attention.attend_with_scores`` does.
     - ``supports_heads_as_batch``: it reads only a scorer's prepared queries and keys: heads are rows of one call.
+    - ``supports_recurrence``: with a history it passes the scores of all queries to the definition at once.
     - ``build(device)``: compiles what its calls and their gradients need there. If it raises an error, the kernel is
       left out with a note, and the next one computes.
     """

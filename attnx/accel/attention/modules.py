@@ -94,10 +94,8 @@ class FastAdditive(Additive):
 def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     """Build the kernels that support the parts of an attention module, best first.
 
-    Recurrent parts go through the queries of a call in order, which a kernel may split: the definition computes.
+    Recurrent parts go through the queries of a call in order, which a kernel may split unless it declares otherwise.
     """
-    if is_recurrent(attention.scorer) or is_recurrent(attention.normalizer):
-        return ()
     parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     matches = [name for name in declared if _lists_parts(declared[name], parts)]
@@ -109,6 +107,8 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
             kernels.append(registry.build("kernel", name))
         except UserError as error:  # a plug-in's file cannot be imported: a package is missing
             warn_once(f"the kernel {name} is left out, the next in line computes: {error}")
+    if is_recurrent(attention.scorer) or is_recurrent(attention.normalizer):
+        kernels = [kernel for kernel in kernels if getattr(kernel, "supports_recurrence", False)]
     return tuple(kernels)
 
 

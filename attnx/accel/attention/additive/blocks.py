@@ -52,11 +52,15 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
     """Attend with the scores of a kernel; if they are many and not needed, a block of queries at a time.
 
     A block saves its contexts alone and is computed again for the gradients: memory grows with the number of queries
-    plus that of positions. Any scope, normalizer and mask is supported.
+    plus that of positions. Any scope, normalizer and mask is supported; a recurrent normalizer has all queries at once.
     """
     positions = inputs.memory.keys.shape[1]
     attend = functools.partial(_attend, attention, backend)
-    if inputs.need_weights or inputs.prepared_queries.shape[:2].numel() * positions <= MAX_SCORES_TO_KEEP:
+    if (
+        inputs.need_weights
+        or inputs.history is not None
+        or inputs.prepared_queries.shape[:2].numel() * positions <= MAX_SCORES_TO_KEEP
+    ):
         return attend(inputs)
     return attend_in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, SCORES_PER_BLOCK // positions))
 

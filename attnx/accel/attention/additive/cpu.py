@@ -43,6 +43,7 @@ class CompiledAdditive:
     scopes = ()
     normalizers = ()
     priority = 20
+    supports_recurrence = True
     supports_bias = True
     device = "cpu"
     source = "additive.c"

@@ -27,6 +27,7 @@ class CudaAdditive:
     scopes = ()
     normalizers = ()
     priority = 20
+    supports_recurrence = True
     supports_bias = True
     device = "cuda"
 
