@@ -25,18 +25,18 @@ class EncoderLaws(TensorLaws):
 
     def _compute(self, inputs: Tensor, source_mask: Tensor) -> Tensor:
         """The states of the top layer (b, s, size), and after them its final state."""
-        layers, final = self._encode(inputs, source_mask)
+        layers, final, _ = self._encode(inputs, source_mask)
         return torch.cat([layers[-1], final[-1][0][:, None]], 1)
 
     def _encode(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
         """The output, its types and shapes checked."""
         encoded = self.part(inputs, source_mask, source_mask.sum(-1))
-        fits = isinstance(encoded, tuple) and len(encoded) == 2
+        fits = isinstance(encoded, tuple) and len(encoded) in (2, 3)
         contract = "an EncoderOutput (attnx.nn.contracts)"
         require(fits, "forward", f"it returned {describe_type(encoded)} instead of {contract}")
-        layers, final = encoded
+        layers, final, spans = EncoderOutput(*encoded)
         require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
-        steps = -(-inputs.shape[1] // getattr(self.part, "downsampling", 1))
+        steps = -(-inputs.shape[1] // getattr(self.part, "downsampling", 1)) if spans is None else spans.mask.shape[1]
         require_tensor(layers[-1], "forward", (len(inputs), steps, self.part.size))
         is_nested = isinstance(final, tuple) and final
         require(is_nested, "forward", "its final state is not a tuple with one tuple per layer")

@@ -77,6 +77,8 @@ class ModelLaws(Laws):
         """A small model that contains the candidate."""
         if candidate.kind == "model" and candidate.name in MODELS_WITH_OTHER_DATA:
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
+        if candidate.kind == "encoder" and candidate.property_value("reads_sentences", False):
+            raise LawSkipped("only a classifier reads sentences")
         yield cls(model_with(candidate))
 
     def _run(self, inputs: Tensor) -> Any:

@@ -97,6 +97,17 @@ def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
         )
 
 
+def reject_sentence_encoder(config: Mapping[str, Any], model: str) -> None:
+    """Check that the encoder has a state for each step of the source, or for each of equal spans.
+
+    Raises:
+        UserError: it has one for each sentence.
+    """
+    if part_declarations(config, "encoder").get("reads_sentences"):
+        name = f"encoder={config['encoder']['name']}"
+        raise UserError(f"{name} has a state for each sentence, which only model=classifier reads, not model={model}")
+
+
 def check_hops(config: Mapping[str, Any], needs: Collection[str]) -> None:
     """Check that each read of several hops can refine its query.
 

@@ -14,6 +14,14 @@ from torch import Tensor, nn
 from attnx.nn.recurrent import RnnOutput, State
 
 
+class Spans(NamedTuple):
+    """Which state stands for each step of a source, where a state stands for several."""
+
+    mask: Tensor  # (b, n) bool, which states are there
+    states: Tensor  # (b, s) int64, the state of each step
+    shares: Tensor  # (b, s), the share of each step in its state; 0 at padding
+
+
 class EncoderOutput(NamedTuple):
     """An encoded source."""
 
@@ -21,6 +29,7 @@ class EncoderOutput(NamedTuple):
     # ``shortens`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
     layers: list[Tensor]
     final: State  # the state after each layer, as a decoder could start from it
+    spans: Spans | None = None  # of an encoder with a state for each sentence
 
 
 class Encoder(Protocol):
@@ -41,6 +50,21 @@ class Encoder(Protocol):
             lengths: (b,) int64 on the CPU, the steps of each row, for an encoder that needs them as numbers; counting
                 them in the mask, where they are left out, waits for a GPU.
         """
+        ...
+
+
+class SentenceEncoder(Protocol):
+    """An encoder with a state for each sentence of symbols; its class declares ``reads_sentences = True``.
+
+    It declares ``shortens``, too, and returns ``spans``.
+    """
+
+    size: int  # width of the states
+
+    def __call__(
+        self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None, sentence_ends: Tensor | None = None
+    ) -> EncoderOutput:
+        """As :class:`Encoder`; ``sentence_ends`` (b, s) bool are full stops, and without them all is one sentence."""
         ...
 
 

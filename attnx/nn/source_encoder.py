@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.contracts import Encoder, EncoderOutput
+from attnx.data.special_tokens import STOP
+from attnx.nn.contracts import Encoder, EncoderOutput, SentenceEncoder, Spans
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
@@ -20,6 +21,7 @@ class EncodedSource(NamedTuple):
     values: Tensor  # (b, m, values_size), what contexts are made of
     source_mask: Tensor  # (b, m) bool; m is s, or what :attr:`SourceEncoder.downsampling` makes of it
     final: State  # the encoder's state after each layer; empty without an encoder
+    spans: Spans | None = None  # which position stands for each step, of an encoder with a state for each sentence
 
 
 class SourceEncoder(nn.Module):
@@ -39,7 +41,7 @@ class SourceEncoder(nn.Module):
     def __init__(
         self,
         embedding: nn.Module,
-        encoder: Encoder | None,
+        encoder: Encoder | SentenceEncoder | None,
         embedding_size: int,
         memory: str,
         values: str,
@@ -72,13 +74,14 @@ class SourceEncoder(nn.Module):
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
             tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]
-            encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths)
+            ends = {"sentence_ends": source == STOP} if getattr(self.encoder, "reads_sentences", False) else {}
+            encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths, **ends)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             source_mask = torch.ones_like(source_mask[:, :1])
-        source_mask = source_mask[:, :: self.downsampling]
+        source_mask = source_mask[:, :: self.downsampling] if encoded.spans is None else encoded.spans.mask
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
-        return EncodedSource(keys, values, source_mask, encoded.final)
+        return EncodedSource(keys, values, source_mask, encoded.final, encoded.spans)
 
     def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:
         if what in POSITIONS:

@@ -31,7 +31,7 @@ FACTORS: dict[str, Any] = {
     ],
     "readout": [["context"], ["state", "context"]],
     "heads": [1, 2],
-    "encoder": ["recurrent", "pyramid"],
+    "encoder": ["recurrent", "pyramid", "hierarchical"],
 }
 
 
@@ -45,7 +45,8 @@ def build_model(**choices: Any) -> Any:
     heads = {"attention": ("standard", {"heads": choices.get("heads", 1)})}
     parts = {kind: choices[kind] for kind in ("scorer", "normalizer", "scope", "query") if kind in choices}
     layers = {"readout": {"inputs": choices.get("readout", ["context"])}}
-    layers["encoder"] = {"name": choices.get("encoder", "recurrent"), "hidden_size": 6, "layers": 2}
+    encoder = choices.get("encoder", "recurrent")
+    layers["encoder"] = {"name": encoder, "hidden_size": 6, **({} if encoder == "hierarchical" else {"layers": 2})}
     return small_model(small_config(model={"name": "classifier"}, **layers, **parts, **heads)).eval()
 
 

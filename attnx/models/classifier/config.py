@@ -53,6 +53,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     """
     _check_task(config.get("task"))
     require_attention(config, "classifier")
+    _check_encoder(config)
     _check_scope(config["scope"])
     reject_bias(config, READS_ONCE)
     reject_recurrent_parts(config, READS_ONCE)
@@ -80,6 +81,26 @@ def _check_task(task: Config | None) -> None:
     raise UserError(
         f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={' or '.join(tasks)}"
     )
+
+
+def _check_encoder(config: Config) -> None:
+    """Check that an encoder of sentences has some, and parts that attend to the words of each."""
+    encoder, task = config["encoder"], config.get("task")
+    if not registry.describe("encoder", encoder["name"]).properties.get("reads_sentences"):
+        return
+    if task is not None and not registry.describe("task", task["name"]).properties.get("has_sentences"):
+        raise UserError(
+            f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
+            "task=classification, or encoder=recurrent"
+        )
+    for kind in ("scorer", "normalizer"):
+        name, knobs = registry.parse_spec(kind, encoder[kind])
+        registry.check(kind, name, knobs)
+        declared = registry.describe(kind, name).properties
+        if declared.get("needs_history") or declared.get("is_recurrent"):
+            raise UserError(
+                f"encoder.{kind}={name} needs earlier attention weights, but a sentence is read once; use another"
+            )
 
 
 def _check_scope(scope: Config) -> None:

@@ -10,9 +10,10 @@ from attnx.attention import AttentionOutput, Query, QueryContext
 from attnx.attention.factory import ComposedAttention
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
-from attnx.nn.contracts import Readout
+from attnx.nn.contracts import Readout, Spans
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
+from attnx.nn.sentences import spread_weights
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.single_label import SingleLabelTarget
 
@@ -69,16 +70,15 @@ class Classifier(SequenceModel[LabelState]):
         """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``sampling`` have no effect."""
         logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
         penalty = None if attention.penalty is None else F.pad(attention.penalty, (0, inputs.shape[1] - 1))
-        weights = self._step_weights(attention.weights, source_mask) if need_weights else None
+        weights = attention.weights if need_weights else None
         return Output(logits[:, None], weights, penalty)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> LabelState:
         """(b, s) sources, (b, s) bool and (b,) tags -> their labels."""
         logits, attention = self._label(source, source_mask, tag, need_weights=True)
-        weights = self._step_weights(attention.weights, source_mask)
-        assert weights is not None
+        assert attention.weights is not None
         step = torch.zeros(len(source), dtype=torch.int64, device=source.device)
-        return LabelState(self.target.predict(logits), attention.context[:, 0], weights, step)
+        return LabelState(self.target.predict(logits), attention.context[:, 0], attention.weights, step)
 
     def decode_step(
         self, inputs: Tensor, state: LabelState, need_weights: bool = False
@@ -104,6 +104,8 @@ class Classifier(SequenceModel[LabelState]):
         need_weights = need_weights or self.query.has_penalty
         attention = self.attention(query, memory, steps=torch.zeros_like(tag)[:, None], need_weights=need_weights)
         attention = self._join_rows(attention)
+        if attention.weights is not None:
+            attention = attention._replace(weights=self._step_weights(attention.weights, source_mask, encoded.spans))
         readout = self.readout(state, attention.context[:, 0], state[:, :0])
         mask = dropout_mask(readout, self.dropout, self.training, *readout.shape)
         return self.output(readout if mask is None else readout * mask), attention
@@ -119,9 +121,11 @@ class Classifier(SequenceModel[LabelState]):
         penalty = None if penalty is None else penalty.sum(1, keepdim=True)
         return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty)
 
-    def _step_weights(self, weights: Tensor | None, source_mask: Tensor) -> Tensor | None:
+    def _step_weights(self, weights: Tensor, source_mask: Tensor, spans: Spans | None) -> Tensor:
         """Weights over the states as weights over the source's steps."""
         downsampling = self.source.downsampling
-        if weights is None or downsampling == 1:
+        if spans is not None:
+            return spread_weights(weights, spans)
+        if downsampling == 1:
             return weights
         return upsample_weights(weights, pyramid_shares(source_mask, downsampling), downsampling)

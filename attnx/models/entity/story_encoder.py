@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.special_tokens import PAD, STOP
+from attnx.nn.sentences import word_index
 
 INIT_STD = 0.1  # Henaff et al. 2017, section 5
 
@@ -55,7 +56,7 @@ class StoryEncoder(nn.Module):
         sentence_index = is_end.cumsum(1) - is_end.long()
         is_question = sentence_index == counts
         _, max_words, size = self.masks.shape
-        mask_index = _word_index(is_end).clamp(max=max_words - 1) + max_words * is_question
+        mask_index = word_index(is_end).clamp(max=max_words - 1) + max_words * is_question
         vectors = F.dropout(self.embedding(source), self.dropout, self.training)
         vectors = vectors * F.embedding(mask_index, self.masks.view(2 * max_words, size))
         vectors = vectors.masked_fill((is_end | ~source_mask)[..., None], 0.0)
@@ -67,10 +68,3 @@ class StoryEncoder(nn.Module):
         sums = sums.view(rows, sentences + 1, size)
         mask = torch.arange(sentences, device=source.device) < counts
         return EncodedStory(sums[:, :sentences], mask, sums[:, sentences], sentence_index, is_end)
-
-
-def _word_index(is_end: Tensor) -> Tensor:
-    """(b, s) int64, the position of each symbol in its sentence."""
-    positions = torch.arange(is_end.shape[1], device=is_end.device)
-    starts = torch.where(is_end, positions + 1, 0)
-    return positions - F.pad(starts, (1, 0))[:, :-1].cummax(1).values

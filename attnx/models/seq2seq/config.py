@@ -9,7 +9,13 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError, reject_duplicates
-from attnx.models.resolve import check_hops, part_declarations, reject_recurrent_parts, scope_sources
+from attnx.models.resolve import (
+    check_hops,
+    part_declarations,
+    reject_recurrent_parts,
+    reject_sentence_encoder,
+    scope_sources,
+)
 
 Config = Mapping[str, Any]
 
@@ -168,6 +174,7 @@ def _source(config: Config, knob: str, choice: str) -> str:
 
 def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
+    reject_sentence_encoder(config, "seq2seq")
     for knob, pick in (("keys_from", memory), ("values_from", values)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(
