@@ -46,4 +46,3 @@ def share_right(train: Callable[..., Any], encoder: dict[str, Any]) -> float:
 
 def test_an_encoder_of_sentences_binds_a_mark_and_a_color(train: Callable[..., Any]) -> None:
     assert share_right(train, {"name": "hierarchical", "hidden_size": 12, "query_size": 16}) > 0.95
-

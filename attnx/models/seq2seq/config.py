@@ -174,7 +174,8 @@ def _source(config: Config, knob: str, choice: str) -> str:
 
 def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
-    reject_sentence_encoder(config, "seq2seq")
+    if "encoder" in sources:
+        reject_sentence_encoder(config, "seq2seq")
     for knob, pick in (("keys_from", memory), ("values_from", values)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(
