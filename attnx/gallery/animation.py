@@ -49,7 +49,9 @@ def animate(variant: PartVariant) -> dict[str, Any]:
         UserError: the part cannot be imported, or it refuses the knobs of the variant.
     """
     start = make_frame(variant)
-    dials = [_dial(variant, knob) for knob in variant.part.knobs]
+    # What only some models read does not move the picture of a part alone.
+    fixed = variant.part.properties.get("for_models", ())
+    dials = [_dial(variant, knob) for knob in variant.part.knobs if knob.name not in fixed]
     texts = {json.dumps(start): 0}
     frames = {tuple(dial.start for dial in dials): 0}
     for combination in combinations(dials, MAX_COMBINATIONS[variant.drawn_as]):
