@@ -79,7 +79,7 @@ def refusal_message(call: Callable[..., Any], *arguments: Any, **kwargs: Any) ->
         ("aditive", "unknown scorer 'aditive'; did you mean additive?"),
         ("scale", "unknown scorer 'scale'; did you mean scaled?"),
         ("cosin", "unknown scorer 'cosin'; did you mean cosine?"),
-        ("zzz", "unknown scorer 'zzz'; choose from additive, concat, cosine, coverage, dot,"),
+        ("zzz", "unknown scorer 'zzz'; choose from activated_general, additive, biased_general,"),
     ],
 )
 def test_an_unknown_part_is_reported(word: str, message: str) -> None:

@@ -77,7 +77,7 @@ def test_every_knob_that_names_files_is_checked() -> None:
         "known_columns",
         "time",
     }
-    remaining |= {"group", "step_names", "target_step_names", "sizes", "split"}
+    remaining |= {"group", "step_names", "target_step_names", "sizes", "split", "statements"}
     for name in registry.names("task"):
         part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}

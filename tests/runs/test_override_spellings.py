@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,16 @@ def test_every_recipe_and_experiment_composes(preset: str) -> None:
             assert part_node["name"] == choice if isinstance(choice, str) else list(part_node) == choice
     for node, knobs in written.items():
         if node not in ("defaults", "hydra"):
-            assert knobs.items() <= config[node].items()
+            assert_contains(config[node], knobs)
+
+
+def assert_contains(node: Mapping[str, Any], knobs: Mapping[str, Any]) -> None:
+    """A part has these knobs, a set of parts these parts with their knobs."""
+    for knob, value in knobs.items():
+        if isinstance(value, dict):
+            assert_contains(node[knob], value)
+        else:
+            assert node[knob] == value
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])

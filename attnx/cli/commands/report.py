@@ -23,7 +23,7 @@ import argparse
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER] [--reference KEY=VALUE ...]"
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER] [--reference WORD ...]"
     parser.add_argument(
         "folders", nargs="+", metavar="FOLDER", help="a sweep, a run, a folder of some, or a table of runs"
     )
