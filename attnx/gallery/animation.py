@@ -14,7 +14,7 @@ from attnx.errors import UserError
 from attnx.gallery.frames import DIRECTIONS, Frame, make_frame
 from attnx.gallery.knob_values import knob_values
 from attnx.gallery.part_numbers import build_part
-from attnx.gallery.part_variant import PartVariant, doc_paragraphs, knob_key
+from attnx.gallery.part_variant import PartVariant, doc_paragraphs, drawn_knobs, knob_key
 from attnx.registry.source_scan import Knob, Part
 
 # With more combinations only those are drawn in which one knob differs from the start. Scorers are fitted each time.
@@ -49,9 +49,7 @@ def animate(variant: PartVariant) -> dict[str, Any]:
         UserError: the part cannot be imported, or it refuses the knobs of the variant.
     """
     start = make_frame(variant)
-    # What only some models read does not move the picture of a part alone.
-    fixed = variant.part.properties.get("for_models", ())
-    dials = [_dial(variant, knob) for knob in variant.part.knobs if knob.name not in fixed]
+    dials = [_dial(variant, knob) for knob in drawn_knobs(variant.part)]
     texts = {json.dumps(start): 0}
     frames = {tuple(dial.start for dial in dials): 0}
     for combination in combinations(dials, MAX_COMBINATIONS[variant.drawn_as]):

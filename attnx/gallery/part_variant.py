@@ -10,7 +10,7 @@ from typing import Any
 from attnx.config.view import value_text
 from attnx.gallery.knob_values import choices
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
+from attnx.registry.source_scan import MULTI_SELECT_KINDS, Knob, Part
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer")
 
@@ -48,10 +48,15 @@ def knob_key(part: Part, name: str) -> str:
     return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 
+def drawn_knobs(part: Part) -> list[Knob]:
+    """The knobs that may move the picture of a part: not those that only some models read."""
+    return [knob for knob in part.knobs if knob.name not in part.properties.get("for_models", ())]
+
+
 def alternatives(part: Part) -> list[PartVariant]:
     """The part with each non-default value of each knob that is a bool or a Literal."""
     variants = []
-    for knob in part.knobs:
+    for knob in drawn_knobs(part):
         values = [value for value in choices(knob) if value not in (None, knob.default) and not isinstance(value, list)]
         variants += [PartVariant(part, {knob.name: value}) for value in values]
     return variants

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
+from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.ranking import RankedSetting
 from studies.atlas.figures import CostPoint, cost_points
 
-ATTENTION, NO_ATTENTION = "attention", "none"
 HEAD = ("your data are", "take", "it reaches", "without attention", "CPU time", "how sure")
 
 
@@ -46,11 +46,7 @@ def advise(comparison: Comparison, data: Mapping[str, str]) -> Advice | None:
 
 def _baseline(comparison: Comparison) -> RankedSetting | None:
     """The setting without attention."""
-    if ATTENTION not in comparison.keys:
-        return None
-    column = comparison.keys.index(ATTENTION)
-    rows = comparison.metrics[0].rows
-    return next((row for row in rows if comparison.settings[row.setting].values[column] == NO_ATTENTION), None)
+    return next((row for row in comparison.metrics[0].rows if has_no_attention(comparison, row.setting)), None)
 
 
 def _cost(point: CostPoint, baseline: CostPoint | None) -> str:

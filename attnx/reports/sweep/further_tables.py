@@ -27,7 +27,7 @@ def length_section(comparison: Comparison) -> Iterator[str]:
     rows = [
         [str(rank), comparison.settings[setting].name, *(f"{rate:.2f}" for rate in by_group)]
         for rank, (setting, by_group) in enumerate(rates.rates.items(), start=1)
-        if rank <= MAX_SETTINGS or _has_no_attention(comparison, setting)
+        if rank <= MAX_SETTINGS or has_no_attention(comparison, setting)
     ]
     yield "### Errors by source length"
     which = "the best settings, and of those without attention" if len(rows) > MAX_SETTINGS else "the best settings"
@@ -86,7 +86,8 @@ def agreement_section(agreements: Sequence[RankAgreement]) -> Iterator[str]:
     yield table(AGREEMENT_HEAD, rows)
 
 
-def _has_no_attention(comparison: Comparison, setting: int) -> bool:
+def has_no_attention(comparison: Comparison, setting: int) -> bool:
+    """Whether a setting, by its index, is a baseline without attention."""
     return dict(zip(comparison.keys, comparison.settings[setting].values, strict=True)).get("attention") == "none"
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from attnx.reports.notebook.report import report_html
+from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison, comparisons
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
@@ -50,8 +51,12 @@ class Report:
         """The task, and the choices that differ in some comparison."""
         return list(dict.fromkeys([TASK, *(key for comparison in self.comparisons for key in comparison.keys)]))
 
+    def markdown(self, reference: Reference | None = None) -> str:
+        """The conclusions; with a ``reference`` also its ablations, for which one setting must have its values."""
+        return markdown(self.title, self.runs, self.comparisons, self.agreements, reference)
+
     def __str__(self) -> str:
-        return markdown(self.title, self.runs, self.comparisons, self.agreements)
+        return self.markdown()
 
     def __repr__(self) -> str:
         return f"Report({self.title!r}, {len(self.runs)} runs)"

@@ -14,7 +14,6 @@ from attnx.reports.pages.html_template import fill_page
 from attnx.reports.sweep.ablations import parse_reference
 from attnx.reports.sweep.effects_table import effects_spreadsheet
 from attnx.reports.sweep.latex_tables import latex
-from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.ranking_tables import spreadsheet
 from attnx.reports.sweep.report import report
@@ -39,7 +38,8 @@ def write_report(
     Raises:
         UserError: a folder holds no run, cannot be read, ``out`` cannot be written, or no setting is the reference.
     """
-    result, choices = report(folders), parse_reference(reference)
+    choices = parse_reference(reference)  # refused before any run is read
+    result = report(folders)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
@@ -47,7 +47,7 @@ def write_report(
     data = page_data(result.title, result.runs, result.comparisons, page.parent)
     texts = {
         ".html": fill_page(PAGE, f"{result.title}: report", data),
-        ".md": markdown(result.title, result.runs, result.comparisons, result.agreements, choices),
+        ".md": result.markdown(choices),
         ".csv": spreadsheet(result.comparisons),
         ".tex": latex(result.comparisons),
         EFFECTS_TABLE: effects_spreadsheet(result.comparisons),
