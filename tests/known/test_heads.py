@@ -39,6 +39,15 @@ def test_two_heads_by_hand() -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[1.0, 2.0 + 12.0, 9.0 + 5.0, 12.0 + 6.0]]]))
 
 
+def test_a_head_for_each_feature_weighs_each_feature() -> None:
+    """Multi-dimensional weights: each feature has its own score of each position, and its own weights."""
+    attention = plain(build(scorer="dot", heads=3, query_size=3, memory_size=3))
+    states = torch.tensor([[[LN3, 2.0, 0.0], [0.0, 6.0, LN3]]])
+    read = attention(torch.tensor([[[1.0, 0.0, 1.0]]]), attention.make_memory(states), need_weights=True)
+    torch.testing.assert_close(read.weights[0, :, 0], torch.tensor([[3 / 4, 1 / 4], [1 / 2, 1 / 2], [1 / 4, 3 / 4]]))
+    torch.testing.assert_close(read.context, torch.tensor([[[LN3 * 3 / 4, 4.0, LN3 * 3 / 4]]]))
+
+
 def test_two_heads_are_two_attentions() -> None:
     """With projections: each head is an attention over Q_i q, K_i m and V_i v, and O joins what they read."""
     both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)

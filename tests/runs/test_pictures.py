@@ -23,6 +23,7 @@ from attnx.errors import UserError
 from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.heatmaps import (
     DPI,
+    MAX_HEAD_PANELS,
     choose_fonts,
     draw_alignments,
     draw_heads,
@@ -281,6 +282,14 @@ def test_each_head_has_a_panel_next_to_the_mean(tmp_path: Path) -> None:
             brightness = image[places(axes, column + 0.3, row + 0.3, len(image))]
             expected = (0.97, 1) if weight == 0 else (0, 0.3) if weight == 1 else (0.3, 0.97)
             assert expected[0] <= brightness <= expected[1], (axes.get_title(loc="left"), row, column)
+
+
+def test_of_many_heads_the_first_have_panels() -> None:
+    many = np.broadcast_to(HEADS[0], (MAX_HEAD_PANELS + 1, *HEADS[0].shape))
+    figure = draw_heads(Alignment(HEADS[0], ("c", "a", "t"), ("K", "AE"), ("K", "AE"), heads=many))
+    titles = [axes.get_title(loc="left") for axes in figure.axes[:-1]]
+    assert titles[0].endswith("mean of 25 heads; the first 24 follow")
+    assert titles[1:] == [f"head {number}" for number in range(1, 25)]
 
 
 def test_heads_of_several_sites_are_labeled_by_site(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from attnx.runs.layout import ALIGNMENTS, RUN
 from attnx.runs.run import read_run
 
 Format = Literal["png", "svg"]
-MAX_PICTURES, MAX_PANELS_ON_PAGE = 12, 6
+MAX_PICTURES, MAX_PANELS_ON_PAGE, MAX_HEAD_PANELS = 12, 6, 24
 PREFERRED_SIZES = range(5, 13)  # symbols on the longer side of examples that are shown first on the page
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
@@ -65,7 +65,7 @@ class Panel(NamedTuple):
 def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     """Draw alignments of a run folder next to their arrays, evenly from short to long, and up to six on one page.
 
-    Every saved hypothesis of an example has a picture. With several heads, each has a panel next to their mean. Saved
+    Every saved hypothesis of an example has a picture. With several heads, each of the first 24 has a panel next to their mean. Saved
     self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page is the last one.
 
     Raises:
@@ -112,9 +112,12 @@ def draw_alignments_page(alignments: Sequence[Alignment], window: LocalWindow | 
 def draw_heads(
     alignment: Alignment, window: LocalWindow | None = None, note: str = "", title: str | None = None
 ) -> Figure:
-    """Draw one alignment: its weights, or the mean of its heads and each head."""
+    """Draw one alignment: its weights, or the mean of its heads and each head, up to 24."""
     (view, mean), *heads = alignment.views.items()
     notes = [note, f"mean of {len(heads)} heads"] if heads else [note]
+    if len(heads) > MAX_HEAD_PANELS:
+        notes.append(f"the first {MAX_HEAD_PANELS} follow")
+        heads = heads[:MAX_HEAD_PANELS]
     first = Panel(alignment, mean, view_window(window, alignment, view), title, "; ".join(filter(None, notes)))
     return _draw([first, *(Panel(alignment, weights, window, title=name) for name, weights in heads)])
 
