@@ -89,6 +89,10 @@ def unknown_key(path: str) -> str:
     owners = params_to_parts(head)
     if knob in owners:
         return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(owners[knob])}"
+    option, _, nested = knob.partition(".")
+    if nested and option in owners:
+        example = f"'{head}.{option}={{name: NAME, {nested}: VALUE}}'"
+        return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
     return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners)}"
 
 

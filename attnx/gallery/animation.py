@@ -14,11 +14,18 @@ from attnx.errors import UserError
 from attnx.gallery.frames import DIRECTIONS, Frame, make_frame
 from attnx.gallery.knob_values import knob_values
 from attnx.gallery.part_numbers import build_part
-from attnx.gallery.part_variant import PartVariant, doc_paragraphs, drawn_knobs, knob_key
+from attnx.gallery.part_variant import (
+    NESTED_KINDS,
+    PartVariant,
+    choice_key,
+    doc_paragraphs,
+    drawn_knobs,
+    knob_key,
+)
 from attnx.registry.source_scan import Knob, Part
 
 # With more combinations only those are drawn in which one knob differs from the start. Scorers are fitted each time.
-MAX_COMBINATIONS = {"scorer": 30, "scope": 120, "normalizer": 300, "query": 30}
+MAX_COMBINATIONS = {"scorer": 30, "scope": 120, "normalizer": 300, "query": 30, "bias": 30}
 START_STEP = 3
 # The drawings of a frame, the most telling first.
 PANELS = {
@@ -26,6 +33,7 @@ PANELS = {
     "scope": ("allowed", "weights", "scores", "bars"),
     "normalizer": ("bars", "curve"),
     "query": ("vectors",),
+    "bias": ("scores", "weights", "bars"),
 }
 
 Combination = tuple[int, ...]  # the index of a value of each knob
@@ -111,6 +119,8 @@ def _facts(part: Part) -> dict[str, Any]:
     """What the page writes about a part."""
     return {
         "kind": part.kind,
+        "choice": choice_key(part),
+        "nested": part.kind in NESTED_KINDS,
         "name": part.name,
         "text": doc_paragraphs(part),
         "formula": part.doc_line("Formula"),

@@ -104,4 +104,5 @@ FRAMES = {
     "scope": _reading_frame,
     "normalizer": _normalizer_frame,
     "query": _query_frame,
+    "bias": _reading_frame,
 }

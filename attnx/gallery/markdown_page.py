@@ -12,6 +12,7 @@ HEADINGS = {
     "scope": ("Scopes", "Which memory positions can a query read?"),
     "query": ("Query inputs", "What is compared with the memory? The selected vector of the decoder step is in color."),
     "normalizer": ("Normalizers", "How do scores become weights?"),
+    "bias": ("Biases", "What does the distance of a position from the query's step add to its score?"),
 }
 INTRODUCTION = """\
 # The parts, drawn
@@ -39,7 +40,7 @@ are more similar. Two things make it hard:
 Scorers are drawn with `global` and `softmax`, scopes with `dot` and `softmax`. Parts with parameters were fitted for 60
 small steps to read position t at step t: the picture shows what a part can do, not how it starts. Decoder states, if a
 scope reads them, are the queries of the steps. Normalizers are compared with softmax on one row of scores and on one
-score that rises past a fixed one."""
+score that rises past a fixed one. Biases are those of the first of eight heads, added to the scores of `dot`."""
 
 
 def markdown_page(variants: Sequence[PartVariant]) -> str:

@@ -1,7 +1,7 @@
 "use strict";
 
 // The page of parts whose pictures move. Everything it shows is in the element #data:
-//   parts     [{kind, name, text, formula, source, module, panels, dials, views, frames, pictures}]
+//   parts     [{kind, choice, nested, name, text, formula, source, module, panels, dials, views, frames, pictures}]
 //   panels    the names of the drawings that show a picture, the most telling first
 //   dials     its knobs, {name, key, about, control, values, default, start}; views are dials that are no knobs
 //   frames    the index of a picture for each combination of the dials' positions, such as "0,2"
@@ -91,7 +91,14 @@ function showPlaying() {
 
 // --- the parts -------------------------------------------------------------------------------------------------------
 
-const address = (part) => `${part.kind}=${part.name}`;
+const address = (part) => `${part.choice}=${part.name}`;
+
+// A nested part is the value of another one's knob, with its own knobs in braces.
+function command(part, changed) {
+  if (!part.nested || changed.length === 0) return [address(part), ...changed.map(([key, value]) => `${key}=${value}`)].join(" ");
+  const knobs = changed.map(([key, value]) => `${key}: ${value}`).join(", ");
+  return `'${part.choice}={name: ${part.name}, ${knobs}}'`;
+}
 
 function listParts() {
   const kinds = Object.keys(data.headings).filter((kind) => data.parts.some((part) => part.kind === kind));
@@ -192,8 +199,8 @@ function show() {
   }
   find("readout").textContent = shown.refused ? "" : readout(shown, step);
   const knobs = state.part.dials.map((dial, index) => [dial, dial.values[state.positions[index]]]);
-  const changed = knobs.filter(([dial, value]) => value !== dial.default).map(([dial, value]) => `${dial.key}=${value}`);
-  find("command").textContent = ["attnx", address(state.part), ...changed].join(" ");
+  const changed = knobs.filter(([dial, value]) => value !== dial.default).map(([dial, value]) => [dial.key, value]);
+  find("command").textContent = `attnx ${command(state.part, changed)}`;
 }
 
 const refusal = () => make("p", { id: "refused", class: "refused", role: "alert", hidden: true });

@@ -10,7 +10,7 @@ import torch
 from attnx import registry
 from attnx.gallery.drawings import Numbers
 from attnx.gallery.part_variant import PartVariant
-from attnx.gallery.pictures import STATE_SIZE
+from attnx.gallery.pictures import HEAD, STATE_SIZE
 
 HUNDREDTHS, THOUSANDTHS = 100, 1000
 WIDTHS = ("query_size", "memory_size", "state_size", "context_size", "token_size")
@@ -24,7 +24,7 @@ def build_part(variant: PartVariant, width: int = STATE_SIZE) -> Any:
     Raises:
         UserError: it cannot be imported, or it refuses its knobs.
     """
-    sizes = {**dict.fromkeys(WIDTHS, width), "tags": TAGS}
+    sizes = {**dict.fromkeys(WIDTHS, width), "tags": TAGS, **HEAD}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return registry.build(variant.part.kind, variant.spec, **sizes).eval()

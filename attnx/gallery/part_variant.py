@@ -12,7 +12,9 @@ from attnx.gallery.knob_values import choices
 from attnx.registry import PartSpec
 from attnx.registry.source_scan import MULTI_SELECT_KINDS, Knob, Part
 
-DRAWN_KINDS = ("scorer", "scope", "query", "normalizer")
+DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
+NESTED_KINDS = {"bias": "attention.bias"}
+"""The keys of kinds that are a value of another part's knob, as a name or as ``{name: NAME, KNOB: VALUE}``."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,11 @@ class PartVariant:
 
     def __str__(self) -> str:
         """The overrides that select it on the command line."""
+        if self.part.kind in NESTED_KINDS and self.knobs:
+            pairs = (f"{name}: {value_text(value)}" for name, value in self.knobs.items())
+            return f"'{choice_key(self.part)}={{{', '.join([f'name: {self.part.name}', *pairs])}}}'"
         knobs = (f"{knob_key(self.part, name)}={value_text(value)}" for name, value in self.knobs.items())
-        return " ".join([f"{self.part.kind}={self.part.name}", *knobs])
+        return " ".join([f"{choice_key(self.part)}={self.part.name}", *knobs])
 
     @property
     def spec(self) -> PartSpec:
@@ -43,8 +48,15 @@ class PartVariant:
         return re.sub(r"[^\w.]+", "-", str(self)).strip("-") + ".png"
 
 
+def choice_key(part: Part) -> str:
+    """The key that chooses a part on the command line."""
+    return NESTED_KINDS.get(part.kind, part.kind)
+
+
 def knob_key(part: Part, name: str) -> str:
-    """A knob's key on the command line."""
+    """A knob's key on the command line; of a part that is a value of another one, its name alone."""
+    if part.kind in NESTED_KINDS:
+        return name
     return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 

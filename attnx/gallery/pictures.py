@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
+from attnx import registry
 from attnx.attention import Attention, Memory, ScopeMask, build
 from attnx.attention.memory import concat_sources, hide_future, update_history
 from attnx.attention.types import AttentionInputs, AttentionOutput
@@ -27,6 +28,7 @@ POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
 # Step 6 has the query of step 2, and position 6 is almost equal to position 2: a scorer can only distinguish them if it
 # knows the previous weights.
 REPEATED_STEP, REPEAT_STEP = 2, 6
+HEAD = {"head": 0, "heads": 8}  # the head that a bias belongs to
 LONG_POSITION = 4  # its vector is longer than the rest
 FIT_STEPS, LEARNING_RATE = 60, 0.02
 QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
@@ -122,13 +124,20 @@ def _vectors(positions: Tensor) -> Tensor:
     return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
 
 
-def read_example(scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax") -> Reading:
+def read_example(
+    scorer: PartSpec = "dot",
+    scope: PartSpec = "global",
+    normalizer: PartSpec = "softmax",
+    bias: PartSpec | None = None,
+) -> Reading:
     """Apply a composition to the example, after a short fit of its parameters, if any."""
     sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
         assert isinstance(attention, Attention)
+        if bias is not None:
+            attention.bias = registry.build("bias", bias, query_size=STATE_SIZE, **HEAD)
         attention.eval()  # no part draws noise, except that some normalizers have gradients in training alone
         attention.get_submodule("normalizer").train()
         is_fitted = _fit(attention)

@@ -8,7 +8,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.compose import compose
 from attnx.errors import UserError, suggest
-from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant
+from attnx.gallery.part_variant import DRAWN_KINDS, NESTED_KINDS, PartVariant, choice_key
 from attnx.registry.source_scan import Part, catalog
 
 
@@ -21,7 +21,7 @@ def select_variants(words: Sequence[str]) -> list[PartVariant]:
     Raises:
         UserError: no such part, knob or value.
     """
-    knobs = [word for word in words if "." in word.partition("=")[0]]
+    knobs = [word for word in words if "." in (key := word.partition("=")[0]) and key not in NESTED_KINDS.values()]
     names = [word for word in words if word not in knobs]
     parts = _match(names) if names else drawable_parts()
     for word in knobs:
@@ -39,7 +39,7 @@ def _match(names: Sequence[str]) -> list[Part]:
     parts = drawable_parts()
     selected: dict[tuple[str, str], Part] = {}
     for name in names:
-        matches = [part for part in parts if name in (part.kind, part.name, f"{part.kind}={part.name}")]
+        matches = [part for part in parts if name in (part.kind, part.name, f"{choice_key(part)}={part.name}")]
         undrawn = next((part for part in catalog().parts.values() if name in (part.kind, part.name)), None)
         if not matches and undrawn is not None:
             kinds = ", ".join(DRAWN_KINDS)
@@ -60,7 +60,12 @@ def _knob_values(part: Part, words: Sequence[str]) -> dict[str, Any]:
     overrides = [word for word in words if _belongs(word, part)]
     if not overrides:
         return {}
-    node = compose([f"{part.kind}={part.name}", *overrides])[part.kind]
-    node = node[part.name] if part.kind == "query" else node
-    names = [word.partition("=")[0].rpartition(".")[2] for word in overrides]
-    return {name: node[name] for name in names}
+    values = {word.partition("=")[0].rpartition(".")[2]: word.partition("=")[2] for word in overrides}
+    if part.kind in NESTED_KINDS:
+        pairs = ", ".join(f"{name}: {value}" for name, value in values.items())
+        group, _, option = choice_key(part).partition(".")
+        node = compose([f"{choice_key(part)}={{name: {part.name}, {pairs}}}"])[group][option]
+    else:
+        node = compose([f"{part.kind}={part.name}", *overrides])[part.kind]
+        node = node[part.name] if part.kind == "query" else node
+    return {name: node[name] for name in values}

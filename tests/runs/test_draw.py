@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
+import attnx
 from attnx import registry
 from attnx.cli.main import run as run_command
 from attnx.errors import UserError
@@ -45,7 +46,7 @@ from attnx.gallery.pictures import (
     target_positions,
     variants_to_draw,
 )
-from attnx.gallery.select import drawable_parts
+from attnx.gallery.select import drawable_parts, select_variants
 from attnx.gallery.write import draw_parts
 from attnx.reports.figures.grid_layout import DPI
 from attnx.reports.figures.heatmaps import left_edges
@@ -107,6 +108,22 @@ def test_a_part_is_drawn_to_the_given_file(work_folder: Path, monkeypatch: pytes
         Path("a/b/parts/scorer-dot.html"),
     ]
     assert not list(work_folder.rglob("*.md"))
+
+
+def test_a_bias_is_named_as_it_is_typed(work_folder: Path) -> None:
+    """A value of attention's knob: the word that draws it composes, with its knobs, too."""
+    [plain] = select_variants(["attention.bias=relative"])
+    [changed] = select_variants(["relative", "bias.max_distance=2"])
+    assert [str(plain), str(changed)] == [
+        "attention.bias=relative",
+        "'attention.bias={name: relative, max_distance: 2}'",
+    ]
+    for variant in (plain, changed):
+        bias = attnx.compose([str(variant).strip("'")])["attention"]["bias"]
+        assert bias == (dict(changed.knobs, name="relative") if variant.knobs else "relative")
+    typed = "'attention.bias={name: NAME, max_distance: VALUE}'"
+    with pytest.raises(UserError, match=rf"attention\.bias is a value, .* {typed}"):
+        attnx.compose(["attention.bias=relative", "attention.bias.max_distance=2"])
 
 
 def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +244,7 @@ class TestTheExample:
             np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
     def test_windows_and_history_distinguish_equal_positions(self) -> None:
-        for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
+        for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}, {"bias": "alibi"}):
             weights = read_example(**choice).weights  # type: ignore[arg-type]
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP

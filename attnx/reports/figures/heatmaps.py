@@ -65,8 +65,9 @@ class Panel(NamedTuple):
 def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     """Draw alignments of a run folder next to their arrays, evenly from short to long, and up to six on one page.
 
-    Every saved hypothesis of an example has a picture. With several heads, each of the first 24 has a panel next to their mean. Saved
-    self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page is the last one.
+    Every saved hypothesis of an example has a picture. With several heads, each of the first 24 has a panel next to
+    their mean. Saved self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page
+    is the last one.
 
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
