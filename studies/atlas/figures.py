@@ -25,10 +25,15 @@ class CostPoint(NamedTuple):
     name: str
 
 
+def estimated_effects(comparison: Comparison) -> list[Effect]:
+    """The main effects of which two values or more have a mean."""
+    effects = comparison.metrics[0].effects
+    return [effect for effect in effects if sum(level.mean is not None for level in effect.levels) > 1]
+
+
 def draw_main_effects(comparison: Comparison) -> Figure:
-    """The mean of each value of each factor with its 95 % interval, a panel a factor."""
-    main = comparison.metrics[0]
-    effects = [effect for effect in main.effects if len(effect.levels) > 1]
+    """The mean of each value of each factor with its 95 % interval, a panel an estimated factor, of which one exists."""
+    main, effects = comparison.metrics[0], estimated_effects(comparison)
     heights = [len(effect.levels) + 1 for effect in effects]
     figure = Figure(figsize=(7, 0.22 * sum(heights) + 0.4), layout="constrained")
     panels = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
