@@ -32,7 +32,7 @@ def estimated_effects(comparison: Comparison) -> list[Effect]:
 
 
 def draw_main_effects(comparison: Comparison) -> Figure:
-    """The mean of each value of each factor with its 95 % interval, a panel an estimated factor, of which one exists."""
+    """The mean of each value of each estimated factor with its 95 % interval, a panel a factor; at least one."""
     main, effects = comparison.metrics[0], estimated_effects(comparison)
     heights = [len(effect.levels) + 1 for effect in effects]
     figure = Figure(figsize=(7, 0.22 * sum(heights) + 0.4), layout="constrained")
