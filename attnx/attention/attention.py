@@ -13,11 +13,19 @@ from attnx.attention.contracts import (
     Normalizer,
     RecurrentNormalizer,
     RecurrentScorer,
+    SampledNormalizer,
     Scorer,
 )
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
-from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
+from attnx.attention.types import (
+    AttentionHistory,
+    AttentionInputs,
+    AttentionOutput,
+    Memory,
+    SampledWeights,
+    ScopeMask,
+)
 
 
 class Attention(nn.Module):
@@ -64,6 +72,11 @@ class Attention(nn.Module):
     def is_distribution(self) -> bool:
         """Whether weights sum to 1, as far as the normalizer declares it."""
         return bool(getattr(self.normalizer, "is_distribution", False))
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether positions are sampled now: in training, by a normalizer that declares it."""
+        return self.training and bool(getattr(self.normalizer, "is_sampled", False))
 
     def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """Prepare what may be read, once.
@@ -115,7 +128,8 @@ class Attention(nn.Module):
                 is drawn while training.
 
         Returns:
-            the contexts (b, q, v), weights and scores (b, q, m) if requested, and what recurrent parts carry on.
+            the contexts (b, q, v), weights and scores (b, q, m) if requested, what recurrent parts carry on, and what
+            parts add to the loss.
 
         Raises:
             UserError: the queries, the memory or the mask are of other shapes or types.
@@ -184,26 +198,35 @@ class Attention(nn.Module):
         bias = self.position_bias(inputs)
         scores = scores if bias is None else scores + bias
         mask = self.scope_mask(inputs) if mask is None else mask
-        weights, carry = self._normalize(scores, mask.allowed_mask, inputs.history)
+        weights, carry, sampled = self._normalize(scores, mask.allowed_mask, inputs.history)
         if mask.gain is not None:
             weights = weights * mask.gain
         mixed = weights if inputs.dropout_mask is None else weights * inputs.dropout_mask
         context = self.weighted_sum(mixed, inputs.memory.values)
-        add_penalty = getattr(self.scorer, "penalty", None)
-        penalty = None if add_penalty is None else add_penalty(weights, inputs.history)
-        if not inputs.need_weights:
-            return AttentionOutput(context, penalty=penalty, normalizer_carry=carry)
-        return AttentionOutput(context, weights, scores, penalty, normalizer_carry=carry)
+        penalties = [] if sampled is None else [sampled.penalty]
+        if (add_penalty := getattr(self.scorer, "penalty", None)) is not None:
+            penalties.append(add_penalty(weights, inputs.history))
+        output = AttentionOutput(
+            context,
+            penalty=torch.stack(penalties).sum(0) if penalties else None,
+            normalizer_carry=carry,
+            log_prob=None if sampled is None else sampled.log_prob,
+        )
+        return output._replace(weights=weights, scores=scores) if inputs.need_weights else output
 
     def _normalize(
         self, scores: Tensor, allowed_mask: Tensor, history: AttentionHistory | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The weights (b, q, m), and what a recurrent normalizer carries on."""
+    ) -> tuple[Tensor, Tensor | None, SampledWeights | None]:
+        """The weights (b, q, m), what a recurrent normalizer carries on, and the terms of one that samples."""
+        if self.is_sampling:
+            sampled = cast("SampledNormalizer", self.normalizer).sample(scores, allowed_mask)
+            return sampled.weights, None, sampled
         if not is_recurrent(self.normalizer):
-            return cast("Normalizer", self.normalizer)(scores, allowed_mask), None
+            return cast("Normalizer", self.normalizer)(scores, allowed_mask), None, None
         assert history is not None
         assert history.normalizer_carry is not None
-        return cast("RecurrentNormalizer", self.normalizer)(scores, allowed_mask, history.normalizer_carry)
+        normalizer = cast("RecurrentNormalizer", self.normalizer)
+        return *normalizer(scores, allowed_mask, history.normalizer_carry), None
 
     def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
         """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from attnx.attention.types import AttentionHistory, QueryContext, ScopeMask
+from attnx.attention.types import AttentionHistory, QueryContext, SampledWeights, ScopeMask
 
 
 class Projections(Protocol):
@@ -138,6 +138,20 @@ class RecurrentNormalizer(Protocol):
         ...
 
 
+class SampledNormalizer(Normalizer, Protocol):
+    """A normalizer that samples positions in training, and learns by REINFORCE; ``is_sampled`` is True.
+
+    A call gives the weights of evaluation. Knobs ``reward`` and ``expected``, optional, are the weight of the reward in
+    the loss, and the share of the reads that have the mean of all samples.
+    """
+
+    is_sampled: bool
+
+    def sample(self, scores: Tensor, allowed_mask: Tensor) -> SampledWeights:
+        """Sample with torch's random numbers: scores (..., m) and their mask -> weights (..., m) and terms (...)."""
+        ...
+
+
 class QueryInput(Protocol):
     """One thing that is compared with the memory.
 
@@ -170,5 +184,5 @@ class AttentionParts(NamedTuple):
 
     scorer: Scorer | HistoryScorer | RecurrentScorer
     scope: Scope
-    normalizer: Normalizer | RecurrentNormalizer
+    normalizer: Normalizer | RecurrentNormalizer | SampledNormalizer
     bias: Bias | None = None

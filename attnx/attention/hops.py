@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,7 +23,7 @@ class Hops(nn.Module):
 
     All hops share one attention, as the paper's layer-wise tying has it: the memory is prepared once. P is a linear map
     where the context's width is not the query's, else the identity. The scores, weights and scope are the last hop's;
-    what the hops add to the loss is summed.
+    what the hops add to the loss, and their log-probabilities, are summed.
 
     Args:
         attention: what reads the memory, with one head or several.
@@ -67,16 +68,23 @@ class Hops(nn.Module):
         dropout_mask: Tensor | None = None,
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`; every hop drops the weights of a ``dropout_mask`` that is passed."""
-        penalties = []
+        reads = []
         for _ in range(self.hops - 1):
             read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask)
-            penalties.append(read.penalty)
+            reads.append(read)
             queries = self.refine(queries) + self.project(read.context)
         last = self.attention(
             queries, memory, allowed_mask, steps, need_weights=need_weights, dropout_mask=dropout_mask
         )
-        terms = [penalty for penalty in (*penalties, last.penalty) if penalty is not None]
-        return last._replace(penalty=torch.stack(terms).sum(0) if terms else None)
+        reads.append(last)
+        penalty, log_prob = _sum([read.penalty for read in reads]), _sum([read.log_prob for read in reads])
+        return last._replace(penalty=penalty, log_prob=log_prob)
 
     if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
         __call__ = forward
+
+
+def _sum(terms: Sequence[Tensor | None]) -> Tensor | None:
+    """The sum of a term of each hop; None if no hop has it."""
+    tensors = [term for term in terms if term is not None]
+    return torch.stack(tensors).sum(0) if tensors else None

@@ -114,8 +114,8 @@ class MultiHeadAttention(nn.Module):
             output = self.heads[0](
                 rows.queries, rows.memory, rows.allowed_mask, rows.steps, None, rows.need_weights, rows.dropout_mask
             )
-            return self.unfold_heads(output)
-        return self._per_head(inputs)
+            return _join_loss_terms(self.unfold_heads(output))
+        return _join_loss_terms(self._per_head(inputs))
 
     def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
         """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...)."""
@@ -165,8 +165,7 @@ class MultiHeadAttention(nn.Module):
         ]
         context, *optional = _stack_heads(outputs)
         assert context is not None
-        output = AttentionOutput(context, *optional)
-        return output if output.penalty is None else output._replace(penalty=output.penalty.mean(1))
+        return AttentionOutput(context, *optional)
 
     def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
         """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""
@@ -184,6 +183,14 @@ def _memory_of_head(memory: Memory, head: int) -> Memory:
 def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None]:
     """The fields of each head, (b, ...) or None -> of all, (b, h, ...) or None."""
     return [None if parts[0] is None else torch.stack(parts, dim=1) for parts in zip(*heads, strict=True)]
+
+
+def _join_loss_terms(output: AttentionOutput) -> AttentionOutput:
+    """What heads add to the loss, (b, h, q) -> (b, q): the mean penalty, and the joint log-probability."""
+    penalty, log_prob = output.penalty, output.log_prob
+    return output._replace(
+        penalty=None if penalty is None else penalty.mean(1), log_prob=None if log_prob is None else log_prob.sum(1)
+    )
 
 
 def head_width(heads: int, size: int, what: str) -> int:

@@ -42,9 +42,20 @@ class AttentionOutput(NamedTuple):
     context: Tensor  # (b, q, v)
     weights: Tensor | None = None  # (b, q, m), or None when not asked for
     scores: Tensor | None = None  # (b, q, m) before normalizing and masking, with the bias, or None when not asked for
-    penalty: Tensor | None = None  # (b, q) what the scorer adds to the loss, or None if it adds nothing
+    penalty: Tensor | None = None  # (b, q) what scorer and normalizer add to the loss, or None if they add nothing
     scorer_carry: Tensor | None = None  # (b, c) what a recurrent scorer carries after the last query, or None
     normalizer_carry: Tensor | None = None  # (b, m) what a recurrent normalizer carries after the last query, or None
+    log_prob: Tensor | None = None  # (b, q) of the sampled positions in training, times the reward's weight; or None
+
+
+class SampledWeights(NamedTuple):
+    """What a normalizer that samples gives in training."""
+
+    weights: Tensor  # (..., m), each row one-hot at a sampled position, or the mean of all samples
+    # (...) the log-probability of the sampled position, 0 where the mean is read or nothing is allowed; times the
+    # weight of the reward in the loss
+    log_prob: Tensor
+    penalty: Tensor  # (...) a term of the loss, such as the negative entropy
 
 
 class QueryContext(NamedTuple):

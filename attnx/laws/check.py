@@ -23,6 +23,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "normalizer": (
         "normalizer:NormalizerLaws",
         "recurrence:RecurrentNormalizerLaws",
+        "sampling:SampledNormalizerLaws",
         "attention:AttentionLaws",
         "model:ModelLaws",
     ),

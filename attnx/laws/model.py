@@ -34,7 +34,8 @@ def outputs_and_gradients(laws: ModelLaws, schedule: str | None = None) -> dict[
     output = laws.model(laws.source, SOURCE_MASK, laws.inputs, TAG, need_weights=True, **kwargs)
     slope = torch.linspace(-1, 1, output.logits.numel(), dtype=output.logits.dtype)
     loss = (output.logits * slope.reshape(output.logits.shape)).sum()
-    (loss if output.penalty is None else loss + output.penalty.sum()).backward()
+    terms = [term.sum() for term in (output.penalty, output.log_prob) if term is not None]
+    torch.stack([loss, *terms]).sum().backward()  # type: ignore[no-untyped-call]
     results = {name: tensor.detach() for name, tensor in output._asdict().items() if tensor is not None}
     return results | _gradients(laws.model)
 
@@ -97,10 +98,13 @@ class ModelLaws(Laws):
         require(not unused, "forward", f"no gradient for {', '.join(sorted(unused))}")
 
     def schedules_agree(self) -> None:
-        """All schedules that the plan admits give the same outputs and gradients, with the same dropout masks."""
+        """All schedules that the plan admits give the same outputs and gradients, with the same dropout masks.
+
+        In training, or in evaluation if positions are sampled: each schedule would sample others.
+        """
         if (plan := getattr(self.model, "plan", None)) is None:
             return
-        self.model.train()
+        self.model.train(not any(getattr(module, "is_sampled", False) for module in self.model.modules()))
         results = {schedule: outputs_and_gradients(self, schedule) for schedule in plan.admitted}
         self.model.eval()
         first = plan.admitted[0]

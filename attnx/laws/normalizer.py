@@ -77,7 +77,7 @@ class NormalizerLaws(TensorLaws):
 
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
-        self._require_declarations(differentiable=True, is_recurrent=False, is_monotonic=False)
+        self._require_declarations(differentiable=True, is_recurrent=False, is_monotonic=False, is_sampled=False)
         self._require_module()
 
     def shapes(self) -> None:

@@ -97,6 +97,19 @@ def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
         )
 
 
+def reject_sampled(name: str, setting: str, reason: str) -> None:
+    """Check that a normalizer does not sample positions, whose log-probabilities a model would pass to the loss.
+
+    Raises:
+        UserError: it does; ``reason`` says why the model does not pass them on.
+    """
+    if registry.describe("normalizer", name).properties.get("is_sampled"):
+        raise UserError(
+            f"{setting}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
+            "another normalizer"
+        )
+
+
 def reject_sentence_encoder(config: Mapping[str, Any], model: str) -> None:
     """Check that the encoder has a state for each step of the source, or for each of equal spans.
 

@@ -16,7 +16,8 @@ class Output(NamedTuple):
     # that copies they are log-probabilities, which are their own logits.
     logits: Tensor
     weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
-    penalty: Tensor | None  # (b, t) the scorer's term of the loss at each step, or None
+    penalty: Tensor | None  # (b, t) what attention adds to the loss at each step, or None
+    log_prob: Tensor | None = None  # (b, t) of the positions that were sampled in training, or None
 
 
 class SequenceModel(nn.Module, Generic[State]):
@@ -48,6 +49,11 @@ class SequenceModel(nn.Module, Generic[State]):
                 mask if they are left out, for which it waits for a GPU.
         """
         raise NotImplementedError
+
+    @property
+    def reads_are_independent(self) -> bool:
+        """Whether what attention reads at a step has no effect on later steps, given the decoder's inputs."""
+        return False
 
     def select_rows(self, state: State, rows: Tensor) -> State:
         """The state of these rows, int64, which may repeat."""

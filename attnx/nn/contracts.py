@@ -162,8 +162,8 @@ class TargetSpec(Protocol):
         """(rows, ...) the decoder's input at the first step."""
         ...
 
-    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> the sum of the losses."""
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> (b, t), 0 at padding."""
         ...
 
     def predict(self, outputs: Tensor) -> Tensor:

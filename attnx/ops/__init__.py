@@ -10,6 +10,8 @@ from attnx.ops.monotonic_alignment import choice_probabilities as choice_probabi
 from attnx.ops.monotonic_alignment import hard_monotonic_alignment as hard_monotonic_alignment
 from attnx.ops.monotonic_alignment import monotonic_alignment as monotonic_alignment
 from attnx.ops.monotonic_alignment import start_alignment as start_alignment
+from attnx.ops.reinforce import reinforce_loss as reinforce_loss
 from attnx.ops.rotary import apply_rope as apply_rope
 from attnx.ops.rotary import rope_cos_sin as rope_cos_sin
+from attnx.ops.sample_one_hot import sample_one_hot as sample_one_hot
 from attnx.ops.sparsemax import sparsemax as sparsemax

@@ -20,6 +20,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
+from attnx.ops import reinforce_loss
 
 TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
@@ -31,7 +32,8 @@ class Loss(NamedTuple):
     Attributes:
         total: cross-entropy of symbols; for numbers, squared error and cross-entropy of the end.
         tokens: number of steps.
-        penalty: sum of what a scorer adds in training; 0 for most scorers.
+        penalty: sum of what attention adds in training, and of the REINFORCE term of sampled positions; 0 for most
+            parts.
     """
 
     total: Tensor
@@ -177,7 +179,8 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
     A step with missing numbers counts as the share of its measured numbers. ``smoothing`` is label smoothing,
-    ``sampling`` the probability of scheduled sampling.
+    ``sampling`` the probability of scheduled sampling. Where attention sampled positions, the penalty has a term with
+    the gradient of :func:`attnx.ops.reinforce_loss`.
     """
     source, last = subtract_last_value(model.target, batch.source)
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
@@ -190,6 +193,10 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
         tokens = (batch.measured_mask & mask[..., None]).sum() / target.shape[-1]
         target = target.masked_fill(~batch.measured_mask, 0.0)
         logits = logits.masked_fill(~batch.measured_mask.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
-    total = model.target.loss(logits, target, mask, smoothing)
+    losses = model.target.step_losses(logits, target, mask, smoothing)
+    total = losses.sum()
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * mask).sum()
+    if output.log_prob is not None:
+        term = reinforce_loss(output.log_prob, losses, mask, model.reads_are_independent)
+        penalty = penalty + (term - term.detach())  # the term's gradient is meaningful, but its value is not
     return Loss(total, tokens, penalty)

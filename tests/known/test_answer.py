@@ -18,15 +18,15 @@ SCORES = torch.tensor([[9.0, 9.0, 9.0, 9.0, 0.0, math.log(2), math.log(5)]])
 def test_the_loss_counts_the_answer_alone() -> None:
     """-log 5/8, whatever comes after it; smoothed by 0.3 the three answers share that much: log 8 - 0.7 log 5 - ..."""
     target = torch.tensor([[6, EOS, PAD]])
-    loss = SingleLabelTarget(7).loss(SCORES[:, None], target, target != PAD)
+    loss = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD).sum()
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
-    smooth = SingleLabelTarget(7).loss(SCORES[:, None], target, target != PAD, smoothing=0.3)
+    smooth = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD, smoothing=0.3).sum()
     torch.testing.assert_close(smooth, torch.tensor(math.log(8) - 0.7 * math.log(5) - 0.1 * math.log(10)))
 
 
 def test_an_unknown_answer_adds_nothing() -> None:
     target = torch.tensor([[6, EOS], [UNK, EOS]])
-    loss = SingleLabelTarget(7).loss(SCORES.expand(2, -1)[:, None], target, target != PAD)
+    loss = SingleLabelTarget(7).step_losses(SCORES.expand(2, -1)[:, None], target, target != PAD).sum()
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
 
 

@@ -21,7 +21,7 @@ def test_squared_error() -> None:
     outputs = RIGHT + torch.tensor([[[1.0, -2.0], [0.0, 3.0]], [[2.0, 0.0], [17.0, 19.0]]])
     side = ForecastTarget(features=2, steps=2)
     assert side.width == 2
-    assert side.loss(outputs, RIGHT, TARGET_MASK).item() == 2.5 + 4.5 + 2
+    assert side.step_losses(outputs, RIGHT, TARGET_MASK).sum().item() == 2.5 + 4.5 + 2
 
 
 def test_quantile_loss_weighs_the_two_sides() -> None:
@@ -29,8 +29,8 @@ def test_quantile_loss_weighs_the_two_sides() -> None:
     side = ForecastTarget(features=1, steps=1, quantiles=(0.5, 0.75))
     right, target_mask = torch.tensor([[[10.0]]]), torch.tensor([[True]])
     assert side.width == 2
-    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, target_mask).item() == (2 + 3) / 2
-    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, target_mask).item() == (2 + 1) / 2
+    assert side.step_losses(torch.tensor([[[6.0, 6.0]]]), right, target_mask).sum().item() == (2 + 3) / 2
+    assert side.step_losses(torch.tensor([[[14.0, 14.0]]]), right, target_mask).sum().item() == (2 + 1) / 2
     metric = QuantileLoss(quantiles=[0.5, 0.75])
     metric.update([np.array([[6.0, 14.0]])], [np.array([[10.0]])])
     assert metric.compute().item() == (2 + 1) / 2
@@ -40,7 +40,7 @@ def test_quantile_columns_are_ordered_by_quantile() -> None:
     """Columns are a, b of the median, then a, b of the other; all right but the last, too low by 4."""
     side = ForecastTarget(features=2, steps=1, quantiles=(0.5, 0.75))
     outputs = torch.tensor([[[2.0, 3.0, 2.0, -1.0]]])
-    assert side.loss(outputs, torch.tensor([[[2.0, 3.0]]]), torch.tensor([[True]])).item() == 3 / 4
+    assert side.step_losses(outputs, torch.tensor([[[2.0, 3.0]]]), torch.tensor([[True]])).sum().item() == 3 / 4
     metric = QuantileLoss(quantiles=[0.5, 0.75])
     metric.update([outputs[0].numpy()], [np.array([[2.0, 3.0]])])
     assert metric.compute().item() == 3 / 4

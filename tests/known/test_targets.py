@@ -69,11 +69,11 @@ def test_symbols_have_cross_entropy_loss() -> None:
     target = torch.tensor([[4, EOS, PAD]])
     normal = [math.log(1 + 3 / 1024), math.log(1 + 3 / 1024)]  # the shares now add up to more than one
     steps = [math.log(2) + normal[0], math.log(4) + normal[1]]
-    assert SYMBOLS.loss(outputs, target, target != PAD).item() == pytest.approx(sum(steps))
+    assert SYMBOLS.step_losses(outputs, target, target != PAD).sum().item() == pytest.approx(sum(steps))
     all_of_first = (3 * 10 + 2 + 1 + 3 + 3) * math.log(2) / 7 + normal[0]
     all_of_second = (3 * 10 + 4 * 2) * math.log(2) / 7 + normal[1]
     smooth = 4 / 5 * sum(steps) + 1 / 5 * (all_of_first + all_of_second)
-    assert SYMBOLS.loss(outputs, target, target != PAD, 1 / 5).item() == pytest.approx(smooth)
+    assert SYMBOLS.step_losses(outputs, target, target != PAD, 1 / 5).sum().item() == pytest.approx(smooth)
 
 
 def test_padding_and_bos_are_never_chosen() -> None:
@@ -122,15 +122,15 @@ def test_numbers_have_squared_and_stop_loss() -> None:
     target = torch.tensor([[[0.0, 0.0], [2.0, 2.0]], [[0.0, 5.0], [0.0, 0.0]]])
     target_mask = torch.tensor([[True, True], [True, False]])
     ends = -math.log(1 / 4) - math.log(3 / 4) - math.log(1 / 4)
-    assert NUMBERS.loss(outputs, target, target_mask).item() == pytest.approx(5 + 0 + 2 + ends)
-    assert NUMBERS.loss(outputs, target, target_mask.new_ones(2, 2)).item() > 97
+    assert NUMBERS.step_losses(outputs, target, target_mask).sum().item() == pytest.approx(5 + 0 + 2 + ends)
+    assert NUMBERS.step_losses(outputs, target, target_mask.new_ones(2, 2)).sum().item() > 97
 
 
 def test_padding_gives_no_gradient() -> None:
     """Not even where it is nonsense."""
     outputs = torch.full((1, 3, 3), 7.0, requires_grad=True)
     target_mask = torch.tensor([[True, True, False]])
-    NUMBERS.loss(outputs, torch.zeros(1, 3, 2), target_mask).backward()
+    NUMBERS.step_losses(outputs, torch.zeros(1, 3, 2), target_mask).sum().backward()
     assert (outputs.grad[0, :2] != 0).all()
     assert (outputs.grad[0, 2] == 0).all()
 

@@ -39,7 +39,7 @@ def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in tiles, and the same by the definition."""
-    plain = build_attention(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
+    plain = build_attention(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled))
     assert fast.kernels

@@ -41,7 +41,7 @@ class Always(WindowKernel):
 def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    plain = build_attention(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
+    plain = build_attention(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = (Always(),)
     return fast, plain

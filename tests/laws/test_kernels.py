@@ -144,11 +144,12 @@ def random_inputs(choices: dict[str, Any], device: str) -> ReadInputs:
 
 
 def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted]]:
-    """The same attention twice: with this kernel alone, whose reads are counted, and by definition."""
+    """The same attention twice: with this kernel alone, whose reads are counted, and by definition, in evaluation."""
     heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
-    without = build_attention(*parts, sizes, {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}).to(device)
+    knobs = {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}
+    without = build_attention(*parts, sizes, knobs).to(device).eval()
     with_it = accel.enable(copy.deepcopy(without))
     kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
     for module in with_it.modules():

@@ -87,7 +87,7 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     for schedule in ("run_then_attend", "step_by_step"):
         model.zero_grad()
         logits = model(source, source_mask, inputs, schedule=schedule).logits
-        model.target.loss(logits, target, target != PAD).backward()
+        model.target.step_losses(logits, target, target != PAD).sum().backward()
         result.append(
             [logits.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.requires_grad)]
         )
@@ -136,7 +136,7 @@ def test_gradients(rule: str, cell: str) -> None:
     weights = list(model.parameters())
 
     def loss(points: Tensor, *_: Tensor) -> Any:
-        return model.target.loss(model(points, source_mask, inputs).logits, target, target != PAD)
+        return model.target.step_losses(model(points, source_mask, inputs).logits, target, target != PAD).sum()
 
     assert torch.isfinite(loss(source.double()))
     assert torch.autograd.gradcheck(loss, (source.double().requires_grad_(), *weights), fast_mode=True)
@@ -146,7 +146,7 @@ def test_half_precision_is_finite() -> None:
     model = build_model(constraint="permutation")
     source, source_mask, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = model.target.loss(model(source, source_mask, inputs).logits, target, target != PAD)
+        loss = model.target.step_losses(model(source, source_mask, inputs).logits, target, target != PAD).sum()
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())

@@ -44,6 +44,11 @@ RECURRENT = [
     for name in sound_names(kind)
     if registry.describe(kind, name).properties.get("is_recurrent")
 ]
+SAMPLED = [
+    ("normalizer", name)
+    for name in sound_names("normalizer")
+    if registry.describe("normalizer", name).properties.get("is_sampled")
+]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
@@ -58,7 +63,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tie_embeddings": [False, True],
-    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in RECURRENT],
+    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "heads": [1, 2, 3],

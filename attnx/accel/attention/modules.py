@@ -33,7 +33,9 @@ class FastAttention(Attention):
     kernels: tuple[Kernel, ...] = ()
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend by a kernel if one supports the call."""
+        """Attend by a kernel if one supports the call and nothing is sampled: a kernel may compute weights twice."""
+        if self.is_sampling:
+            return super().attend(inputs)
         output = call_kernels(self.kernels, self, inputs)
         return super().attend(inputs) if output is None else output
 
@@ -56,7 +58,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
             return None
         is_dropping = inputs.dropout_mask is not None or (first.training and first.dropout > 0)
         kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
-        if not kernels or is_dropping or inputs.history is not None:
+        if not kernels or is_dropping or first.is_sampling or inputs.history is not None:
             return None
         heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
         prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1).flatten(0, 1)

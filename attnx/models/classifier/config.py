@@ -13,6 +13,7 @@ from attnx.models.resolve import (
     part_declarations,
     reject_bias,
     reject_recurrent_parts,
+    reject_sampled,
     require_attention,
     scope_sources,
 )
@@ -97,6 +98,8 @@ def _check_encoder(config: Config) -> None:
         name, knobs = registry.parse_spec(kind, encoder[kind])
         registry.check(kind, name, knobs)
         declared = registry.describe(kind, name).properties
+        if kind == "normalizer":
+            reject_sampled(name, "encoder.normalizer", "an encoder passes none on")
         if declared.get("needs_history") or declared.get("is_recurrent"):
             raise UserError(
                 f"encoder.{kind}={name} needs earlier attention weights, but a sentence is read once; use another"

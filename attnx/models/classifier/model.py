@@ -69,9 +69,9 @@ class Classifier(SequenceModel[LabelState]):
     ) -> Output:
         """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``sampling`` have no effect."""
         logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
-        penalty = None if attention.penalty is None else F.pad(attention.penalty, (0, inputs.shape[1] - 1))
-        weights = attention.weights if need_weights else None
-        return Output(logits[:, None], weights, penalty)
+        terms = (attention.penalty, attention.log_prob)
+        penalty, log_prob = (None if term is None else F.pad(term, (0, inputs.shape[1] - 1)) for term in terms)
+        return Output(logits[:, None], attention.weights if need_weights else None, penalty, log_prob)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> LabelState:
         """(b, s) sources, (b, s) bool and (b,) tags -> their labels."""
@@ -94,7 +94,7 @@ class Classifier(SequenceModel[LabelState]):
         source_lengths: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, AttentionOutput]:
-        """The logits (b, symbols) of the labels, and the reads joined: context (b, 1, r v), penalty (b, 1)."""
+        """The logits (b, symbols) of the labels, and the reads joined: context (b, 1, r v), loss terms (b, 1)."""
         encoded = self.source(source, source_mask, None, source_lengths)
         state = encoded.final[-1][0]
         tag = torch.zeros(len(source), dtype=torch.int64, device=source.device) if tag is None else tag
@@ -119,7 +119,8 @@ class Classifier(SequenceModel[LabelState]):
         if weights is not None and self.query.rows > 1:
             weights = weights.reshape(len(weights), -1, 1, weights.shape[-1])
         penalty = None if penalty is None else penalty.sum(1, keepdim=True)
-        return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty)
+        log_prob = None if attention.log_prob is None else attention.log_prob.sum(1, keepdim=True)
+        return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty, log_prob=log_prob)
 
     def _step_weights(self, weights: Tensor, source_mask: Tensor, spans: Spans | None) -> Tensor:
         """Weights over the states as weights over the source's steps."""

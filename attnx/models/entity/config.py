@@ -8,7 +8,13 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import reject_bias, reject_recurrent, reject_recurrent_parts, require_attention
+from attnx.models.resolve import (
+    reject_bias,
+    reject_recurrent,
+    reject_recurrent_parts,
+    reject_sampled,
+    require_attention,
+)
 
 Config = Mapping[str, Any]
 
@@ -68,6 +74,9 @@ def _check_scorers(config: Config) -> None:
         registry.check(kind, name, knobs)
         reject_recurrent(kind, name, f"model.gate_{kind}", UNORDERED)
     reject_recurrent_parts(config, UNORDERED)
+    normalizers = {"normalizer": config["normalizer"]["name"], "model.gate_normalizer": gates["normalizer"][0]}
+    for setting, name in normalizers.items():
+        reject_sampled(name, setting, "model=entity passes none on")
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
         if registry.describe("scorer", name).properties.get("needs_history"):
             raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")

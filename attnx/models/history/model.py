@@ -56,6 +56,11 @@ class History(SequenceModel[HistoryState]):
         """The schedule, and when the context enters the recurrence."""
         return self.network.plan
 
+    @property
+    def reads_are_independent(self) -> bool:
+        """Whether all states are known before attention reads."""
+        return self.network.reads_are_independent
+
     def forward(
         self,
         source: Tensor,
@@ -82,7 +87,7 @@ class History(SequenceModel[HistoryState]):
         steps = inputs.shape[1]
         weights = None if output.weights is None else _pad_columns(output.weights[..., -steps:, :], source.shape[1])
         penalty = None if output.penalty is None else output.penalty[:, -steps:]
-        return Output(output.logits[:, -steps:], weights, penalty)
+        return Output(output.logits[:, -steps:], weights, penalty, self._forecast_log_prob(output.log_prob, steps))
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> HistoryState:
         """The state before the first forecast step, from (b, s, f) and (b, s) bool.
@@ -137,6 +142,15 @@ class History(SequenceModel[HistoryState]):
         previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
         is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
         return _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
+
+    def _forecast_log_prob(self, log_prob: Tensor | None, steps: int) -> Tensor | None:
+        """The log-probabilities (b, steps); if reads affect later steps, the first has those of the window, too."""
+        if log_prob is None:
+            return None
+        window, forecast = log_prob[:, :-steps], log_prob[:, -steps:]
+        if self.reads_are_independent:
+            return forecast
+        return torch.cat([forecast[:, :1] + window.sum(1, keepdim=True), forecast[:, 1:]], 1)
 
     def _run(self, rows: Tensor, state: DecoderState) -> DecoderState:
         """The state after these rows: in one pass if no context enters the recurrence, else step by step."""

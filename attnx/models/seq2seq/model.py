@@ -64,6 +64,11 @@ class Seq2seq(SequenceModel[DecoderState]):
         """Whether attention weights sum to 1, as far as the normalizer declares it; False without one."""
         return self.attention.is_distribution
 
+    @property
+    def reads_are_independent(self) -> bool:
+        """Whether all states are known before attention reads."""
+        return "run_then_attend" in self.plan.admitted
+
     def forward(
         self,
         source: Tensor,
@@ -89,7 +94,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         weights = self.upsample_weights(outputs.weights, start.pyramid_shares)
         used = outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
         logits = self.output(readouts, OutputInputs(*used))
-        return Output(logits, weights if need_weights else None, outputs.penalty)
+        return Output(logits, weights if need_weights else None, outputs.penalty, outputs.log_prob)
 
     def init_state(
         self,

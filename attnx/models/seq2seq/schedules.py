@@ -55,7 +55,8 @@ class DecoderOutputs(NamedTuple):
     tokens: Tensor  # (b, t, e) the tokens read; under sampling some are the model's own
     readouts: Tensor | None  # (b, t, r), where the schedule had to compute them; else None
     weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
-    penalty: Tensor | None = None  # (b, t) the scorer's term of the loss, or None
+    penalty: Tensor | None = None  # (b, t) what attention adds to the loss, or None
+    log_prob: Tensor | None = None  # (b, t) of sampled positions, or None
 
 
 def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
@@ -69,7 +70,7 @@ def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutpu
     if model.state_projection is not None:
         memory = model.visible_memory(model.append_decoder_states(memory, states, steps), steps)
     attention = model.attention(query, memory, dropout_mask=masks.weights, need_weights=inputs.need_weights)
-    return DecoderOutputs(states, attention.context, tokens, None, attention.weights)
+    return _parallel_outputs(states, tokens, attention)
 
 
 def attend_then_run(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
@@ -78,7 +79,14 @@ def attend_then_run(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutpu
     query = model.query(QueryContext(tokens, tag=_tag_per_step(inputs)))
     attention = model.attention(query, start.memory, dropout_mask=masks.weights, need_weights=inputs.need_weights)
     contexts = [attention.context] if model.plan.feed == "now" else []
-    return DecoderOutputs(_run(model, inputs, *contexts), attention.context, tokens, None, attention.weights)
+    return _parallel_outputs(_run(model, inputs, *contexts), tokens, attention)
+
+
+def _parallel_outputs(states: Tensor, tokens: Tensor, attention: AttentionOutput) -> DecoderOutputs:
+    """The outputs of a pass whose attention is one call."""
+    return DecoderOutputs(
+        states, attention.context, tokens, None, attention.weights, attention.penalty, attention.log_prob
+    )
 
 
 def _run(model: Seq2seq, inputs: TeacherForcedInputs, *contexts: Tensor) -> Tensor:
@@ -112,6 +120,7 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
         outputs.append(attention)
     weights = [attention.weights for attention in outputs if attention.weights is not None]
     penalties = [attention.penalty for attention in outputs if attention.penalty is not None]
+    log_probs = [attention.log_prob for attention in outputs if attention.log_prob is not None]
     readouts = [state.input_feed for state in states if state.input_feed is not None]
     return DecoderOutputs(
         states=torch.stack([state.top_hidden for state in states], dim=1),
@@ -120,6 +129,7 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
         readouts=torch.stack(readouts, dim=1) if readouts else None,
         weights=stack_step_weights(weights) if weights else None,
         penalty=torch.cat(penalties, dim=1) if penalties else None,
+        log_prob=torch.cat(log_probs, dim=1) if log_probs else None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import reject_hops, reject_recurrent, require_attention, scope_sources
+from attnx.models.resolve import reject_hops, reject_recurrent, reject_sampled, require_attention, scope_sources
 from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
@@ -128,6 +128,8 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
                 "once; choose another scorer"
             )
         reject_recurrent(kind, name, setting.partition("=")[0], "a layer of a transformer computes all steps alike")
+        if kind == "normalizer":
+            reject_sampled(name, setting.partition("=")[0], "model=transformer passes none on")
         if kind == "scope":
             _check_scope(parts[kind], setting, site, config["model"]["form"] == "decoder_only")
     return AttentionSite(**parts, bias=_resolve_bias(config, site))

@@ -39,15 +39,15 @@ class ForecastTarget:
         """(rows, f) zeros: the mean of the training part."""
         return torch.zeros(rows, self.features, device=device)
 
-    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Squared error or quantile loss, the mean over features, summed over steps; smoothing has no effect."""
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Squared error or quantile loss, the mean over features; smoothing has no effect."""
         if not self.quantiles:
             losses = (outputs - target).square().mean(-1)
         else:
             levels = torch.tensor(self.quantiles, dtype=outputs.dtype).to(outputs.device, non_blocking=True)[:, None]
             errors = target[..., None, :] - outputs.view(*outputs.shape[:-1], len(self.quantiles), -1)
             losses = torch.maximum(levels * errors, (levels - 1) * errors).mean((-1, -2))
-        return torch.where(target_mask, losses, 0.0).sum()
+        return torch.where(target_mask, losses, 0.0)
 
     def predict(self, outputs: Tensor) -> Tensor:
         """The outputs."""

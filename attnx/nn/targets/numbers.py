@@ -33,13 +33,13 @@ class Numbers:
         """(rows, f) zeros: the mean of the training part."""
         return torch.zeros(rows, self.features, device=device)
 
-    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Squared error, the mean over features, plus cross-entropy of the end, summed; smoothing has no effect."""
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Squared error, the mean over features, plus cross-entropy of the end; smoothing has no effect."""
         is_last = target_mask.clone()
         is_last[:, :-1] &= ~target_mask[:, 1:]
         squares = (outputs[..., :-1] - target).square().mean(-1)
         ends = F.binary_cross_entropy_with_logits(outputs[..., -1], is_last.to(outputs.dtype), reduction="none")
-        return torch.where(target_mask, squares + ends, 0.0).sum()
+        return torch.where(target_mask, squares + ends, 0.0)
 
     def predict(self, outputs: Tensor) -> Tensor:
         """The outputs."""
