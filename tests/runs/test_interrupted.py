@@ -28,6 +28,7 @@ CASES = {
         ["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2", "model.scheduled_sampling=0.9"],
         7,
     ),
+    "with sampled positions": (["trainer.max_steps=7", "normalizer=reinforced"], 4),
     "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate_grad_batches=2"], 4),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
