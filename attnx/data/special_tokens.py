@@ -5,6 +5,8 @@ from __future__ import annotations
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 # In vocabularies of stories, the id of the full stop that ends a sentence.
 STOP = 4
+# In vocabularies of pairs of texts, the id of the symbol between the two.
+SEP = 5
 # The unknown symbol in a text: one word, whatever the tokenizer.
 UNK_TEXT = "⁇"
 

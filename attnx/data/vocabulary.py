@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -37,12 +37,16 @@ class Vocabulary:
             raise UserError(f"the symbol {duplicates[0]!r} is in the vocabulary twice")
 
     @classmethod
-    def of(cls, sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Build the vocabulary of the set of symbols in ``sequences``; one named like a special is a UserError."""
+    def of(cls, sequences: Iterable[Iterable[str]], first: Sequence[str] = ()) -> Vocabulary:
+        """Build the vocabulary of ``first``, in its order, and of the other symbols in ``sequences``.
+
+        Raises:
+            UserError: a symbol is named like a special.
+        """
         symbols = {symbol for sequence in sequences for symbol in sequence}
         if reserved := sorted(symbols.intersection(SPECIALS)):
             raise UserError(f"the symbol {reserved[0]!r} in the data is reserved; rename it")
-        return cls(SPECIALS + tuple(sorted(symbols)))
+        return cls((*SPECIALS, *first, *sorted(symbols.difference(first))))
 
     @cached_property
     def _ids(self) -> dict[str, int]:

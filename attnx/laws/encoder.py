@@ -8,6 +8,7 @@ from torch import Tensor
 from attnx.laws.laws import TensorLaws
 from attnx.laws.violation import describe_type, require, require_close, require_tensor
 from attnx.nn.contracts import EncoderOutput
+from attnx.nn.source_encoder import MARKS
 
 SIZES = {"input_size": 5}
 LENGTHS = torch.tensor([7, 4, 1])
@@ -30,7 +31,9 @@ class EncoderLaws(TensorLaws):
 
     def _encode(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
         """The output, its types and shapes checked."""
-        encoded = self.part(inputs, source_mask, source_mask.sum(-1))
+        is_mark = (torch.arange(inputs.shape[1]) == 1) & source_mask
+        marks = {argument: is_mark for flag, argument, _ in MARKS if self.candidate.property_value(flag, False)}
+        encoded = self.part(inputs, source_mask, source_mask.sum(-1), **marks)
         fits = isinstance(encoded, tuple) and len(encoded) in (2, 3)
         contract = "an EncoderOutput (attnx.nn.contracts)"
         require(fits, "forward", f"it returned {describe_type(encoded)} instead of {contract}")

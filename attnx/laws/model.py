@@ -19,6 +19,7 @@ SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
 SOURCE_MASK = SOURCE != 0
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 TAG = torch.tensor([2, 0])
+TEXTS = ("sentences", "pairs")  # which encoders declare that they read
 EXTRA_POSITIONS = 3  # of padding, appended to a source
 # These read stories, points or series, or output one label; tests/laws has laws for each.
 MODELS_WITH_OTHER_DATA = ("classifier", "entity", "history", "pointer")
@@ -78,8 +79,8 @@ class ModelLaws(Laws):
         """A small model that contains the candidate."""
         if candidate.kind == "model" and candidate.name in MODELS_WITH_OTHER_DATA:
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
-        if candidate.kind == "encoder" and candidate.property_value("reads_sentences", False):
-            raise LawSkipped("only a classifier reads sentences")
+        if candidate.kind == "encoder" and any(candidate.property_value(f"reads_{what}", False) for what in TEXTS):
+            raise LawSkipped("only a classifier reads sentences or pairs of texts")
         yield cls(model_with(candidate))
 
     def _run(self, inputs: Tensor) -> Any:

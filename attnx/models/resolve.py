@@ -110,15 +110,17 @@ def reject_sampled(name: str, setting: str, reason: str) -> None:
         )
 
 
-def reject_sentence_encoder(config: Mapping[str, Any], model: str) -> None:
-    """Check that the encoder has a state for each step of the source, or for each of equal spans.
+def reject_text_encoder(config: Mapping[str, Any], model: str) -> None:
+    """Check that the encoder has states of a source that is neither sentences nor a pair of texts.
 
     Raises:
-        UserError: it has one for each sentence.
+        UserError: it reads sentences or pairs.
     """
-    if part_declarations(config, "encoder").get("reads_sentences"):
-        name = f"encoder={config['encoder']['name']}"
-        raise UserError(f"{name} has a state for each sentence, which only model=classifier reads, not model={model}")
+    states = {"reads_sentences": "a state for each sentence", "reads_pairs": "states of two texts"}
+    for declared, phrase in states.items():
+        if part_declarations(config, "encoder").get(declared):
+            name = f"encoder={config['encoder']['name']}"
+            raise UserError(f"{name} has {phrase}, which only model=classifier reads, not model={model}")
 
 
 def check_hops(config: Mapping[str, Any], needs: Collection[str]) -> None:

@@ -68,6 +68,18 @@ class SentenceEncoder(Protocol):
         ...
 
 
+class PairEncoder(Protocol):
+    """An encoder of two texts in one sequence; its class declares ``reads_pairs = True``."""
+
+    size: int  # width of the states
+
+    def __call__(
+        self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None, separator_mask: Tensor | None = None
+    ) -> EncoderOutput:
+        """As :class:`Encoder`; ``separator_mask`` (b, s) bool is what ends first texts, and without it all is one."""
+        ...
+
+
 class Bridge(Protocol):
     """Makes the decoder's first state."""
 

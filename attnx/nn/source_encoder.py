@@ -7,11 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnx.data.special_tokens import STOP
-from attnx.nn.contracts import Encoder, EncoderOutput, SentenceEncoder, Spans
+from attnx.data.special_tokens import SEP, STOP
+from attnx.nn.contracts import Encoder, EncoderOutput, PairEncoder, SentenceEncoder, Spans
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
+
+# What an encoder declares, and the argument in which it is passed where a symbol is.
+MARKS = (("reads_sentences", "sentence_ends", STOP), ("reads_pairs", "separator_mask", SEP))
 
 
 class EncodedSource(NamedTuple):
@@ -41,7 +44,7 @@ class SourceEncoder(nn.Module):
     def __init__(
         self,
         embedding: nn.Module,
-        encoder: Encoder | SentenceEncoder | None,
+        encoder: Encoder | SentenceEncoder | PairEncoder | None,
         embedding_size: int,
         memory: str,
         values: str,
@@ -74,8 +77,8 @@ class SourceEncoder(nn.Module):
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
             tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]
-            ends = {"sentence_ends": source == STOP} if getattr(self.encoder, "reads_sentences", False) else {}
-            encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths, **ends)
+            marks = {name: source == symbol for flag, name, symbol in MARKS if getattr(self.encoder, flag, False)}
+            encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths, **marks)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             source_mask = torch.ones_like(source_mask[:, :1])

@@ -1,9 +1,10 @@
-"""The task ``classification``: one label for a text."""
+"""The task ``classification``: one label for a text, or for a pair of texts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +13,18 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
-from attnx.data.readers.labeled_texts import read_labeled_texts, split_sentences
+from attnx.data.readers.labeled_texts import (
+    FULL_STOP,
+    SEPARATOR,
+    Columns,
+    join_texts,
+    read_labeled_texts,
+    split_sentences,
+)
 from attnx.data.splits import holdout_shares, overlap_notes, split_by_hash
-from attnx.data.synthetic.stories import source_vocabulary
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import count_phrase
 from attnx.registry import Positive, Probability, register
 from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask, check_parts
@@ -24,18 +32,19 @@ from attnx.tasks.contract import SequenceData, SequenceTask, check_parts
 
 @register("task", "classification")
 class Classification(SequenceTask):
-    """Read a text; the answer is one label.
+    """Read a text, or two; the answer is one label.
 
     Formula: ``minimize -log p(label | text)``
     Source: Yang et al. 2016, section 2.3, https://aclanthology.org/N16-1174
 
     ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a text, a tab and its label, or with
-    ``label=first`` the label first. Texts are split into words and marks, lower-cased unless ``lower=false``; each
-    sentence ends with a full stop, behind its exclamation or question mark. Words that occur fewer than ``min_count``
-    times in the training part are read as one unknown word.
+    ``label=first`` the label first. With ``texts=2`` a line has two texts, which are read as one sequence with a
+    separator between them. Texts are split into words and marks, lower-cased unless ``lower=false``; each sentence
+    ends with a full stop, behind its exclamation or question mark. Words that occur fewer than ``min_count`` times in
+    the training part are read as one unknown word.
 
-    A missing part is held out of the training file by a hash of the text: ``holdout`` of the texts for validation,
-    twice as many for testing. Labels that the training part lacks are an error.
+    A missing part is held out of the training file by a hash of the text, of two the first: ``holdout`` of them for
+    validation, twice as many for testing. Labels that the training part lacks are an error.
     """
 
     monitor = "valid_accuracy"
@@ -49,6 +58,7 @@ class Classification(SequenceTask):
         train: str | None = None,
         valid: str | None = None,
         test: str | None = None,
+        texts: Literal[1, 2] = 1,
         label: Literal["first", "last"] = "last",
         lower: bool = True,
         min_count: Positive = 2,
@@ -56,7 +66,7 @@ class Classification(SequenceTask):
         smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
-        self.label, self.lower, self.min_count = label, lower, min_count
+        self.columns, self.lower, self.min_count = Columns(texts, label), lower, min_count
         self.holdout, self.smoothing = holdout, smoothing
         self.labels: Symbols = ()
         self.notes: list[str] = []
@@ -64,10 +74,10 @@ class Classification(SequenceTask):
     def load(self) -> SequenceData:
         """Read and split the data; ``notes`` then says how many texts are in two parts."""
         if not self.files["train"]:
-            raise UserError("task.train is not set: name a TSV file of lines with a text, a tab and its label")
+            raise UserError(f"task.train is not set: name a TSV file of lines with {self.columns.description}")
         files = {part: self._read(part) for part, file in self.files.items() if file}
         train = files.pop("train")
-        pairs = split_by_hash(train, _text, *holdout_shares(self.holdout, files))._replace(**files)
+        pairs = split_by_hash(train, _first_text, *holdout_shares(self.holdout, files))._replace(**files)
         check_parts(pairs)
         texts = {_text(pair) for pair in pairs.train}
         self.notes = overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
@@ -77,7 +87,8 @@ class Classification(SequenceTask):
         self._set_labels(target)
         for part in ("valid", "test"):
             self._check_labels(part, getattr(pairs, part))
-        return SequenceData(pairs, source_vocabulary([tuple(frequent)]), target)
+        marks = (FULL_STOP, SEPARATOR) if self.columns.texts == 2 else (FULL_STOP,)
+        return SequenceData(pairs, Vocabulary.of([frequent], marks), target)
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
@@ -88,14 +99,15 @@ class Classification(SequenceTask):
     def _read(self, part: str) -> list[Pair]:
         file = self.files[part]
         assert file is not None
-        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.label, self.lower)
+        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower)
 
     def _set_labels(self, target: Vocabulary) -> None:
         self.labels = target.symbols[len(SPECIALS) :]
         if len(self.labels) < 2:
+            hint = "" if self.columns.label == "first" else "; if labels are in the first column, set task.label=first"
             raise UserError(
                 f"task.train={self.files['train']}: every text has the label {self.labels[0]!r}; there is nothing to "
-                f"learn{'' if self.label == 'first' else '; if labels are in the first column, set task.label=first'}"
+                f"learn{hint}"
             )
 
     def _check_labels(self, part: str, pairs: Sequence[Pair]) -> None:
@@ -110,11 +122,15 @@ class Classification(SequenceTask):
         return {name: registry.build("metric", name, labels=self.labels) for name in ("accuracy", "macro_f1")}
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Split a user's text as those of the data; a blank one is a UserError."""
-        symbols = split_sentences(text, self.lower)
-        if not symbols:
-            raise UserError(f"{text!r} is empty; there is nothing to read")
-        return symbols
+        """Split a user's text, or two with a tab between them, as those of the data; a blank one is a UserError."""
+        texts = text.split("\t") if self.columns.texts == 2 else [text]
+        if len(texts) != self.columns.texts:
+            raise UserError(f"{text!r} has {count_phrase(len(texts), 'column')}; expected two texts with a tab between")
+        symbols = [split_sentences(text, self.lower) for text in texts]
+        if not all(symbols):
+            problem = "is empty" if self.columns.texts == 1 else "has an empty text"
+            raise UserError(f"{text!r} {problem}; there is nothing to read")
+        return join_texts(*symbols)
 
     def restore(self, folder: Path) -> None:
         """Read the labels, the target's vocabulary."""
@@ -123,3 +139,7 @@ class Classification(SequenceTask):
 
 def _text(pair: Pair) -> str:
     return " ".join(pair.source)
+
+
+def _first_text(pair: Pair) -> str:
+    return " ".join(takewhile(lambda symbol: symbol != SEPARATOR, pair.source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -12,8 +13,9 @@ from attnx import registry
 from attnx.attention import QueryContext, build
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
-from attnx.data.readers.labeled_texts import read_labeled_texts, split_sentences
-from attnx.data.special_tokens import EOS, STOP
+from attnx.data.readers.labeled_texts import Columns, read_labeled_texts, split_sentences
+from attnx.data.special_tokens import EOS, SEP, STOP
+from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1
@@ -40,7 +42,8 @@ def test_a_sentence_ends_with_a_full_stop() -> None:
 def test_either_column_may_be_the_label(tmp_path: Path) -> None:
     (tmp_path / "first.tsv").write_text("very good\tA day.\n\n", encoding="utf-8")
     (tmp_path / "last.tsv").write_text("A day.\tvery good\n", encoding="utf-8")
-    first, last = read_labeled_texts(tmp_path / "first.tsv", "first"), read_labeled_texts(tmp_path / "last.tsv")
+    first = read_labeled_texts(tmp_path / "first.tsv", Columns(label="first"))
+    last = read_labeled_texts(tmp_path / "last.tsv")
     assert first == last
     assert (first[0].source, first[0].references) == (("a", "day", "."), (("very good",),))
 
@@ -60,6 +63,58 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
         read_labeled_texts(tmp_path / "bad.tsv")
+
+
+@pytest.mark.parametrize("label", ["first", "last"])
+def test_two_texts_are_one_sequence(tmp_path: Path, label: Literal["first", "last"]) -> None:
+    """No text has the separator as a symbol, not even one that spells it."""
+    texts = "It rains. Why?\t<sep> it"
+    line = f"wet\t{texts}\n" if label == "first" else f"{texts}\twet\n"
+    (tmp_path / "pairs.tsv").write_text(line, encoding="utf-8")
+    (pair,) = read_labeled_texts(tmp_path / "pairs.tsv", Columns(2, label))
+    assert pair.source == ("it", "rains", ".", "why", "?", ".", "<sep>", "<", "sep", ">", "it", ".")
+    assert pair.references == (("wet",),)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a\tb\tc\na\tb\n", r":2: 2 columns; expected two texts and their label, .*task\.texts=2"),
+        ("a\tb\tc\td\n", r":1: 4 columns; expected two texts"),
+        ("\tb\tc\n", r":1: the first text is empty"),
+        ("a\t \tc\n", r":1: the second text is empty"),
+        ("a\tb\t\n", r":1: the label is empty"),
+        ("Premise\tHypothesis\tgold_label\n", r":1: column names"),
+        ("", r"holds no texts"),
+    ],
+)
+def test_a_bad_line_of_two_texts_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
+        read_labeled_texts(tmp_path / "bad.tsv", Columns(texts=2))
+
+
+def test_pairs_in_a_file_of_one_text_are_hinted_at(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\tc\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"3 columns; .*; pairs of texts need task\.texts=2"):
+        read_labeled_texts(tmp_path / "pairs.tsv")
+
+
+def test_pairs_with_the_same_first_text_stay_together(tmp_path: Path) -> None:
+    lines = [f"{TEXTS[n % 8]} {n // 4}\t{TEXTS[n % 5]} {n}\t{LABELS[n % 2]}\n" for n in range(160)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    task = Classification(train=str(tmp_path / "pairs.tsv"), texts=2, min_count=1)
+    data = task.load()
+    assert isinstance(data.source, Vocabulary)
+    assert (data.source.symbols[STOP], data.source.symbols[SEP]) == (".", "<sep>")
+    assert data.source.encode(data.pairs.train[0].source).count(SEP) == 1
+    parts = [{pair.source[: pair.source.index("<sep>")] for pair in part} for part in data.pairs]
+    assert sum(map(len, parts)) == len(set.union(*parts))
+    assert all(parts)
+    assert task.tokenize("Rain\tsun!") == ("rain", ".", "<sep>", "sun", "!", ".")
+    for text, problem in {"rain": "1 column; expected two texts", "a\tb\tc": "3 columns", "a\t ": "empty text"}.items():
+        with pytest.raises(UserError, match=problem):
+            task.tokenize(text)
 
 
 def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path: Path) -> None:

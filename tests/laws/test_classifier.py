@@ -31,7 +31,7 @@ FACTORS: dict[str, Any] = {
     ],
     "readout": [["context"], ["state", "context"]],
     "heads": [1, 2],
-    "encoder": ["recurrent", "pyramid", "hierarchical"],
+    "encoder": ["recurrent", "pyramid", "hierarchical", "co_attention"],
 }
 
 
@@ -46,7 +46,8 @@ def build_model(**choices: Any) -> Any:
     parts = {kind: choices[kind] for kind in ("scorer", "normalizer", "scope", "query") if kind in choices}
     layers = {"readout": {"inputs": choices.get("readout", ["context"])}}
     encoder = choices.get("encoder", "recurrent")
-    layers["encoder"] = {"name": encoder, "hidden_size": 6, **({} if encoder == "hierarchical" else {"layers": 2})}
+    has_layers = encoder in ("recurrent", "pyramid")
+    layers["encoder"] = {"name": encoder, "hidden_size": 6, **({"layers": 2} if has_layers else {})}
     return small_model(small_config(model={"name": "classifier"}, **layers, **parts, **heads)).eval()
 
 

@@ -55,6 +55,31 @@ def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any])
     assert best.weights.sum() == pytest.approx(1, abs=1e-5)
 
 
+def test_a_run_of_pairs_from_its_file_to_labels(
+    work_folder: Path, no_pictures: None, command: Callable[..., Any]
+) -> None:
+    places = ["home", "town", "wood"]
+    lines = [
+        f"{places[n % 3]} {n // 9}\t{places[n // 3 % 3]}\t{'same' if n % 3 == n // 3 % 3 else 'other'}\n"
+        for n in range(270)
+    ]
+    Path("texts.tsv").write_text("".join(lines), encoding="utf-8")
+    run = train("one", "recipe=co_attention", *TRAINING[2:5], "trainer.num_validations=1", "trainer.max_steps=2")
+    assert run.source.symbols[4:6] == (".", "<sep>")
+    best = next(iter(read_saved_alignments(Path("one"))[0].values()))
+    assert "<sep>" in best.source
+    assert best.weights.shape == (1, len(best.source))
+    Path("lines.tsv").write_text("home\ttown\nhome\n", encoding="utf-8")
+    answer = command("predict", "one", "lines.tsv")
+    assert answer.code == 2
+    assert "lines.tsv:2: 'home' has 1 column; expected two texts" in answer.err
+    assert answer.out.strip() in ("same", "other")
+    Path("more.tsv").write_text("home\ttown\tother\n", encoding="utf-8")
+    assert command("evaluate", "one", "task.test=more.tsv").code == 0
+    Path("more.tsv").write_text("home\tother\n", encoding="utf-8")
+    assert "more.tsv:1: 2 columns" in command("evaluate", "one", "task.test=more.tsv").err
+
+
 def test_another_model_learns_the_same_labels(texts: None) -> None:
     run = train("two", "task=classification", "decoder.hidden_size=7", *TRAINING[2:6], "trainer.max_steps=2")
     assert len(run.predict(["it rains"])) == 1

@@ -1,22 +1,46 @@
-"""Reading texts with a label from TSV files, and splitting them into words and sentences."""
+"""Reading texts with a label, or pairs of texts, from TSV files, and splitting them into words and sentences."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
 
-LabelColumn = Literal["first", "last"]
 FULL_STOP: Final = "."
+# Between the two texts of a pair. No text has this symbol: in texts its three parts are symbols.
+SEPARATOR: Final = "<sep>"
 # A number with its decimal marks, a word with its apostrophes, marks that end a sentence, or another mark.
 _SYMBOL: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['\u2019]\w+)*|[.!?]+|[^\w\s]")
 _SENTENCE_END: Final = re.compile(r"[.!?]+")
+_LINES: Final = {
+    (1, "last"): "a text, a tab and its label",
+    (1, "first"): "a label, a tab and its text (task.label=first)",
+    (2, "last"): "two texts and their label, with tabs between them (task.texts=2)",
+    (2, "first"): "a label and two texts, with tabs between them (task.texts=2 task.label=first)",
+}
+
+
+class Columns(NamedTuple):
+    """The columns of a file: one text or two, and their label before or after them."""
+
+    texts: Literal[1, 2] = 1
+    label: Literal["first", "last"] = "last"
+
+    @property
+    def description(self) -> str:
+        """What a line has."""
+        return _LINES[self.texts, self.label]
+
+
+ONE_TEXT: Final = Columns()
 
 
 def split_sentences(text: str, lower: bool = True) -> Symbols:
@@ -36,40 +60,45 @@ def split_sentences(text: str, lower: bool = True) -> Symbols:
     return tuple(symbols if not symbols or symbols[-1] == FULL_STOP else [*symbols, FULL_STOP])
 
 
-def read_labeled_texts(path: Path, label: LabelColumn = "last", lower: bool = True) -> list[Pair]:
+def join_texts(first: Symbols, *second: Symbols) -> Symbols:
+    """One sequence of a text, or of two with a separator between them.
+
+    >>> join_texts(("a", "."), ("b", "."))
+    ('a', '.', '<sep>', 'b', '.')
+    """
+    return (*first, *chain.from_iterable((SEPARATOR, *text) for text in second))
+
+
+def read_labeled_texts(path: Path, columns: Columns = ONE_TEXT, lower: bool = True) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``, of texts and their labels: a pair for each line, in order.
 
     Args:
         path: the file; blank lines in it are skipped.
-        label: the column of the label.
+        columns: what a line has. The source of two texts is one sequence (:func:`join_texts`).
         lower: whether texts are lower-cased; labels are not.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
-    pairs = [pair for numbered in read_lines(path, "TSV") for pair in _read_line(*numbered, path, label, lower)]
+    pairs = [pair for numbered in read_lines(path, "TSV") for pair in _read_line(*numbered, path, columns, lower)]
     if not pairs:
-        raise UserError(f"{path}: holds no texts; expected lines of {_columns(label)}")
+        raise UserError(f"{path}: holds no texts; expected lines of {columns.description}")
     return pairs
 
 
-def _read_line(line_number: int, line: str, path: Path, label: LabelColumn, lower: bool) -> Iterator[Pair]:
+def _read_line(line_number: int, line: str, path: Path, columns: Columns, lower: bool) -> Iterator[Pair]:
     if not line.strip():
         return
-    where = f"{path}:{line_number}"
+    where, expected = f"{path}:{line_number}", f"expected {columns.description}"
     fields = [field.strip() for field in line.split("\t")]
     if line_number == 1:
         check_not_header(fields, where)
-    if len(fields) != 2:
-        problem = f"{len(fields)} column{'s' * (len(fields) > 1)}; expected {_columns(label)}"
-        raise UserError(f"{where}: {problem}; the line is {quoted(line)}")
-    text, name = fields if label == "last" else reversed(fields)
-    symbols = split_sentences(text, lower)
-    if not symbols or not name:
-        missing = "label" if symbols else "text"
-        raise UserError(f"{where}: the {missing} is empty; expected {_columns(label)}; the line is {quoted(line)}")
-    yield Pair(symbols, ((name,),))
-
-
-def _columns(label: LabelColumn) -> str:
-    return "a text, a tab and its label" if label == "last" else "a label, a tab and its text (task.label=first)"
+    if len(fields) != columns.texts + 1:
+        hint = "; pairs of texts need task.texts=2" if len(fields) == 3 else ""
+        raise UserError(f"{where}: {count_phrase(len(fields), 'column')}; {expected}{hint}; the line is {quoted(line)}")
+    label = fields.pop(0 if columns.label == "first" else -1)
+    texts = [split_sentences(field, lower) for field in fields]
+    if not all(texts) or not label:
+        missing = "label" if all(texts) else "text" if len(texts) == 1 else f"{'second' if texts[0] else 'first'} text"
+        raise UserError(f"{where}: the {missing} is empty; {expected}; the line is {quoted(line)}")
+    yield Pair(join_texts(*texts), ((label,),))

@@ -21,9 +21,9 @@ MAX_LINE_BYTES: Final = 2**20
 BLOCK_BYTES: Final = 2**20
 _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
-    "word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
-    "source|target|src|tgt|trg|input|output|sentence|translation|reference|hypothesis|text|label|answer|"
-    "tag|language|lang|locale|speaker|id|name|file|filename|path|feature|sequence"
+    "(?:word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
+    "source|target|src|tgt|trg|input|output|sentence|translation|reference|premise|hypothesis|question|answer|"
+    "text|label|goldlabel|tag|language|lang|locale|speaker|id|name|file|filename|path|feature|sequence)s?"
 )
 
 
@@ -140,5 +140,5 @@ def check_not_header(cells: Sequence[str], location: str) -> None:
 
 
 def _column_name(cell: str) -> str:
-    """Remove case, digits and plural: ``Pronunciations 2`` is ``pronunciation``."""
-    return re.sub(r"[\W_\d]+", "", cell).lower().removesuffix("s")
+    """Remove case, digits and marks: ``Pronunciations 2`` is ``pronunciations``."""
+    return re.sub(r"[\W_\d]+", "", cell).lower()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from attnx.data.counts import parse_counts
 from attnx.data.examples import Symbols
-from attnx.data.vocabulary import SPECIALS, Vocabulary
+from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError, reject_duplicates, suggest
 
 FULL_STOP, QUESTION_MARK = ".", "?"
@@ -70,13 +70,12 @@ def tokenize_story(text: str) -> Symbols:
 
 def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) -> Vocabulary:
     """Build the vocabulary: specials, full stop, entities, other symbols; an unknown entity is a UserError."""
-    symbols = set(Vocabulary.of(sources).symbols[len(SPECIALS) :]) | {FULL_STOP}
+    symbols = {symbol for source in sources for symbol in source} | {FULL_STOP}
     for entity in entities:
         if entity not in symbols:
             raise UserError(f"task.entities: no story has the word {entity!r}{suggest(entity, symbols)}")
     reject_duplicates("task.entities", entities, "word")
-    first = (FULL_STOP, *entities)
-    return Vocabulary((*SPECIALS, *first, *sorted(symbols - set(first))))
+    return Vocabulary.of([symbols], (FULL_STOP, *entities))
 
 
 @dataclass

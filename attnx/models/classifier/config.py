@@ -85,15 +85,27 @@ def _check_task(task: Config | None) -> None:
 
 
 def _check_encoder(config: Config) -> None:
-    """Check that an encoder of sentences has some, and parts that attend to the words of each."""
+    """Check that an encoder of sentences, or of pairs of texts, has some, and parts that attend to them."""
     encoder, task = config["encoder"], config.get("task")
-    if not registry.describe("encoder", encoder["name"]).properties.get("reads_sentences"):
-        return
-    if task is not None and not registry.describe("task", task["name"]).properties.get("has_sentences"):
-        raise UserError(
-            f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
-            "task=classification, or encoder=recurrent"
-        )
+    declared = part_declarations(config, "encoder")
+    if declared.get("reads_sentences"):
+        if task is not None and not registry.describe("task", task["name"]).properties.get("has_sentences"):
+            raise UserError(
+                f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
+                "task=classification, or encoder=recurrent"
+            )
+        _check_encoder_parts(encoder, "a sentence is read once")
+    if declared.get("reads_pairs"):
+        if task is not None and task.get("texts") != 2:
+            raise UserError(
+                f"encoder={encoder['name']} reads pairs of texts, and a source of task={task['name']} is no pair; use "
+                "task=classification task.texts=2, or encoder=recurrent"
+            )
+        _check_encoder_parts(encoder, "each text is read once")
+
+
+def _check_encoder_parts(encoder: Config, reason: str) -> None:
+    """Check the parts of the encoder's own attention, which reads at no step."""
     for kind in ("scorer", "normalizer"):
         name, knobs = registry.parse_spec(kind, encoder[kind])
         registry.check(kind, name, knobs)
@@ -101,9 +113,7 @@ def _check_encoder(config: Config) -> None:
         if kind == "normalizer":
             reject_sampled(name, "encoder.normalizer", "an encoder passes none on")
         if declared.get("needs_history") or declared.get("is_recurrent"):
-            raise UserError(
-                f"encoder.{kind}={name} needs earlier attention weights, but a sentence is read once; use another"
-            )
+            raise UserError(f"encoder.{kind}={name} needs earlier attention weights, but {reason}; use another")
 
 
 def _check_scope(scope: Config) -> None:

@@ -15,7 +15,7 @@ from attnx.models.resolve import (
     reject_bias,
     reject_hops,
     reject_recurrent,
-    reject_sentence_encoder,
+    reject_text_encoder,
     require_attention,
     scope_sources,
 )
@@ -101,7 +101,7 @@ def _check_attention(attention: Config) -> None:
 
 def _check_parts(config: Config) -> None:
     """Check that encoder, normalizer and scope give a distribution over all positions of the source."""
-    reject_sentence_encoder(config, "pointer")
+    reject_text_encoder(config, "pointer")
     scope, normalizer = config["scope"], config["normalizer"]["name"]
     if normalizer != "softmax":
         raise UserError(

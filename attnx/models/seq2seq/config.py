@@ -13,7 +13,7 @@ from attnx.models.resolve import (
     check_hops,
     part_declarations,
     reject_recurrent_parts,
-    reject_sentence_encoder,
+    reject_text_encoder,
     scope_sources,
 )
 
@@ -174,8 +174,8 @@ def _source(config: Config, knob: str, choice: str) -> str:
 
 def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
-    if "encoder" in sources:
-        reject_sentence_encoder(config, "seq2seq")
+    if config["encoder"]["name"] != "none":  # model=history has no encoder
+        reject_text_encoder(config, "seq2seq")
     for knob, pick in (("keys_from", memory), ("values_from", values)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(

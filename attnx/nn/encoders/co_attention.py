@@ -1,0 +1,96 @@
+"""The encoder ``co_attention``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.factory import build_attention
+from attnx.nn.contracts import EncoderOutput
+from attnx.nn.recurrent import Recurrent
+from attnx.registry import PartSpec, Positive, Size, register
+
+
+@register("encoder", "co_attention")
+class CoAttention(nn.Module):
+    """Two texts that read each other: each state is compared with what attention reads of the other text for it.
+
+    Formula: ``m_i = relu(W [h_i; c_i; h_i - c_i; h_i * c_i]), c_i = sum_j a_ij h_j, a_i = normalize(score(q_i, h_j))``
+    Source: Chen et al. 2017, equations 11 to 16, https://arxiv.org/abs/1609.06038
+
+    Here h_j are the states of the other text. With ``grain=fine`` the query q_i is the state h_i; with ``grain=coarse``
+    it is the mean of the states of its text, as in Ma et al. 2017, https://arxiv.org/abs/1709.00893. One recurrent net
+    in both directions runs over each text by itself. The separator is the last symbol of the first text, so that the
+    order of the two can be learned. The final state is the mean of all states. The encoder waits for a GPU to count the
+    symbols of the texts.
+
+    >>> encoder = CoAttention(input_size=11, hidden_size=13)
+    >>> separators = torch.tensor([[False, True, False, False, False]])
+    >>> encoder(torch.ones(1, 5, 11), torch.ones_like(separators), separator_mask=separators).layers[-1].shape
+    torch.Size([1, 5, 26])
+    """
+
+    reads_pairs = True
+
+    def __init__(
+        self,
+        input_size: Size,
+        cell: Literal["lstm", "gru", "rnn"] = "lstm",
+        hidden_size: Positive = 128,
+        grain: Literal["fine", "coarse"] = "fine",
+        scorer: PartSpec = "dot",
+        normalizer: PartSpec = "softmax",
+    ) -> None:
+        super().__init__()
+        self.recurrent = Recurrent(cell, input_size, hidden_size, 1, True)
+        self.size, self.grain = self.recurrent.size, grain
+        self.attention = build_attention(scorer, "global", normalizer, (self.size, self.size, self.size), {})
+        self.compare = nn.Linear(4 * self.size, self.size)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        source_mask: Tensor,
+        lengths: Tensor | None = None,
+        separator_mask: Tensor | None = None,
+    ) -> EncoderOutput:
+        """As :class:`attnx.nn.contracts.PairEncoder`; of an empty text zeros are read."""
+        separators = torch.zeros_like(source_mask) if separator_mask is None else separator_mask & source_mask
+        second = source_mask & (separators.cumsum(1) - separators.long() > 0)
+        first = source_mask & ~second
+        states = self._run(inputs, first, second)
+        other_mask = (first[:, :, None] & second[:, None]) | (second[:, :, None] & first[:, None])
+        memory = self.attention.make_memory(states, source_mask)
+        queries = states if self.grain == "fine" else _spread_means(states, first) + _spread_means(states, second)
+        contexts = self.attention(queries, memory, allowed_mask=other_mask).context
+        compared = torch.cat([states, contexts, states - contexts, states * contexts], -1)
+        compared = torch.relu(self.compare(compared)).masked_fill(~source_mask[..., None], 0.0)
+        final = compared.sum(1) / source_mask.sum(1).clamp(min=1)[:, None]
+        return EncoderOutput([compared], ((final,),))
+
+    def _run(self, inputs: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """The states (b, s, size) of inputs (b, s, e): both texts are rows of one batch, each from its first step."""
+        start = first.sum(1)
+        texts = torch.cat([inputs.masked_fill(~first[..., None], 0.0), _roll(inputs, start)])
+        lengths = torch.cat([start, second.sum(1)]).clamp(min=1).cpu()
+        of_first, of_second = self.recurrent.run([texts], lengths).outputs[-1].chunk(2)
+        return torch.where(second[..., None], _roll(of_second, -start), of_first * first[..., None])
+
+
+def _roll(rows: Tensor, shift: Tensor) -> Tensor:
+    """Rows (b, s, d), each moved to the left, and around the end, by its own shift (b,).
+
+    >>> _roll(torch.tensor([[[1], [2], [3]], [[4], [5], [6]]]), torch.tensor([1, -1])).squeeze(-1)
+    tensor([[2, 3, 1],
+            [6, 4, 5]])
+    """
+    index = (torch.arange(rows.shape[1], device=rows.device) + shift[:, None]) % rows.shape[1]
+    return rows.gather(1, index[..., None].expand_as(rows))
+
+
+def _spread_means(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the masked states (b, s, d) of each row at every masked position; zeros elsewhere."""
+    mean = (states * mask[..., None]).sum(1) / mask.sum(1).clamp(min=1)[:, None]
+    return mean[:, None] * mask[..., None]

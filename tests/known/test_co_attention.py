@@ -1,0 +1,124 @@
+"""Co-attention by hand: what each text reads of the other, how it is compared, and mistakes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnx import registry
+from attnx.config.compose import compose
+from attnx.data.special_tokens import SEP
+from attnx.errors import UserError
+from attnx.laws.small import small_config, small_model
+from attnx.models.classifier.config import resolve_classifier
+
+# With C^2 = ln 2: one word and the separator, then two words. Their states are set, as they are.
+C = math.sqrt(math.log(2))
+STATES = torch.tensor([[C, 0.0], [0.0, 0.0], [0.0, C], [C, 0.0]])
+SEPARATORS = torch.tensor([[False, True, False, False]])
+BLOCKS = {"state": 0, "context": 1, "difference": 2, "product": 3}
+THIRD, HALF, ROOT = C / 3, C / 2, C / (1 + math.sqrt(2))
+EXPECTED = {
+    # Of the word scores 0 and ln 2, so weights 1/3 and 2/3; of the separator 0 and 0; of the last word ln 2 and 0.
+    ("fine", "state"): STATES.tolist(),
+    ("fine", "context"): [[2 * THIRD, THIRD], [HALF, HALF], [HALF, 0], [2 * THIRD, 0]],
+    ("fine", "difference"): [[THIRD, 0], [0, 0], [0, C], [THIRD, 0]],
+    ("fine", "product"): [[2 * C * THIRD, 0], [0, 0], [0, 0], [2 * C * THIRD, 0]],
+    # Means (C / 2, 0) and (C / 2, C / 2): scores 0 and ln 2 / 2, so weights 1 and 2^(1/2) to one of 1 + 2^(1/2).
+    ("coarse", "context"): [[math.sqrt(2) * ROOT, ROOT]] * 2 + [[math.sqrt(2) * ROOT, 0]] * 2,
+}
+
+
+def build_encoder(**knobs: Any) -> Any:
+    torch.manual_seed(3)
+    return registry.build("encoder", ("co_attention", {"hidden_size": 1, **knobs}), input_size=2)
+
+
+def set_comparison(encoder: Any, block: str, bias: float = 0.0) -> None:
+    """The comparison is the identity of one of its four inputs."""
+    nn.init.constant_(encoder.compare.bias, bias)
+    weight = torch.zeros(2, 4, 2)
+    weight[:, BLOCKS[block]] = torch.eye(2)
+    encoder.compare.weight.data = weight.flatten(1)
+
+
+@pytest.mark.parametrize(("grain", "block"), EXPECTED)
+def test_what_is_read_by_hand(grain: str, block: str) -> None:
+    """Chen et al. 2017, equations 11 to 15, of states tanh(x): the net has no recurrent weights."""
+    encoder = build_encoder(cell="rnn", grain=grain)
+    for layer in encoder.recurrent.layers:
+        for weights, direction in zip(layer.all_weights, torch.eye(2), strict=True):
+            for weight in weights:
+                nn.init.zeros_(weight)
+            weights[0].data[0] = direction
+    set_comparison(encoder, block)
+    encoded = encoder(STATES.atanh()[None], torch.ones(1, 4, dtype=torch.bool), separator_mask=SEPARATORS)
+    expected = torch.tensor(EXPECTED[grain, block], dtype=torch.float32)
+    torch.testing.assert_close(encoded.layers[-1][0], expected)
+    torch.testing.assert_close(encoded.final[-1][0][0], expected.mean(0))
+
+
+def states_of(encoder: Any, inputs: Tensor, mask: Tensor, **kwargs: Tensor) -> Tensor:
+    set_comparison(encoder, "state", bias=2.0)
+    states: Tensor = encoder(inputs, mask, **kwargs).layers[-1]
+    return states - 2
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_text_is_encoded_by_itself() -> None:
+    """Its states are those of the net over it alone, wherever the separator is; then they read the other text."""
+    encoder, inputs = build_encoder(), torch.randn(3, 5, 2)
+    mask = torch.tensor([[True] * 5, [True] * 4 + [False], [True] * 5])
+    separators = torch.tensor([1, 2, 4])[:, None] == torch.arange(5)
+    states = states_of(encoder, inputs, mask, separator_mask=separators)
+    for row, part in ((0, slice(0, 2)), (0, slice(2, 5)), (1, slice(0, 3)), (1, slice(3, 4)), (2, slice(0, 5))):
+        alone = encoder.recurrent.run([inputs[row : row + 1, part]]).outputs[-1][0]
+        torch.testing.assert_close(states[row, part], alone)
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_text_alone_reads_zeros() -> None:
+    """Nothing is the other text where no separator is, or where it is the last symbol."""
+    encoder, inputs, mask = build_encoder(), torch.randn(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)
+    set_comparison(encoder, "context", bias=2.0)
+    for separators in (None, torch.arange(4)[None] == 3):
+        assert (encoder(inputs, mask, separator_mask=separators).layers[-1] == 2).all()
+
+
+@pytest.mark.usefixtures("float64")
+def test_only_the_separator_of_the_vocabulary_parts_texts() -> None:
+    """Texts in another order are another source, though their words are the same."""
+    model = small_model(small_config(model={"name": "classifier"}, encoder={"name": "co_attention"})).eval()
+    source = torch.tensor([[7, 8, SEP, 9, 0], [9, SEP, 7, 8, 0], [7, 8, 6, 9, 0]])
+    logits = model(source, source > 0, source[:, :1]).logits
+    assert not torch.allclose(logits[0], logits[1])
+    assert not torch.allclose(logits[0], logits[2])
+
+
+REFUSALS = {
+    "model=seq2seq": "encoder=co_attention has states of two texts, which only model=classifier reads",
+    "scope=history": "encoder=co_attention has states of two texts, which only model=classifier reads",
+    "encoder.scorer=coverage": "encoder.scorer=coverage needs earlier attention weights, but each text is read once",
+    "encoder.normalizer=soft": "soft",
+    "encoder.grain=medium": "grain",
+    "task.texts=1": "encoder=co_attention reads pairs of texts, .* use task=classification task.texts=2",
+    "task.texts=3": "texts",
+}
+
+
+@pytest.mark.parametrize("override", REFUSALS)
+def test_choices_that_cannot_be_are_refused(override: str) -> None:
+    model = [] if override in ("model=seq2seq", "scope=history") else ["model=classifier"]
+    with pytest.raises(UserError, match=REFUSALS[override]):
+        compose(["task=classification", "task.texts=2", "encoder=co_attention", *model, override])
+
+
+def test_sources_of_one_text_are_refused() -> None:
+    config = small_config(model={"name": "classifier"}, encoder={"name": "co_attention"}, task={"name": "qa"})
+    config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
+    with pytest.raises(UserError, match="a source of task=qa is no pair"):
+        resolve_classifier(config)
