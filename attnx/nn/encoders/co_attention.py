@@ -57,26 +57,27 @@ class CoAttention(nn.Module):
         separator_mask: Tensor | None = None,
     ) -> EncoderOutput:
         """As :class:`attnx.nn.contracts.PairEncoder`; of an empty text zeros are read."""
-        separators = torch.zeros_like(source_mask) if separator_mask is None else separator_mask & source_mask
-        second = source_mask & (separators.cumsum(1) - separators.long() > 0)
-        first = source_mask & ~second
-        states = self._run(inputs, first, second)
-        other_mask = (first[:, :, None] & second[:, None]) | (second[:, :, None] & first[:, None])
-        memory = self.attention.make_memory(states, source_mask)
-        queries = states if self.grain == "fine" else _spread_means(states, first) + _spread_means(states, second)
-        contexts = self.attention(queries, memory, allowed_mask=other_mask).context
-        compared = torch.cat([states, contexts, states - contexts, states * contexts], -1)
-        compared = torch.relu(self.compare(compared)).masked_fill(~source_mask[..., None], 0.0)
+        is_separator = torch.zeros_like(source_mask) if separator_mask is None else separator_mask & source_mask
+        second_mask = source_mask & (is_separator.cumsum(1) - is_separator.long() > 0)
+        first_mask = source_mask & ~second_mask
+        states = self._run(inputs, first_mask, second_mask)
+        allowed_mask = first_mask[:, :, None] & second_mask[:, None] | second_mask[:, :, None] & first_mask[:, None]
+        memory, queries = self.attention.make_memory(states, source_mask), states
+        if self.grain == "coarse":
+            queries = _spread_mean(states, first_mask) + _spread_mean(states, second_mask)
+        contexts = self.attention(queries, memory, allowed_mask=allowed_mask).context
+        joined = torch.cat([states, contexts, states - contexts, states * contexts], -1)
+        compared = torch.relu(self.compare(joined)).masked_fill(~source_mask[..., None], 0.0)
         final = compared.sum(1) / source_mask.sum(1).clamp(min=1)[:, None]
         return EncoderOutput([compared], ((final,),))
 
-    def _run(self, inputs: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    def _run(self, inputs: Tensor, first_mask: Tensor, second_mask: Tensor) -> Tensor:
         """The states (b, s, size) of inputs (b, s, e): both texts are rows of one batch, each from its first step."""
-        start = first.sum(1)
-        texts = torch.cat([inputs.masked_fill(~first[..., None], 0.0), _roll(inputs, start)])
-        lengths = torch.cat([start, second.sum(1)]).clamp(min=1).cpu()
-        of_first, of_second = self.recurrent.run([texts], lengths).outputs[-1].chunk(2)
-        return torch.where(second[..., None], _roll(of_second, -start), of_first * first[..., None])
+        start = first_mask.sum(1)
+        texts = torch.cat([inputs.masked_fill(~first_mask[..., None], 0.0), _roll(inputs, start)])
+        lengths = torch.cat([start, second_mask.sum(1)]).clamp(min=1).cpu()
+        first, second = self.recurrent.run([texts], lengths).outputs[-1].chunk(2)
+        return torch.where(second_mask[..., None], _roll(second, -start), first * first_mask[..., None])
 
 
 def _roll(rows: Tensor, shift: Tensor) -> Tensor:
@@ -90,7 +91,7 @@ def _roll(rows: Tensor, shift: Tensor) -> Tensor:
     return rows.gather(1, index[..., None].expand_as(rows))
 
 
-def _spread_means(states: Tensor, mask: Tensor) -> Tensor:
+def _spread_mean(states: Tensor, mask: Tensor) -> Tensor:
     """The mean of the masked states (b, s, d) of each row at every masked position; zeros elsewhere."""
     mean = (states * mask[..., None]).sum(1) / mask.sum(1).clamp(min=1)[:, None]
     return mean[:, None] * mask[..., None]
