@@ -123,7 +123,7 @@ def _facts(part: Part) -> dict[str, Any]:
         "nested": part.kind in NESTED_KINDS,
         "name": part.name,
         "text": doc_paragraphs(part),
-        "formula": part.doc_line("Formula"),
+        "formula": part.doc_line("Formula").replace("``", ""),
         "source": part.doc_line("Source") or "not stated",
         "module": part.module + ("" if part.origin == "core" else f", {part.origin}"),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from attnx.config.view import value_text
-from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, doc_paragraphs, knob_key
+from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, doc_paragraphs, formula_markdown, knob_key
 
 HEADINGS = {
     "scorer": ("Scorers", "How relevant is a memory position to a query?"),
@@ -61,7 +61,7 @@ def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     summary, *details = doc_paragraphs(part)
     yield f"### {part.name}"
     yield summary
-    yield f"`{part.doc_line('Formula')}`"
+    yield formula_markdown(part)
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
     yield from details
     facts = [f"`{knob_key(part, knob.name)}={value_text(knob.default)}`: {knob.type.phrase}" for knob in part.knobs]

@@ -74,6 +74,16 @@ def alternatives(part: Part) -> list[PartVariant]:
     return variants
 
 
+def formula_markdown(part: Part) -> str:
+    """A part's formula in Markdown: code, and words between pieces of code as they are; "" without one."""
+    formula = part.doc_line("Formula")
+    if not formula:
+        return ""
+    # The line begins with code, and ends with code unless one of its marks is without a partner.
+    end = "" if formula.count("``") % 2 else "``"
+    return f"``{formula}{end}".replace("``", "`")
+
+
 def doc_paragraphs(part: Part) -> list[str]:
     """The paragraphs of a part's docstring in Markdown, without formula, source and example; first its summary."""
     text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)

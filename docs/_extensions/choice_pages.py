@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.cli.commands.list_ import TITLES
 from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
 from attnx.config.view import value_text
-from attnx.gallery.part_variant import DRAWN_KINDS, doc_paragraphs, knob_key
+from attnx.gallery.part_variant import DRAWN_KINDS, doc_paragraphs, formula_markdown, knob_key
 from attnx.registry.source_scan import KINDS, Part
 
 LINK = re.compile(r"(https?://[^ ,;)]+)")
@@ -90,7 +90,7 @@ def _part_section(part: Part) -> Iterator[str]:
     summary, *details = doc_paragraphs(part)
     yield f"## {part.name}"
     yield summary
-    yield f"`{part.doc_line('Formula')}`" if part.doc_line("Formula") else ""
+    yield formula_markdown(part)
     yield from details
     if part.knobs:
         key = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str

@@ -31,7 +31,7 @@ from attnx.gallery.drawings import (
     row_weights,
 )
 from attnx.gallery.markdown_page import EXAMPLE, markdown_page
-from attnx.gallery.part_variant import PartVariant
+from attnx.gallery.part_variant import PartVariant, formula_markdown
 from attnx.gallery.pictures import (
     FIT_STEPS,
     LONG_POSITION,
@@ -124,6 +124,16 @@ def test_a_bias_is_named_as_it_is_typed(work_folder: Path) -> None:
     typed = "'attention.bias={name: NAME, max_distance: VALUE}'"
     with pytest.raises(UserError, match=rf"attention\.bias is a value, .* {typed}"):
         attnx.compose(["attention.bias=relative", "attention.bias.max_distance=2"])
+
+
+def test_a_formula_may_have_words() -> None:
+    whole, words_last, words_between = (
+        formula_markdown(registry.describe(*part))
+        for part in (("scorer", "dot"), ("normalizer", "monotonic"), ("query", "self_attentive"))
+    )
+    assert re.fullmatch("`[^`]+`", whole)
+    assert re.fullmatch("`[^`]+`; evaluation: [^`]+", words_last)
+    assert words_between.startswith("`q = w`; in a classifier r of them, `q_i = w_i`, and `")
 
 
 def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
