@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 SIGNIFICANCE_LEVEL: Final = 0.05
+OUTLYING_LEVEL: Final = 0.001  # of the test that leaves a group out of the pooled variance
 POOLED: Final = "pooled"
 UNEQUAL: Final = "unequal"
 EXAMPLES: Final = "examples"
@@ -41,11 +42,13 @@ class PooledVariance(NamedTuple):
     """The variance within groups and its degrees of freedom, 0 if no group has two values.
 
     ``levene_p`` is the p-value of Levene's test (about medians) of equal variances; None if a group has too few values.
+    ``outlying`` are the groups, by index, whose variances are far above the others' and are left out.
     """
 
     variance: float
     degrees: int
     levene_p: float | None
+    outlying: frozenset[int] = frozenset()
 
     @property
     def is_homogeneous(self) -> bool:
@@ -54,7 +57,18 @@ class PooledVariance(NamedTuple):
 
 
 def pool_variance(groups: Groups) -> PooledVariance:
-    """Pool the variance within groups, and test its homogeneity (Brown and Forsythe 1974)."""
+    """Pool the variance within groups, and test its homogeneity (Brown and Forsythe 1974).
+
+    A group whose variance is far above the others' is left out: a setting that sometimes fails to learn would hide the
+    differences of all settings.
+    """
+    outlying = _outlying(groups)
+    pooled = within_variance([group for index, group in enumerate(groups) if index not in outlying])
+    return pooled._replace(outlying=outlying)
+
+
+def within_variance(groups: Groups) -> PooledVariance:
+    """As :func:`pool_variance`, of all groups: the error of an analysis of variance of all of them."""
     degrees = sum(len(group) - 1 for group in groups)
     if not degrees:
         return PooledVariance(0.0, 0, None)
@@ -64,13 +78,38 @@ def pool_variance(groups: Groups) -> PooledVariance:
     return PooledVariance(variance, degrees, p)
 
 
+def _outlying(groups: Groups) -> frozenset[int]:
+    """The groups whose variances are far above those of the rest: Cochran's test, one group after another.
+
+    The largest variance over the pooled one of the rest has an F-distribution; p is that of the largest of so many.
+    Source: 't Lam 2010, section 3, https://doi.org/10.1016/j.chemolab.2009.11.005
+    """
+    squares = {i: float(np.var(group)) * len(group) for i, group in enumerate(groups) if len(group) > 1}
+    degrees = {i: len(groups[i]) - 1 for i in squares}
+    outlying: set[int] = set()
+    while len(squares) > 2:
+        largest = max(squares, key=lambda i: squares[i] / degrees[i])
+        rest = sum(squares.values()) - squares[largest]
+        rest_degrees = sum(degrees[i] for i in squares) - degrees[largest]
+        if rest <= 0:
+            break
+        ratio = squares[largest] / degrees[largest] / (rest / rest_degrees)
+        if len(squares) * stats.f.sf(ratio, degrees[largest], rest_degrees) >= OUTLYING_LEVEL:
+            break
+        outlying.add(largest)
+        del squares[largest]
+    return frozenset(outlying)
+
+
 def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
     """The difference of each group's mean from the least one, the best; None for the best, and if no test is possible.
 
     Each group is the control of a two-sided Dunnett test against all groups, with pooled variance, so that its result
     holds whichever group had turned out best. These are multiple comparisons with the best in the form of Edwards and
     Hsu (1983, https://doi.org/10.1080/01621459.1983.10477047): if the two best are equal, all but one group are
-    excluded with a probability of at most 5 %. With two groups it is Student's t-test.
+    excluded with a probability of at most 5 %. With two groups it is Student's t-test. A group that is left out of the
+    pooled variance has its own, and the degrees of freedom of its differences are Satterthwaite's (Hasler and Hothorn
+    2008, https://doi.org/10.1002/bimj.200710466).
 
     If Levene's test rejects equal variances, each difference has a variance estimated from its two groups, and the
     largest of all differences is allowed for (Games and Howell 1976, https://doi.org/10.3102/10769986001002113).
@@ -92,8 +131,8 @@ def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
 def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
     """The difference of each further group's mean from that of the first, the control; None if no test is possible.
 
-    Dunnett's two-sided test (1955, https://doi.org/10.1080/01621459.1955.10501294) with pooled variance. If Levene's
-    test rejects equal variances, each difference has its own, as in :func:`compare_with_best`.
+    Dunnett's two-sided test (1955, https://doi.org/10.1080/01621459.1955.10501294) with pooled variance. Variances that
+    are not equal are dealt with as in :func:`compare_with_best`.
     """
     pooled = pool_variance(groups)
     if not pooled.degrees:
@@ -116,13 +155,24 @@ def _dunnett(
     difference: float, groups: Groups, control: int, index: int, pooled: PooledVariance
 ) -> MeanDifference | None:
     """The difference of a group from the control, or of the best from a group that is the control."""
-    error = math.sqrt(pooled.variance * (1 / len(groups[index]) + 1 / len(groups[control])))
+    error, degrees, test = _standard_error(groups, (control, index), pooled)
     if error == 0:
-        return _without_error(difference, POOLED)
+        return _without_error(difference, test)
     sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != control))
-    design = sizes, len(groups[control]), pooled.degrees
+    design = sizes, len(groups[control]), degrees
     p = exceedance(abs(difference) / error, *design)
-    return _with_interval(difference, critical_value(SIGNIFICANCE_LEVEL, *design) * error, p, POOLED)
+    return _with_interval(difference, critical_value(SIGNIFICANCE_LEVEL, *design) * error, p, test)
+
+
+def _standard_error(groups: Groups, pair: tuple[int, int], pooled: PooledVariance) -> tuple[float, float, str]:
+    """The standard error of a difference, its degrees of freedom, and the test that these make."""
+    if pooled.outlying.isdisjoint(pair):
+        return math.sqrt(sum(pooled.variance / len(groups[i]) for i in pair)), pooled.degrees, POOLED
+    variances = {i: float(np.var(groups[i], ddof=1)) if i in pooled.outlying else pooled.variance for i in pair}
+    degrees = {i: len(groups[i]) - 1 if i in pooled.outlying else pooled.degrees for i in pair}
+    terms = {i: variances[i] / len(groups[i]) for i in pair}
+    total = sum(terms.values())
+    return math.sqrt(total), total**2 / sum(terms[i] ** 2 / degrees[i] for i in pair), UNEQUAL
 
 
 def compare_all_pairs(difference: float, error: float, groups: int, degrees: float, test: str) -> MeanDifference | None:
@@ -187,7 +237,7 @@ def _compare_draws(values: Numbers, draws: Numbers, index: int, best: int) -> Me
     return _with_interval(difference, half, float(p), EXAMPLES)
 
 
-def exceedance(t: float, sizes: Sequence[int], control: int, degrees: int) -> float:
+def exceedance(t: float, sizes: Sequence[int], control: int, degrees: float) -> float:
     """The probability that some mean is ``t`` standard errors or more from the control's if no means differ (Dunnett).
 
     ``scipy.stats.dunnett`` computes it by quasi Monte Carlo: it takes a second for 24 means, and the third digit is
@@ -209,13 +259,13 @@ def exceedance(t: float, sizes: Sequence[int], control: int, degrees: int) -> fl
 
 
 @lru_cache(maxsize=4096)
-def critical_value(level: float, sizes: tuple[int, ...], control: int, degrees: int) -> float:
+def critical_value(level: float, sizes: tuple[int, ...], control: int, degrees: float) -> float:
     """The ``t`` with exceedance probability ``level``; arguments as in :func:`exceedance`."""
     return float(brentq(lambda t: exceedance(t, sizes, control, degrees) - level, 0, 1e4, xtol=1e-6))
 
 
 @lru_cache(maxsize=256)
-def _nodes(degrees: int) -> tuple[NDArray[np.float64], ...]:
+def _nodes(degrees: float) -> tuple[NDArray[np.float64], ...]:
     """Quadrature nodes and weights of a normal deviate, and of an estimated over a true standard deviation."""
     means, weights = np.polynomial.hermite_e.hermegauss(NODES)
     shares, share_weights = np.polynomial.legendre.leggauss(NODES)

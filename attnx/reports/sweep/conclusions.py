@@ -78,11 +78,11 @@ def _tests(ranking: Ranking) -> list[str]:
     if not pooled.degrees:
         test = "Test: paired bootstrap over the test examples, adjusted for all comparisons."
         return [f"{summary} {test}", ONE_SEED]
-    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_both_sources(ranking)]
+    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_outlying(ranking), *_both_sources(ranking)]
     difference = rows[1].difference
     if ranking.undecided and difference is not None and difference.test != EXAMPLES:
         advice = "With more seeds smaller differences become significant"
-        if difference.difference > 0 and pooled.is_homogeneous:
+        if difference.difference > 0 and pooled.is_homogeneous and pooled.outlying.isdisjoint((0, 1)):
             advice = _seed_advice(seeds_needed(difference.difference, pooled, len(rows)))
         sentences.append(f"{advice}: add some to `seed=` and run the same command; finished jobs are skipped.")
     return sentences
@@ -97,6 +97,15 @@ def _seed_test(rows: Sequence[RankedSetting], pooled: PooledVariance) -> str:
     degrees = f"{pooled.degrees} {'degree' if pooled.degrees == 1 else 'degrees'} of freedom"
     test = "Student's t" if len(rows) == 2 else "Dunnett's, of each setting against all settings"
     return f"Test: {test} over seeds, pooled variance ({degrees})."
+
+
+def _outlying(ranking: Ranking) -> list[str]:
+    """Which settings have a variance of their own."""
+    names = [ranking.name(ranking.rows[rank]) for rank in sorted(ranking.pooled.outlying)]
+    if not names or not ranking.pooled.is_homogeneous:
+        return []
+    shown = "; ".join([*names[:MAX_NAMES], *([f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else [])])
+    return [f"Seeds differ far more in {shown} than in the rest (Cochran's test); their variance is not pooled."]
 
 
 def _both_sources(ranking: Ranking) -> list[str]:

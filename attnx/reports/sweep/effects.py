@@ -11,7 +11,7 @@ import numpy as np
 from attnx.files.parse_number import count_phrase
 from attnx.reports.stats.anova import LACK_OF_FIT, RESIDUAL, SEEDS, Analysis, analyze
 from attnx.reports.stats.f_tests import FTest
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference, pool_variance
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference, within_variance
 from attnx.reports.sweep.conclusions import MAX_NAMES, p_text
 from attnx.reports.sweep.factors import Factor, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
@@ -81,7 +81,7 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     indices = [row.setting for row in rows for _ in row.values]
     columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
     sizes = [len(factor.values) for factor in compared]
-    pooled = pool_variance([[*row.values.values()] for row in rows])
+    pooled = within_variance([[*row.values.values()] for row in rows])
     analysis = analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
     main = _main_effects(compared, rows, analysis)
     pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)

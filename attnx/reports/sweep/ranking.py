@@ -87,7 +87,7 @@ def rank_settings(settings: Sequence[Setting], measure: Measure) -> Ranking:
     rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
     groups = [[sign * value for value in row.values.values()] for row in rows]
     pooled = pool_variance(groups) if rows else PooledVariance(0.0, 0, None)
-    rows = [row._replace(interval=_interval(row, pooled)) for row in rows]
+    rows = [row._replace(interval=_interval(row, pooled, rank)) for rank, row in enumerate(rows)]
     if len(rows) > 1:
         runs = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
         draws = {index: sign * values for index, values in _draws(runs, measure).items()}
@@ -130,11 +130,11 @@ def _values(runs: Sequence[RunRecord], measure: Measure) -> dict[Any, float]:
     return {seed: value for seed, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def _interval(row: RankedSetting, pooled: PooledVariance) -> tuple[float, float] | None:
+def _interval(row: RankedSetting, pooled: PooledVariance, rank: int) -> tuple[float, float] | None:
     """Student's interval, with the pooled variance, or the setting's if variances are not homogeneous."""
     count = len(row.values)
     variance, degrees = pooled.variance, pooled.degrees
-    if not pooled.is_homogeneous:
+    if not pooled.is_homogeneous or rank in pooled.outlying:
         variance, degrees = (row.sd or 0) ** 2, count - 1
     if not degrees:
         return None
