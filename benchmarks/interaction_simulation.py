@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from attnx.reports.stats.f_tests import test_fraction
 from attnx.reports.stats.least_squares import ModelFits
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, pool_variance
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
+from attnx.reports.stats.pooled_variance import within_variance
 
 SIZES = (5, 4, 3, 3, 2)
 SEEDS, FRACTION = 3, 50
@@ -68,7 +69,7 @@ def significant_shares(has_grid: bool, true_pairs: int, deviation: float, sample
         true = [PAIRS[index] for index in random.choice(len(PAIRS), true_pairs, replace=False)]
         values = sample_values(settings, true, deviation, random)
         fits = ModelFits(list(np.repeat(settings, SEEDS, axis=0).T), SIZES, values.ravel())
-        results = test_fraction(fits, pool_variance(values.tolist()))
+        results = test_fraction(fits, within_variance(values.tolist()))
         tests = {pair: results[pair].test for pair in PAIRS if pair in results}
         wrong = [test for pair, test in tests.items() if pair not in true]
         false += [test.p < SIGNIFICANCE_LEVEL for test in wrong]

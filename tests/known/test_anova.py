@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 from attnx.reports.stats.anova import LACK_OF_FIT, SEEDS, Analysis, analyze
-from attnx.reports.stats.multiple_comparisons import adjust_by_holm, pool_variance
+from attnx.reports.stats.multiple_comparisons import adjust_by_holm
+from attnx.reports.stats.pooled_variance import within_variance
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "interaction_simulation.py"
 
@@ -21,7 +22,7 @@ def grid(values: dict[tuple[int, ...], list[float]], *sizes: int) -> Analysis:
     """Analyze runs by the levels of their factors."""
     runs = [(levels, value) for levels, group in values.items() for value in group]
     columns = [np.array([levels[factor] for levels, _ in runs]) for factor in range(len(sizes))]
-    return analyze(columns, sizes, np.array([value for _, value in runs]), pool_variance(list(values.values())))
+    return analyze(columns, sizes, np.array([value for _, value in runs]), within_variance(list(values.values())))
 
 
 def test_a_full_grid_by_hand() -> None:

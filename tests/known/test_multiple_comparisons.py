@@ -14,16 +14,14 @@ from attnx.reports.stats.multiple_comparisons import (
     MAX_SEEDS,
     POOLED,
     UNEQUAL,
-    PooledVariance,
     compare_draws_with_best,
     compare_with_best,
     compare_with_control,
     critical_value,
     exceedance,
-    pool_variance,
     seeds_needed,
-    within_variance,
 )
+from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance, within_variance
 
 
 @pytest.mark.parametrize(

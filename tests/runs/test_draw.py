@@ -127,11 +127,11 @@ def test_a_bias_is_named_as_it_is_typed(work_folder: Path) -> None:
 
 
 def test_a_formula_may_have_words() -> None:
-    whole, words_last, words_between = (
+    code, words_last, words_between = (
         formula_markdown(registry.describe(*part))
         for part in (("scorer", "dot"), ("normalizer", "monotonic"), ("query", "self_attentive"))
     )
-    assert re.fullmatch("`[^`]+`", whole)
+    assert re.fullmatch("`[^`]+`", code)
     assert re.fullmatch("`[^`]+`; evaluation: [^`]+", words_last)
     assert words_between.startswith("`q = w`; in a classifier r of them, `q_i = w_i`, and `")
 

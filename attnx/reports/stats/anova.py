@@ -13,13 +13,8 @@ from scipy import stats
 
 from attnx.reports.stats.f_tests import FTest, TermTest, is_fraction, residual_variance, test_fraction, test_grid
 from attnx.reports.stats.least_squares import LeastSquares, ModelFits, Numbers, Term, coding
-from attnx.reports.stats.multiple_comparisons import (
-    POOLED,
-    SIGNIFICANCE_LEVEL,
-    MeanDifference,
-    PooledVariance,
-    compare_all_pairs,
-)
+from attnx.reports.stats.multiple_comparisons import POOLED, SIGNIFICANCE_LEVEL, MeanDifference, compare_all_pairs
+from attnx.reports.stats.pooled_variance import PooledVariance
 
 SEEDS: Final = "seeds"
 RESIDUAL: Final = "residual"

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from scipy import stats
 
 from attnx.reports.stats.least_squares import LeastSquares, Model, ModelFits, Term
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, PooledVariance, adjust_by_holm
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, adjust_by_holm
+from attnx.reports.stats.pooled_variance import PooledVariance
 
 
 class FTest(NamedTuple):

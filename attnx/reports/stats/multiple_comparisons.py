@@ -15,16 +15,15 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from attnx.reports.stats.pooled_variance import Groups, PooledVariance, pool_variance
+
 SIGNIFICANCE_LEVEL: Final = 0.05
-OUTLYING_LEVEL: Final = 0.001  # of the test that leaves a group out of the pooled variance
 POOLED: Final = "pooled"
 UNEQUAL: Final = "unequal"
 EXAMPLES: Final = "examples"
 POWER = 0.8
 MAX_SEEDS = 100  # of each setting
 NODES = 48  # p-values of Dunnett's test are right to 3e-5, with 1 degree of freedom as with 100
-MIN_VALUES_FOR_LEVENE = 3  # of each group; two values are equally far from their median
-Groups = Sequence[Sequence[float]]
 Numbers = NDArray[np.float64]
 
 
@@ -36,69 +35,6 @@ class MeanDifference(NamedTuple):
     high: float
     p: float
     test: str
-
-
-class PooledVariance(NamedTuple):
-    """The variance within groups and its degrees of freedom, 0 if no group has two values.
-
-    ``levene_p`` is the p-value of Levene's test (about medians) of equal variances; None if a group has too few values.
-    ``outlying`` are the groups, by index, whose variances are far above the others' and are left out.
-    """
-
-    variance: float
-    degrees: int
-    levene_p: float | None
-    outlying: frozenset[int] = frozenset()
-
-    @property
-    def is_homogeneous(self) -> bool:
-        """Whether Levene's test does not reject equal variances."""
-        return self.levene_p is None or self.levene_p >= SIGNIFICANCE_LEVEL
-
-
-def pool_variance(groups: Groups) -> PooledVariance:
-    """Pool the variance within groups, and test its homogeneity (Brown and Forsythe 1974).
-
-    A group whose variance is far above the others' is left out: a setting that sometimes fails to learn would hide the
-    differences of all settings.
-    """
-    outlying = _outlying(groups)
-    pooled = within_variance([group for index, group in enumerate(groups) if index not in outlying])
-    return pooled._replace(outlying=outlying)
-
-
-def within_variance(groups: Groups) -> PooledVariance:
-    """As :func:`pool_variance`, of all groups: the error of an analysis of variance of all of them."""
-    degrees = sum(len(group) - 1 for group in groups)
-    if not degrees:
-        return PooledVariance(0.0, 0, None)
-    variance = sum(float(np.var(group)) * len(group) for group in groups) / degrees
-    is_testable = len(groups) > 1 and variance > 0 and all(len(group) >= MIN_VALUES_FOR_LEVENE for group in groups)
-    p = float(stats.levene(*groups, center="median").pvalue) if is_testable else None
-    return PooledVariance(variance, degrees, p)
-
-
-def _outlying(groups: Groups) -> frozenset[int]:
-    """The groups whose variances are far above those of the rest: Cochran's test, one group after another.
-
-    The largest variance over the pooled one of the rest has an F-distribution; p is that of the largest of so many.
-    Source: 't Lam 2010, section 3, https://doi.org/10.1016/j.chemolab.2009.11.005
-    """
-    squares = {i: float(np.var(group)) * len(group) for i, group in enumerate(groups) if len(group) > 1}
-    degrees = {i: len(groups[i]) - 1 for i in squares}
-    outlying: set[int] = set()
-    while len(squares) > 2:
-        largest = max(squares, key=lambda i: squares[i] / degrees[i])
-        rest = sum(squares.values()) - squares[largest]
-        rest_degrees = sum(degrees[i] for i in squares) - degrees[largest]
-        if rest <= 0:
-            break
-        ratio = squares[largest] / degrees[largest] / (rest / rest_degrees)
-        if len(squares) * stats.f.sf(ratio, degrees[largest], rest_degrees) >= OUTLYING_LEVEL:
-            break
-        outlying.add(largest)
-        del squares[largest]
-    return frozenset(outlying)
 
 
 def compare_with_best(groups: Groups) -> list[MeanDifference | None]:

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 
 from scipy import stats
 
-from attnx.reports.stats.multiple_comparisons import (
-    EXAMPLES,
-    MAX_SEEDS,
-    SIGNIFICANCE_LEVEL,
-    PooledVariance,
-    SeedCount,
-    seeds_needed,
-)
+from attnx.reports.stats.multiple_comparisons import EXAMPLES, MAX_SEEDS, SIGNIFICANCE_LEVEL, SeedCount, seeds_needed
+from attnx.reports.stats.pooled_variance import PooledVariance
 from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import DATA, RunRecord

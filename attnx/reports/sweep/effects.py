@@ -11,7 +11,8 @@ import numpy as np
 from attnx.files.parse_number import count_phrase
 from attnx.reports.stats.anova import LACK_OF_FIT, RESIDUAL, SEEDS, Analysis, analyze
 from attnx.reports.stats.f_tests import FTest
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference, within_variance
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
+from attnx.reports.stats.pooled_variance import within_variance
 from attnx.reports.sweep.conclusions import MAX_NAMES, p_text
 from attnx.reports.sweep.factors import Factor, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking

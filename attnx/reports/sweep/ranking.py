@@ -18,11 +18,10 @@ from attnx.reports.stats.bootstrap import percentile_interval, resample_means
 from attnx.reports.stats.multiple_comparisons import (
     SIGNIFICANCE_LEVEL,
     MeanDifference,
-    PooledVariance,
     compare_draws_with_best,
     compare_with_best,
-    pool_variance,
 )
+from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance
 from attnx.reports.sweep.evaluated_examples import Numbers, resample_rates
 from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.run_record import RunRecord
