@@ -14,6 +14,7 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.errors import UserError
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
@@ -21,6 +22,7 @@ from studies.atlas.advice import advise
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
 from studies.atlas.figures import CostPoint, pareto_front
 from studies.atlas.findings import finding_rows, read_findings
+from studies.atlas.overview import overview, single_changes
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -212,6 +214,30 @@ def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
     (row,) = finding_rows(findings, comparisons(runs), tasks)
     assert row[0].startswith("A decoder without attention is far behind. 9.98 to 11.57")
     assert row[1:] == ["g2p", "PER 30.40 against 10.40", "yes, p < 0.001"]
+
+
+def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> None:
+    """Means of 10.4, 30.4 and 10.5; the last does not differ significantly."""
+    errors = {"additive": 10.0, "none": 30.0, "dot": 10.1}
+    runs = [record(name, seed, error + 0.2 * seed, 1.0) for name, error in errors.items() for seed in (1, 2, 3)]
+    changes = single_changes(comparisons(runs), tasks)
+    assert overview(changes) == [["attention", "none", "**+192 %**"], ["scorer", "dot", "+1 %"]]
+
+
+def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
+    """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
+    changes = single_changes(attnx.report(STUDY / "results.csv").comparisons, tasks)
+    measured = {(name, *cell[:2]): cell for name, result in changes.items() for cell in result.changed}
+
+    def is_worse(task: str, choice: str, value: str) -> bool:
+        difference = measured[task, choice, value].difference
+        return difference is not None and difference.p < SIGNIFICANCE_LEVEL and difference.difference > 0
+
+    for task in ("g2p", "g2p_multilingual"):
+        for change in (("attention", "none"), ("scorer", "concat"), ("query", "token"), ("normalizer", "sigmoid")):
+            assert is_worse(task, *change), change
+        for change in (("normalizer", "sparsemax"), ("normalizer", "entmax"), ("feed", "next"), ("heads", "4")):
+            assert not is_worse(task, *change), change
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:

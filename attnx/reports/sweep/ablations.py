@@ -36,6 +36,7 @@ class Ablations(NamedTuple):
 
     reference: RankedSetting
     changed: list[Ablation]
+    is_higher_better: bool
 
 
 def parse_reference(words: Sequence[str]) -> Reference:
@@ -65,7 +66,8 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
     sign = -1 if ranking.measure.is_higher_better else 1
     groups = [[sign * value for value in row.values.values()] for row in (start, *(row for *_, row in changed))]
     differences = compare_with_control(groups)
-    return Ablations(start, [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)])
+    entries = [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)]
+    return Ablations(start, entries, ranking.measure.is_higher_better)
 
 
 def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:
