@@ -229,15 +229,35 @@ def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     changes = single_changes(attnx.report(STUDY / "results.csv").comparisons, tasks)
     measured = {(name, *cell[:2]): cell for name, result in changes.items() for cell in result.changed}
 
-    def is_worse(task: str, choice: str, value: str) -> bool:
+    def is_significant(task: str, choice: str, value: str, sign: int) -> bool:
         difference = measured[task, choice, value].difference
-        return difference is not None and difference.p < SIGNIFICANCE_LEVEL and difference.difference > 0
+        return difference is not None and difference.p < SIGNIFICANCE_LEVEL and sign * difference.difference > 0
 
-    for task in ("g2p", "g2p_multilingual"):
-        for change in (("attention", "none"), ("scorer", "concat"), ("query", "token"), ("normalizer", "sigmoid")):
-            assert is_worse(task, *change), change
-        for change in (("normalizer", "sparsemax"), ("normalizer", "entmax"), ("feed", "next"), ("heads", "4")):
-            assert not is_worse(task, *change), change
+    pronunciation, window = ("g2p", "g2p_multilingual"), "local, center=predictive, window="
+    several = (*pronunciation, "translation")
+    worse = {
+        ("attention", "none"): several,
+        ("scorer", "concat"): pronunciation,
+        ("query", "token"): pronunciation,
+        ("scorer", "coverage"): several,
+        ("scorer", "multiplicative"): ("g2p_multilingual", "translation"),
+        ("scope, center, window", f"{window}2"): ("translation",),
+        ("scope, center, window", f"{window}5"): ("translation",),
+        ("normalizer", "sigmoid"): pronunciation,
+    }
+    for change, names in worse.items():
+        assert all(is_significant(name, *change, 1) for name in names), change
+    alike = [("normalizer", "sparsemax"), ("normalizer", "entmax"), ("feed", "next"), ("heads", "4")]
+    alike_in_pronunciation = [("scope, center, window", f"{window}{width}") for width in (2, 5)]
+    for names, unchanged in ((several, alike), (pronunciation, alike_in_pronunciation)):
+        for name in names:
+            assert not any(is_significant(name, *change, sign) for change in unchanged for sign in (1, -1)), name
+    scorers = [value for task, choice, value in measured if choice == "scorer" and task == "g2p"]
+    assert not any(is_significant(name, "scorer", value, -1) for name in several for value in scorers)
+    scopes = {
+        key: cell.row.mean for key, cell in measured.items() if key[:2] == ("translation", "scope, center, window")
+    }
+    assert max(scopes, key=scopes.__getitem__)[2] == "local, center=monotonic, window=2"
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:
