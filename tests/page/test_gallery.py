@@ -80,7 +80,7 @@ def animations(page: Path) -> dict[str, Any]:
     """The animation of every part, by its override."""
     text = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
     assert text
-    return {f"{part['kind']}={part['name']}": part for part in json.loads(text[1])["parts"]}
+    return {f"{part['choice']}={part['name']}": part for part in json.loads(text[1])["parts"]}
 
 
 def focus(browser: Any, dial: str) -> None:
