@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from attnx.errors import ExitCode
+from attnx.errors import ExitCode, UserError, suggest
 from attnx.runs.sweep import Sweep, is_sweep, read_sweep
 from studies.attnx_process import Deadline, run_attnx
 from studies.job import Job
@@ -94,6 +94,15 @@ class Study:
 
     def _sweeps(self) -> Iterator[Sweep]:
         return (read_sweep(folder) for folder in sorted(SWEEPS.glob(f"{self.name}-*")) if is_sweep(folder))
+
+
+def select_names(words: Sequence[str], names: Iterable[str], file: str) -> frozenset[str]:
+    """The names that were typed, all of the file's if none was; an unknown one is a UserError."""
+    known = list(names)
+    for word in words:
+        if word not in known:
+            raise UserError(f"{word}: no name in {file}{suggest(word, known)}")
+    return frozenset(words or known)
 
 
 def study_parser(name: str, description: str | None) -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """Train what is missing of the study, for some minutes, and add what has ended to results.csv.
 
     python -m studies.atlas --minutes 60 -j 2
+    python -m studies.atlas g2p reverse            # only these tasks
     python -m studies.atlas --merge FILE
     python -m studies.atlas --check
 
@@ -25,7 +26,7 @@ from studies.attnx_process import Deadline
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results
-from studies.study import Study, study_parser
+from studies.study import Study, select_names, study_parser
 
 NAME, HERE, BUILD = "atlas", Path(__file__).parent, Path("build/atlas")
 SHORT = ["trainer.max_steps=20", "trainer.num_validations=1", "trainer.valid_examples=20", "trainer.test_examples=40"]
@@ -34,6 +35,7 @@ SHORT = ["trainer.max_steps=20", "trainer.num_validations=1", "trainer.valid_exa
 def main() -> int:
     """Parse the command line and train."""
     parser = study_parser(NAME, __doc__)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="a task to train; all of them, if none is named")
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
     modes.add_argument("--check", action="store_true", help="train two settings of each task for a few steps, add none")
@@ -44,6 +46,7 @@ def main() -> int:
         return check(tasks, seeds[0], arguments.jobs, deadline)
     planned = list(jobs(tasks, seeds))
     try:
+        selected = select_names(arguments.tasks, tasks, "design.yaml")
         results = Results(HERE / "results.csv", planned)
         if arguments.merge:
             print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
@@ -52,7 +55,7 @@ def main() -> int:
         _prepare(planned, tasks)
         study = Study(NAME, BUILD, planned, results, arguments.jobs, deadline)
         study.resume()
-        study.train_missing()
+        study.train_missing(lambda job: job.task in selected)
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return ExitCode.USER_ERROR

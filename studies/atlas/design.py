@@ -25,7 +25,7 @@ class Task(NamedTuple):
         name: in the design.
         data: what its data are, in a few words.
         config: its configuration.
-        changes: the baseline, and settings that differ from the first levels in one factor.
+        changes: the baseline, settings that differ from the first levels in one factor, and values trained alone.
         combinations: the further settings of all seeds.
         rates: settings of the first seed only.
     """
@@ -71,15 +71,15 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
     chosen = balanced_fraction(factors, list(start), task.get("fraction", 0), task.get("min_pairs", 0))
     baseline = task.get("baseline", content["baseline"])
     changes = settings(combination for factor in factors for combination in grid(factors, [factor]))
-    changes = list(dict.fromkeys([*([(baseline,)] if baseline else []), *changes]))
+    alone = [_setting_alone(factors, text) for text in task.get("alone", [])]
+    changes = list(dict.fromkeys([*([(baseline,)] if baseline else []), *changes, *alone]))
     rates = task.get("rates", [])
     return Task(
         name,
         task["data"],
         task["config"],
         changes,
-        [setting for setting in settings(chosen) if setting not in changes]
-        + [_setting_alone(factors, text) for text in task.get("alone", [])],
+        [setting for setting in settings(chosen) if setting not in changes],
         [(*setting, f"optimizer.lr={rate}") for rate in rates for setting in settings(grid(factors, ["scorer"]))],
     )
 

@@ -11,17 +11,16 @@ again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnx.errors import ExitCode, UserError, suggest
+from attnx.errors import ExitCode, UserError
 from studies.attnx_process import Deadline
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
 from studies.results import Results
-from studies.study import Study, study_parser
+from studies.study import Study, select_names, study_parser
 
 NAME, HERE, BUILD = "claims", Path(__file__).parent, Path("build/claims")
 PAGE = Path("docs/claims.md")
@@ -35,7 +34,7 @@ def main() -> int:
     claims = read_claims(HERE / "claims.yaml")
     planned = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
     try:
-        selected = select_claims(claims, arguments.claims)
+        selected = select_names(arguments.claims, claims, "claims.yaml")
         results = Results(HERE / "results.csv", planned)
         evaluations = read_evaluations(HERE / "evaluations.csv")
         write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
@@ -51,14 +50,6 @@ def main() -> int:
     PAGE.write_text(claims_page(list(claims.values()), results, evaluations), encoding="utf-8")
     print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing; {PAGE}")
     return ExitCode.FINISHED
-
-
-def select_claims(claims: Mapping[str, Claim], names: Sequence[str]) -> frozenset[str]:
-    """The named claims, all of them if none is named; an unknown name is a UserError."""
-    for name in names:
-        if name not in claims:
-            raise UserError(f"{name}: no claim of claims.yaml{suggest(name, claims)}")
-    return frozenset(names or claims)
 
 
 def evaluate(claim: Claim, source: Claim, study: Study, evaluations: dict[str, EvaluatedClaim]) -> None:

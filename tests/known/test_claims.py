@@ -13,12 +13,13 @@ from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
-from studies.claims.__main__ import HERE, PAGE, select_claims
+from studies.claims.__main__ import HERE, PAGE
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
 from studies.results import Results
+from studies.study import select_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,7 +102,7 @@ def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
 
 
 def test_an_unknown_claim_is_refused(claims: dict[str, Claim]) -> None:
-    assert select_claims(claims, ["hull_5"]) == {"hull_5"}
-    assert select_claims(claims, []) == claims.keys()
-    with pytest.raises(UserError, match=r"hull_6: no claim of claims\.yaml; did you mean hull_5"):
-        select_claims(claims, ["hull_6"])
+    assert select_names(["hull_5"], claims, "claims.yaml") == {"hull_5"}
+    assert select_names([], claims, "claims.yaml") == claims.keys()
+    with pytest.raises(UserError, match=r"hull_6: no name in claims\.yaml; did you mean hull_5"):
+        select_names(["hull_6"], claims, "claims.yaml")
