@@ -42,6 +42,9 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    # numpy's threads spin whatever OMP_WAIT_POLICY says, only statistics use them, and a process that has them cannot
+    # fork its ranks. OpenBLAS reads this when numpy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     keep_freed_memory()
     try:
         if not is_main_launch():
@@ -205,7 +208,6 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     from attnx.accel.prebuild import start_compiling
     from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
-    from attnx.training.distributed.child_process import prepare_forks
     from attnx.training.distributed.slurm import find_interrupted_run
     from attnx.training.distributed.torchrun import find_begun_run
 
@@ -215,7 +217,6 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
         if is_main_launch():  # else the main process may have made it by now
             chosen_folder(config)
     start_compiling(config)
-    prepare_forks(config["trainer"])
     from attnx.training.fit import fit, resume
 
     if earlier is None:

@@ -43,10 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(NOTHING_LEFT.format(folder))
         return 0
     from attnx.data.paths import check_task_files
-    from attnx.training.distributed.child_process import prepare_forks
 
     check_task_files(run.config["task"])
-    prepare_forks(run.config["trainer"])
     from attnx.training.fit import resume as resume_run
 
     resume_run(folder)

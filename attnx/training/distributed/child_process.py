@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from attnx.errors import ExitCode
 
@@ -23,13 +22,6 @@ PROGRAM = "import pickle, sys; read = sys.stdin.buffer; sys.path[:] = pickle.loa
 # Of a process that forks, before it imports numpy: numpy's threads would exist before the first fork, and training does
 # not use them.
 FORKING_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-
-
-def prepare_forks(trainer: Mapping[str, Any]) -> None:
-    """Keep this process, which has not imported numpy yet, to one thread if it will start ranks."""
-    if trainer["devices"] != 1:
-        for name, value in FORKING_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
 
 
 class ChildProcess:
