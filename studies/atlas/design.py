@@ -38,6 +38,11 @@ class Task(NamedTuple):
     rates: list[Setting]
 
     @property
+    def default(self) -> Setting:
+        """The first levels of all factors."""
+        return next(setting for setting in self.changes if len(setting) > 1)
+
+    @property
     def settings(self) -> list[Setting]:
         """Those of all seeds."""
         return [*self.changes, *self.combinations]

@@ -19,10 +19,11 @@ from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
+from studies.atlas.changes import single_changes
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
 from studies.atlas.figures import CostPoint, pareto_front
 from studies.atlas.findings import finding_rows, read_findings
-from studies.atlas.overview import overview, single_changes
+from studies.atlas.overview import overview
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -179,7 +180,7 @@ def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
 
 def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRecord:
     results = {"test_per": error, "train_cpu_seconds": cpu_seconds, "peak_memory_mb": 1.0}
-    parts = {"attention": "none"} if attention == "none" else {"attention": "standard", "scorer": attention}
+    parts = {"attention": "none"} if attention == "none" else {"scorer": attention}
     return RunRecord(
         Path(attention, str(seed)), "", RunStatus.FINISHED, seed, {"task": "g2p", **parts}, results, {},
         {"valid_per": {5: error}}, "valid_per", maximize=False)  # fmt: skip
@@ -221,43 +222,55 @@ def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> No
     errors = {"additive": 10.0, "none": 30.0, "dot": 10.1}
     runs = [record(name, seed, error + 0.2 * seed, 1.0) for name, error in errors.items() for seed in (1, 2, 3)]
     changes = single_changes(comparisons(runs), tasks)
-    assert overview(changes) == [["attention", "none", "**+192 %**"], ["scorer", "dot", "+1 %"]]
+    assert overview(changes) == [["`attention=none`", "**+192 %**"], ["`scorer=dot`", "+1 %"]]
 
 
 def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
     changes = single_changes(attnx.report(STUDY / "results.csv").comparisons, tasks)
-    measured = {(name, *cell[:2]): cell for name, result in changes.items() for cell in result.changed}
 
-    def is_significant(task: str, choice: str, value: str, sign: int) -> bool:
-        difference = measured[task, choice, value].difference
+    def is_significant(task: str, words: str, sign: int) -> bool:
+        difference = changes[task].by_words[words].difference
         return difference is not None and difference.p < SIGNIFICANCE_LEVEL and sign * difference.difference > 0
 
-    pronunciation, window = ("g2p", "g2p_multilingual"), "local, center=predictive, window="
-    several = (*pronunciation, "translation")
+    pronunciation, predicted = ("g2p", "g2p_multilingual"), "scope=local scope.center=predictive scope.window="
+    moving = "scope=local scope.center=monotonic scope.window="
+    tested = (*pronunciation, "translation", "reverse")
     worse = {
-        ("attention", "none"): several,
-        ("scorer", "concat"): pronunciation,
-        ("query", "token"): pronunciation,
-        ("scorer", "coverage"): several,
-        ("scorer", "multiplicative"): ("g2p_multilingual", "translation"),
-        ("scope, center, window", f"{window}2"): ("translation",),
-        ("scope, center, window", f"{window}5"): ("translation",),
-        ("normalizer", "sigmoid"): pronunciation,
+        "attention=none": tested,
+        "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
+        "scorer=scaled": ("g2p_multilingual", "reverse"),
+        "scorer=coverage scorer.penalty=1": (*pronunciation, "translation"),
+        "scorer=dot": ("reverse",),
+        "scorer=concat": pronunciation,
+        "query=[token]": pronunciation,
+        "scorer=tanh_dot query=[self_attentive]": ("g2p",),
+        "normalizer=monotonic": ("g2p",),
+        "normalizer=mocha": ("g2p",),
+        "normalizer=stepwise_monotonic": ("g2p",),
+        "normalizer=sigmoid": (*pronunciation, "reverse"),
+        **dict.fromkeys([f"{moving}2", f"{moving}5"], ("reverse",)),
+        **dict.fromkeys([f"{predicted}2", f"{predicted}5"], ("translation",)),
     }
-    for change, names in worse.items():
-        assert all(is_significant(name, *change, 1) for name in names), change
-    alike = [("normalizer", "sparsemax"), ("normalizer", "entmax"), ("feed", "next"), ("heads", "4")]
-    alike_in_pronunciation = [("scope, center, window", f"{window}{width}") for width in (2, 5)]
-    for names, unchanged in ((several, alike), (pronunciation, alike_in_pronunciation)):
-        for name in names:
-            assert not any(is_significant(name, *change, sign) for change in unchanged for sign in (1, -1)), name
-    scorers = [value for task, choice, value in measured if choice == "scorer" and task == "g2p"]
-    assert not any(is_significant(name, "scorer", value, -1) for name in several for value in scorers)
-    scopes = {
-        key: cell.row.mean for key, cell in measured.items() if key[:2] == ("translation", "scope, center, window")
+    for words, names in worse.items():
+        assert all(is_significant(name, words, 1) for name in names), words
+    alike = dict.fromkeys(["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], tested)
+    alike |= dict.fromkeys([f"{predicted}2", f"{predicted}5"], pronunciation)
+    biases = [f"attention.bias={name}" for name in ("alibi", "distance", "relative")]
+    alike |= dict.fromkeys(["normalizer=forward", "attention.hops=2", *biases], ("g2p",))
+    for words, names in alike.items():
+        assert not any(is_significant(name, words, sign) for name in names for sign in (1, -1)), words
+    for name in tested:
+        scorers = [words for words in changes[name].by_words if words.startswith("scorer=")]
+        assert not any(is_significant(name, words, -1) for words in scorers), name
+    none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
+    assert 0.9 < concat / none < 1.1
+    ratios = {
+        changes["g2p"].by_words[f"normalizer={name}"].row.mean / changes["g2p"].default.mean
+        for name in ("monotonic", "mocha", "stepwise_monotonic")
     }
-    assert max(scopes, key=scopes.__getitem__)[2] == "local, center=monotonic, window=2"
+    assert 1.05 < min(ratios) < max(ratios) < 1.15
+    assert all(change.difference is None for change in changes["etth1"].by_words.values())
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:

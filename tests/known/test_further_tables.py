@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,18 @@ def test_ablations_change_one_choice_of_the_reference() -> None:
     _, text, rows = ablation_section(comparison, parse_reference(REFERENCE))
     assert text.startswith("**attention=standard, dot, global** has PER 10.0.")
     assert "| scope | local | 9" in rows
+
+
+def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
+    """Here it is the one without a bias, a choice that the others do not make."""
+    runs = ablation_runs()
+    runs += [replace(run, choices={**run.choices, "attention.bias": "alibi"}) for run in runs if run.seed == 0]
+    runs += [replace(run, choices={**run.choices, "attention.bias": "relative"}) for run in runs[:3]]
+    (comparison,) = comparisons(runs)
+    reference = parse_reference(REFERENCE)
+    result = ablations(comparison.keys, comparison.settings, comparison.metrics[0], reference)
+    assert len(result.reference.values) == 3
+    assert ("bias", "relative") in [(change.factor, change.value) for change in result.changed]
 
 
 @pytest.mark.parametrize(

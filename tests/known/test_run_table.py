@@ -18,8 +18,10 @@ from attnx.errors import UserError
 from attnx.reports.stats.hard_alignments import alignment_agreement, hard_alignments, write_hard_alignments
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.run_table import table_text
 from attnx.runs.alignments import Alignment
 from attnx.runs.layout import ALIGNMENTS
+from attnx.runs.status import RunStatus
 
 Write = Callable[..., Path]
 HEAD = "source\tprediction\treferences\tedits\tlog_probability"
@@ -107,6 +109,17 @@ def test_tables_and_folders_merge(table: Path, write: Write) -> None:
     values = {report.ranking.settings[row.setting].values: row.values for row in report.ranking.rows}
     assert values["mlp", "global"] == pytest.approx({1: 9.1, 2: 10.2, 3: 4.0})
     assert len(load_runs([table, table])) == 9
+
+
+def test_an_empty_cell_is_a_value(table: Path) -> None:
+    """Rows without a knob that rows with the same parts have are settings of their own, not the same runs again."""
+    runs = [run for run in load_runs([table]) if run.status == RunStatus.FINISHED]
+    further = [replace(run, choices={**run.choices, "attention.hops": "2"}) for run in runs]
+    text = table_text([*runs, *further], ["attention.hops", "scorer", "scope"])
+    Path("hops.csv").write_text(text, encoding="utf-8")
+    (comparison,) = attnx.report("hops.csv").comparisons
+    assert comparison.keys == ["attention.hops", "scorer", "scope"]
+    assert (len(comparison.settings), comparison.superseded) == (2 * 4, 0)
 
 
 @pytest.mark.parametrize(

@@ -71,22 +71,24 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
 
 
 def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:
-    """The setting with the values of the reference."""
+    """The setting with the values of the reference; of several, the one that makes the fewest choices."""
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    columns = {keys.index(key): value for key, value in reference.items()}
-    rows = [
-        row
-        for row in ranking.rows
-        if all(settings[row.setting].values[column] == value for column, value in columns.items())
-    ]
+    chosen = {row.setting: _chosen(keys, settings[row.setting]) for row in ranking.rows}
+    rows = [row for row in ranking.rows if reference.items() <= chosen[row.setting].items()]
+    fewest = min((len(chosen[row.setting]) for row in rows), default=0)
+    rows = [row for row in rows if len(chosen[row.setting]) == fewest]
     if len(rows) != 1:
         words = " ".join(f"{key}={value}" for key, value in reference.items())
         further = [key for key in keys if key not in reference]
         advice = f"; name {', '.join(further)}, too" if rows else ""
         raise UserError(f"--reference {words}: {len(rows)} settings have these values{advice}")
     return rows[0]
+
+
+def _chosen(keys: Sequence[str], setting: Setting) -> dict[str, str]:
+    return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
 
 
 def _change(

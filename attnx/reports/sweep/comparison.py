@@ -69,8 +69,8 @@ def _test_key(run: RunRecord) -> str:
 
 
 def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comparison:
-    choices = [run.choices for run in runs]
-    keys, constant = varied_keys(choices), _constant_choices(choices)
+    keys = varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
+    constant = _constant_choices([run.choices for run in runs])
     settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
     used = [run for setting in settings for run in setting.runs]
     available = measures(used, runs[0].monitor, runs[0].maximize)

@@ -112,7 +112,9 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         commit=_commit(info),
         data=str(info.get("fingerprint") or ""),
         log=run.log,
-        **{key: str(info.get(key) or "") for key in ("monitor", "created", "budget")},
+        monitor=str(info.get("monitor") or ""),
+        created=str(info.get("created") or ""),
+        budget=str(info.get("budget") or ""),
         error="" if status == RunStatus.FINISHED else str(error),
     )
 

@@ -45,6 +45,7 @@ class RunRecord:
         commit: of the code, with a plus if files were changed; "" if unknown.
         data: the fingerprint of the training data; "" if unknown.
         error: one line, if it failed or cannot be read.
+        lacks: choices that it is known not to have, since their cells are empty in its table of runs.
     """
 
     path: Path
@@ -64,3 +65,4 @@ class RunRecord:
     outputs: RunOutputs = field(default_factory=RunOutputs)
     log: Path | None = None
     error: str = ""
+    lacks: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         where = f"{path}:{reader.line_num}"
         if len(cells) != len(columns):
             raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
-        run = _read_row({name: cell for name, cell in zip(columns, cells, strict=True) if cell}, where)
+        row = dict(zip(columns, cells, strict=True))
+        lacks = tuple(name for name, cell in row.items() if not cell and _is_choice(name))
+        run = replace(_read_row({name: cell for name, cell in row.items() if cell}, where), lacks=lacks)
         identity = (*sorted(run.choices.items()), run.seed, run.outputs.test, run.created)
         if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")

@@ -27,7 +27,7 @@ class Setting(NamedTuple):
 
 
 def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The choices in which runs differ; a part's knob only if runs with that part differ in it.
+    """The choices in which runs differ; a part's knob only if runs with that part differ in it. None is a value, too.
 
     >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
     ['scorer']
@@ -38,7 +38,7 @@ def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = [key for key in dict.fromkeys(key for run in texts for key in run) if _differs(key, texts)]
     if DATA in keys and _follows(DATA, [key for key in keys if key_part(key) == "task"], texts):
         keys.remove(DATA)
-    return sorted(keys, key=lambda key: (*KEY_ORDER, key_part(key)).index(key_part(key)))
+    return sorted(keys, key=lambda key: ((*KEY_ORDER, key_part(key)).index(key_part(key)), "." in key))
 
 
 def _differs(key: str, runs: Sequence[Mapping[str, str]]) -> bool:

@@ -1,0 +1,77 @@
+"""Single changes of the defaults: what each setting of a task that changes one choice differs in, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
+from attnx.reports.sweep.ablations import Reference
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.settings import ABSENT
+from studies.atlas.design import Task
+from studies.job import Setting
+from studies.results import RATE, setting_choices
+
+
+class Change(NamedTuple):
+    """A setting that changes the default, and its difference from it; above zero is worse.
+
+    The difference is adjusted for all changes of the task, and None if it cannot be tested.
+    """
+
+    row: RankedSetting
+    difference: MeanDifference | None
+
+
+class Changes(NamedTuple):
+    """The default of a task, and its changes that were trained, by what one types for them, such as ``scorer=dot``."""
+
+    default: RankedSetting
+    by_words: dict[str, Change]
+    is_higher_better: bool
+
+
+def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Changes]:
+    """The single changes of each task that was compared, by the task's name."""
+    by_task = {tasks[comparison.constant["task"]].name: comparison for comparison in compared}
+    return {name: changes_of(tasks[name], comparison) for name, comparison in by_task.items()}
+
+
+def changes_of(task: Task, comparison: Comparison) -> Changes:
+    """The single changes of a task by its main measure."""
+    main, rows = comparison.metrics[0], {}
+    for row in main.rows:
+        values = zip(comparison.keys, comparison.settings[row.setting].values, strict=True)
+        rows[frozenset((key, value) for key, value in values if value != ABSENT)] = row
+    default = rows[frozenset(default_reference(task, comparison).items())]
+    trained = {
+        " ".join(word for word in setting if word not in task.default): rows[choices]
+        for setting in task.changes
+        if (choices := frozenset(_choices(task, setting, comparison).items())) in rows
+    }
+    # A change of what has not been varied yet looks like the default.
+    trained = {words: row for words, row in trained.items() if row.setting != default.setting}
+    sign = -1 if main.measure.is_higher_better else 1
+    groups = [[sign * value for value in row.values.values()] for row in (default, *trained.values())]
+    changed = zip(trained.items(), compare_with_control(groups), strict=True)
+    by_words = {words: Change(row, difference) for (words, row), difference in changed}
+    return Changes(default, by_words, main.measure.is_higher_better)
+
+
+def default_reference(task: Task, comparison: Comparison) -> Reference:
+    """The default of a task as the reference of ablations."""
+    return _choices(task, task.default, comparison)
+
+
+def _choices(task: Task, setting: Setting, comparison: Comparison) -> dict[str, str]:
+    """A setting's choices among those in which settings were compared, with the learning rate of the task."""
+    choices = {key: value for key, value in setting_choices(setting).items() if key in comparison.keys}
+    if RATE in comparison.keys and RATE not in choices:
+        column = comparison.keys.index(RATE)
+        further = {setting_choices(setting)[RATE] for setting in task.rates}
+        choices[RATE] = next(
+            compared.values[column] for compared in comparison.settings if compared.values[column] not in further
+        )
+    return choices
