@@ -75,10 +75,10 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    chosen = {row.setting: _chosen(keys, settings[row.setting]) for row in ranking.rows}
-    rows = [row for row in ranking.rows if reference.items() <= chosen[row.setting].items()]
-    fewest = min((len(chosen[row.setting]) for row in rows), default=0)
-    rows = [row for row in rows if len(chosen[row.setting]) == fewest]
+    choices = {row.setting: _choices(keys, settings[row.setting]) for row in ranking.rows}
+    rows = [row for row in ranking.rows if reference.items() <= choices[row.setting].items()]
+    fewest = min((len(choices[row.setting]) for row in rows), default=0)
+    rows = [row for row in rows if len(choices[row.setting]) == fewest]
     if len(rows) != 1:
         words = " ".join(f"{key}={value}" for key, value in reference.items())
         further = [key for key in keys if key not in reference]
@@ -87,7 +87,7 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
     return rows[0]
 
 
-def _chosen(keys: Sequence[str], setting: Setting) -> dict[str, str]:
+def _choices(keys: Sequence[str], setting: Setting) -> dict[str, str]:
     return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
 
 
