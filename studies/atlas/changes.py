@@ -46,16 +46,16 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
         values = zip(comparison.keys, comparison.settings[row.setting].values, strict=True)
         rows[frozenset((key, value) for key, value in values if value != ABSENT)] = row
     default = rows[frozenset(default_reference(task, comparison).items())]
-    trained = {
+    rows_by_words = {
         " ".join(word for word in setting if word not in task.default): rows[choices]
         for setting in task.changes
         if (choices := frozenset(_choices(task, setting, comparison).items())) in rows
     }
     # A change of what has not been varied yet looks like the default.
-    trained = {words: row for words, row in trained.items() if row.setting != default.setting}
+    rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting != default.setting}
     sign = -1 if main.measure.is_higher_better else 1
-    groups = [[sign * value for value in row.values.values()] for row in (default, *trained.values())]
-    changed = zip(trained.items(), compare_with_control(groups), strict=True)
+    groups = [[sign * value for value in row.values.values()] for row in (default, *rows_by_words.values())]
+    changed = zip(rows_by_words.items(), compare_with_control(groups), strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
     return Changes(default, by_words, main.measure.is_higher_better)
 
