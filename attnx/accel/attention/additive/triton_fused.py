@@ -29,6 +29,8 @@ from attnx.ops import masked_softmax
 
 MIN_VALUE_WIDTH = 16
 """Least width of a tile of values in a product."""
+ATTENTION_TILES = (16, 32, 4), (16, 32, 8), (32, 32, 8), (16, 64, 8)
+"""Queries, positions and warps of a program; none of them spills a register with values of 512 numbers."""
 MAX_SCORES_FOR_GRADIENTS = 2**24
 """Scores that the gradients hold in memory at a time."""
 
@@ -136,7 +138,7 @@ def _add_tile(scores: tl.tensor, peak: tl.tensor, total: tl.tensor) -> tuple[tl.
     return weights, shrinkage, highest, total * shrinkage + tl.sum(weights, 1)
 
 
-@tuned((16, 32, 4), (32, 32, 4), (32, 32, 8), (32, 64, 8))
+@tuned(*ATTENTION_TILES)
 def _attention_kernel(
     queries: tl.tensor,
     keys: tl.tensor,

@@ -21,6 +21,9 @@ from attnx.accel.attention.additive.triton_jit import HAS_TRITON, classify_sizes
 
 PREPARED_TILE = {"high": 16, "wide": 64}
 """Rows and units of an operand that are prepared at a time."""
+SCORE_TILES = (32, 32, 4), (1, 128, 4), (16, 32, 4), (64, 64, 8)
+GRADIENT_TILES = (32, 32, 4), (1, 128, 4), (16, 32, 4), (32, 64, 8)
+"""Rows, positions and warps of a program, of which the fastest is taken."""
 SMALLEST_PEAK, LARGEST_PEAK = (tl.constexpr(0.25), tl.constexpr(20.0)) if HAS_TRITON else (0.25, 20.0)
 """Bounds of ``max |a| + max |b|`` between which the exponentials serve."""
 IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret) if HAS_TRITON else False
@@ -203,7 +206,7 @@ def tile_scores(
     return sums
 
 
-@tuned((32, 32, 4), (1, 128, 4), (16, 32, 4), (64, 64, 8))
+@tuned(*SCORE_TILES)
 def _scores_kernel(
     queries: tl.tensor,
     keys: tl.tensor,
@@ -245,7 +248,7 @@ def _sum_gradients(
     return sums, sums_v
 
 
-@tuned((32, 32, 4), (1, 128, 4), (16, 32, 4), (32, 64, 8))
+@tuned(*GRADIENT_TILES)
 def _gradients_kernel(
     rows: tl.tensor,
     other_rows: tl.tensor,
