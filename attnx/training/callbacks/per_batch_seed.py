@@ -32,4 +32,7 @@ class PerBatchSeed(Callback):
 
 def _seed(*entropy: int) -> None:
     # Trailing zeros, such as rank 0, change nothing: numpy pads with them.
-    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))
+    seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])
+    # Without an accelerator torch.manual_seed notes the call stack for each kind of them, for up to half a millisecond.
+    seed_all = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+    seed_all(seed)
