@@ -42,6 +42,10 @@ from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
+CODE = (
+    "attnx",
+    "conf",
+)  # what decides a run, beside plug-ins, whose source is noted; studies change tables of their own
 
 
 def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:
@@ -148,9 +152,9 @@ def save_vocabularies(folder: Path, prepared: PreparedRun) -> None:
 
 
 def _git_state() -> dict[str, Any]:
-    """The commit of the code, and whether files are changed; empty outside a repository."""
+    """The commit of the code, and whether its files are changed; empty outside a repository."""
     root = Path(__file__).resolve().parents[2]
-    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch"]
+    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
     if not (root / ".git").exists():
         return {}
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
 from collections.abc import Callable
 from itertools import chain, repeat
 from pathlib import Path
@@ -23,6 +24,7 @@ from attnx.cli import main
 from attnx.data.splits import hash_fraction
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.runs.run import read_run
+from attnx.training import run_folder as writer
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -269,6 +271,26 @@ def test_epochs_become_steps(run: Callable[..., Any]) -> None:
     batches = -(-rows // 8)
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["steps"] == 3 * -(-batches // 2)
     assert trained.folder == Path("one")
+
+
+def test_a_changed_table_of_a_study_is_no_changed_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / "attnx" / "training" / "run_folder.py", tmp_path / "studies" / "results.csv"]
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c", *words], check=True)
+
+    git("init", "-q")
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("1\n")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    monkeypatch.setattr(writer, "__file__", str(files[0]))
+    states = []
+    for file in reversed(files):
+        states.append(writer._git_state()["changed"])
+        file.write_text("2\n")
+    assert [*states, writer._git_state()["changed"]] == [False, False, True]
 
 
 def test_the_last_weights_are_saved(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
