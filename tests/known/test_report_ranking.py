@@ -527,6 +527,21 @@ def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write: Write)
     )
 
 
+def test_a_value_of_a_single_setting_has_no_effect(write: Write) -> None:
+    """Beside a grid of two scorers by two scopes, one setting has a third scorer, and one has both a fourth and a third
+    scope. Without a grid, values of single settings are all there is."""
+    values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
+    grid = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
+    single = [write("c-global", 50.0, scorer="cosine", scope="global"), write("g-far", 70.0, scorer="gmm", scope="far")]
+    main = only([*grid, *single]).metrics[0]
+    assert main.effects == only(grid).metrics[0].effects
+    assert main.effects_summary[-1] == (
+        "Left out of the effects, for having a value that no other setting has: **cosine, global**; **gmm, far**."
+    )
+    changes = only([grid[0], grid[1], single[0]]).metrics[0]
+    assert list(level_means(changes.effects)["scorer"]) == ["dot", "cosine"]
+
+
 def test_many_numeric_levels_are_grouped(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]

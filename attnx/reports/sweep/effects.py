@@ -14,7 +14,7 @@ from attnx.reports.stats.f_tests import FTest
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
 from attnx.reports.stats.pooled_variance import within_variance
 from attnx.reports.sweep.conclusions import MAX_NAMES, p_text
-from attnx.reports.sweep.factors import Factor, has_factors
+from attnx.reports.sweep.factors import Factor, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 
 ERRORS = {
@@ -74,10 +74,13 @@ class Effects(NamedTuple):
 
 
 def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
-    """The effects of factors on the settings that have all of them."""
-    rows = [row for row in ranking.rows if has_factors(row.setting, compared)]
-    if not rows or not compared:
+    """The effects of factors on the settings that have all of them, and values that others have, too."""
+    usual = [row for row in ranking.rows if has_factors(row.setting, compared)]
+    if not usual or not compared:
         return Effects([], [], [])
+    repeated = repeated_settings([row.setting for row in usual], compared)
+    rows = [row for row in usual if row.setting in repeated]
+    compared = restrict(compared, repeated)
     values = np.array([value for row in rows for value in row.values.values()])
     indices = [row.setting for row in rows for _ in row.values]
     columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
@@ -86,8 +89,13 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     analysis = analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
     main = _main_effects(compared, rows, analysis)
     pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)
-    left_out = [ranking.name(row) for row in ranking.rows if row not in rows]
-    return Effects(main, pairs, [ERRORS[analysis.error], *_significant(pairs, len(compared)), *_left_out(left_out)])
+    summary = [ERRORS[analysis.error], *_significant(pairs, len(compared))]
+    for part, reason in (
+        ([row for row in ranking.rows if row not in usual], "want of a part that most settings have"),
+        ([row for row in usual if row not in rows], "having a value that no other setting has"),
+    ):
+        summary += _left_out([ranking.name(row) for row in part], reason)
+    return Effects(main, pairs, summary)
 
 
 def _main_effects(compared: Sequence[Factor], rows: Sequence[RankedSetting], analysis: Analysis) -> list[Effect]:
@@ -123,8 +131,8 @@ def _significant(pairs: Sequence[Interaction], factors: int) -> Iterator[str]:
         yield f"{count_phrase(untested, 'interaction')} of two choices cannot be tested with these settings."
 
 
-def _left_out(names: Sequence[str]) -> Iterator[str]:
+def _left_out(names: Sequence[str], reason: str) -> Iterator[str]:
     if names:
         surplus = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
         listed = "; ".join([*names[:MAX_NAMES], *surplus])
-        yield f"Left out of the effects, for want of a part that most settings have: {listed}."
+        yield f"Left out of the effects, for {reason}: {listed}."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,36 @@ def has_factors(setting: int, compared: Sequence[Factor]) -> bool:
     return all(setting in factor.indices for factor in compared)
 
 
+def repeated_settings(settings: Collection[int], compared: Sequence[Factor]) -> list[int]:
+    """The settings, by their indices, of whose values each is met in others of them, too.
+
+    A value that a single setting has, or that always comes with another one, says what that setting has and not what
+    the value does. All settings are returned if no two values of a factor would be left, as in a sweep of one choice.
+    """
+    repeated, count = list(settings), -1
+    while len(repeated) != count:  # without some settings, values of others may be single ones
+        count = len(repeated)
+        counts = [Counter(factor.indices[setting] for setting in repeated) for factor in compared]
+        repeated = [
+            setting
+            for setting in repeated
+            if all(number[factor.indices[setting]] > 1 for number, factor in zip(counts, compared, strict=True))
+        ]
+    return repeated if restrict(compared, repeated) else list(settings)
+
+
+def restrict(compared: Sequence[Factor], settings: Collection[int]) -> list[Factor]:
+    """The factors of some settings, with the values that these have; those with one value are left out."""
+    restricted = []
+    for factor in compared:
+        indices = {setting: factor.indices[setting] for setting in settings}
+        levels = sorted(set(indices.values()))
+        if len(levels) > 1:
+            values = [factor.values[level] for level in levels]
+            restricted.append(Factor(factor.name, values, {key: levels.index(level) for key, level in indices.items()}))
+    return restricted
+
+
 def _with_usual_parts(keys: Sequence[str], settings: Sequence[Setting]) -> list[int]:
     """The indices of settings that lack no part that most settings have."""
     parts = [index for index, key in enumerate(keys) if "." not in key]
@@ -68,12 +99,10 @@ def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
 
 
 def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
-    """A part with its knobs, or one value."""
-    return ", ".join(
-        f"{names[key]}={value}" if len(values) > 1 and "." in key else value
-        for key, value in values.items()
-        if value != ABSENT
-    )
+    """A part with its knobs, or one value; a dash if there is none."""
+    present = {key: value for key, value in values.items() if value != ABSENT}
+    texts = (f"{names[key]}={value}" if len(values) > 1 and "." in key else value for key, value in present.items())
+    return ", ".join(texts) or ABSENT
 
 
 def _factor(name: str, rows: Sequence[int], texts: Sequence[str]) -> Factor:
