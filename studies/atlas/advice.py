@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from attnx.reports.sweep.ablations import chosen_values
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
 from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.ranking import RankedSetting
+from studies.atlas.changes import default_reference
+from studies.atlas.design import Task
 from studies.atlas.figures import CostPoint, cost_points
 
 HEAD = ("your data are", "take", "it reaches", "without attention", "CPU time", "how sure")
 
 
 class Advice(NamedTuple):
-    """What to take for some data, as text: a setting, its quality, that of the baseline, its cost, and how sure."""
+    """What to take for some data, as text: what to type, its quality, that of the baseline, its cost, and how sure."""
 
     data: str
-    setting: str
+    words: str
     quality: str
     baseline: str
     cost: str
     certainty: str
 
 
-def advise(comparison: Comparison, data: Mapping[str, str]) -> Advice | None:
-    """The advice of a task's comparison; None if no run has its CPU time. ``data`` are descriptions by task."""
+def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
+    """The advice of a task's comparison; None if no run has its CPU time."""
+    task = tasks[comparison.constant["task"]]
     main, points = comparison.metrics[0], {point.name: point for point in cost_points(comparison)}
     equals = [main.rows[0], *main.undecided] if main.pooled.degrees else main.rows[:1]
     candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
@@ -35,13 +39,21 @@ def advise(comparison: Comparison, data: Mapping[str, str]) -> Advice | None:
     cheapest = min(candidates, key=lambda point: point.cpu_seconds)
     baseline = _baseline(comparison)
     return Advice(
-        data=data[comparison.constant["task"]],
-        setting=cheapest.name,
+        data=task.data,
+        words=_words(task, comparison, cheapest.name),
         quality=f"{main.measure.label} {main.measure.format(cheapest.mean)}",
         baseline="" if baseline is None else main.measure.format(baseline.mean),
         cost=_cost(cheapest, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
         certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=bool(main.pooled.degrees)),
     )
+
+
+def _words(task: Task, comparison: Comparison, name: str) -> str:
+    """What one types for a setting beside attnx's defaults."""
+    setting = next(setting for setting in comparison.settings if setting.name == name)
+    choices, default = chosen_values(comparison.keys, setting), default_reference(task, comparison)
+    words = [f"`{key}={value}`" for key, value in choices.items() if value != default.get(key)]
+    return " ".join(words) or "the defaults"
 
 
 def _baseline(comparison: Comparison) -> RankedSetting | None:

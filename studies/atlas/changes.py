@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
-from attnx.reports.sweep.ablations import Reference
+from attnx.reports.sweep.ablations import Reference, chosen_values
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.settings import ABSENT
 from studies.atlas.design import Task
 from studies.job import Setting
 from studies.results import RATE, setting_choices
@@ -43,8 +42,7 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     """The single changes of a task by its main measure."""
     main, rows = comparison.metrics[0], {}
     for row in main.rows:
-        values = zip(comparison.keys, comparison.settings[row.setting].values, strict=True)
-        rows[frozenset((key, value) for key, value in values if value != ABSENT)] = row
+        rows[frozenset(chosen_values(comparison.keys, comparison.settings[row.setting]).items())] = row
     default = rows[frozenset(default_reference(task, comparison).items())]
     rows_by_words = {
         " ".join(word for word in setting if word not in task.default): rows[choices]

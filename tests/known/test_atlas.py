@@ -186,23 +186,23 @@ def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRe
         {"valid_per": {5: error}}, "valid_per", maximize=False)  # fmt: skip
 
 
-def test_advice_is_the_cheapest_of_those_that_do_not_differ_from_the_best() -> None:
+def test_advice_is_the_cheapest_of_those_that_do_not_differ_from_the_best(tasks: dict[str, Task]) -> None:
     """Errors of 10 and 10.1 differ by chance: the cheaper one is taken; 30 without attention does not."""
-    errors = {"a": (10.0, 30.0), "b": (10.1, 20.0), "none": (30.0, 10.0)}
+    errors = {"additive": (10.0, 30.0), "dot": (10.1, 20.0), "none": (30.0, 10.0)}
     runs = [
         record(name, seed, error + 0.2 * seed, seconds)
         for name, (error, seconds) in errors.items()
         for seed in (1, 2, 3)
     ]
-    advice = advise(comparisons(runs)[0], {"g2p": "words"})
+    advice = advise(comparisons(runs)[0], tasks)
     assert advice is not None
-    assert (advice.data, advice.baseline, advice.cost) == ("words", "30.40", "20 s, 2.0 times as much")
-    assert advice.setting.endswith("b")
+    assert (advice.data, advice.baseline) == (tasks["g2p"].data, "30.40")
+    assert (advice.words, advice.cost) == ("`scorer=dot`", "20 s, 2.0 times as much")
     assert advice.quality == "PER 10.50"
     assert advice.certainty == "2 of 3 settings do not differ from the best; better than none: p < 0.001"
-    alone = advise(comparisons([run for run in runs if run.seed == 1])[0], {"g2p": "words"})
+    alone = advise(comparisons([run for run in runs if run.seed == 1])[0], tasks)
     assert alone is not None
-    assert (alone.setting[-1], alone.certainty) == ("a", "one seed each: not tested")
+    assert (alone.words, alone.certainty) == ("the defaults", "one seed each: not tested")
 
 
 def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
@@ -222,7 +222,10 @@ def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> No
     errors = {"additive": 10.0, "none": 30.0, "dot": 10.1}
     runs = [record(name, seed, error + 0.2 * seed, 1.0) for name, error in errors.items() for seed in (1, 2, 3)]
     changes = single_changes(comparisons(runs), tasks)
-    assert overview(changes) == [["`attention=none`", "**+192 %**"], ["`scorer=dot`", "+1 %"]]
+    assert overview(changes) == [
+        ["`attention=none`", "**+192\N{NO-BREAK SPACE}%**"],
+        ["`scorer=dot`", "+1\N{NO-BREAK SPACE}%"],
+    ]
 
 
 def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:

@@ -75,7 +75,7 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    choices = {row.setting: _choices(keys, settings[row.setting]) for row in ranking.rows}
+    choices = {row.setting: chosen_values(keys, settings[row.setting]) for row in ranking.rows}
     rows = [row for row in ranking.rows if reference.items() <= choices[row.setting].items()]
     fewest = min((len(choices[row.setting]) for row in rows), default=0)
     rows = [row for row in rows if len(choices[row.setting]) == fewest]
@@ -87,7 +87,8 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
     return rows[0]
 
 
-def _choices(keys: Sequence[str], setting: Setting) -> dict[str, str]:
+def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
+    """The values of a setting by key, as text, without those that it has not."""
     return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
 
 
