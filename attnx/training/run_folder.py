@@ -42,10 +42,8 @@ from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
-CODE = (
-    "attnx",
-    "conf",
-)  # what decides a run, beside plug-ins, whose source is noted; studies change tables of their own
+# What decides a run, beside plug-ins, which are noted; a study changes tables of its own.
+CODE = ("attnx", "conf")
 
 
 def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attnx.reports.sweep.ablations import chosen_values
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
 from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.settings import chosen_values
 from studies.atlas.changes import default_reference
 from studies.atlas.design import Task
 from studies.atlas.figures import CostPoint, cost_points

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
-from attnx.reports.sweep.ablations import Reference, chosen_values
+from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.settings import chosen_values
 from studies.atlas.design import Task
 from studies.job import Setting
 from studies.results import RATE, setting_choices

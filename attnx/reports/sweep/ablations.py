@@ -12,7 +12,7 @@ from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.factors import Factor, factors, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
-from attnx.reports.sweep.settings import ABSENT, Setting
+from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values
 from attnx.runs.sweep import split_override
 
 Reference = Mapping[str, str]
@@ -85,11 +85,6 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
         advice = f"; name {', '.join(further)}, too" if rows else ""
         raise UserError(f"--reference {words}: {len(rows)} settings have these values{advice}")
     return rows[0]
-
-
-def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
-    """The values of a setting by key, as text, without those that it has not."""
-    return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
 
 
 def _change(

@@ -94,6 +94,11 @@ def group_by_setting(
     ]
 
 
+def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
+    """The values of a setting by key, as text, without those that it does not have."""
+    return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
+
+
 def _values(run: RunRecord, keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
 
