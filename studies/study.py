@@ -45,11 +45,13 @@ class Study:
         """The runs that are not in the table."""
         return [job for job in self.planned if job not in self.results.runs]
 
-    def resume(self) -> None:
-        """Collect what earlier calls trained, and resume what they interrupted."""
+    def resume(self, is_needed: Callable[[Job], bool] = lambda _: True) -> None:
+        """Collect what earlier calls trained, and resume the sweeps they interrupted that have a job that is needed."""
+        experiments = {job.experiment for job in self.planned if is_needed(job)}
         for sweep in self._sweeps():
             self._collect(sweep.path)
-            if not self.deadline.has_passed and any(job.status not in ENDED for job in sweep.jobs):
+            unfinished = {job.values["experiment"] for job in sweep.jobs if job.status not in ENDED}
+            if not self.deadline.has_passed and unfinished & experiments:
                 self._attnx(["resume", str(sweep.path)])
                 self._collect(sweep.path)
 

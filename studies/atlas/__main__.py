@@ -54,7 +54,7 @@ def main() -> int:
             return ExitCode.FINISHED
         _prepare(planned, tasks)
         study = Study(NAME, BUILD, planned, results, arguments.jobs, deadline)
-        study.resume()
+        study.resume(lambda job: job.task in selected)
         study.train_missing(lambda job: job.task in selected)
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)

@@ -19,6 +19,7 @@ from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
+from studies.job import Job
 from studies.results import Results
 from studies.study import Study, select_names, study_parser
 
@@ -39,8 +40,12 @@ def main() -> int:
         evaluations = read_evaluations(HERE / "evaluations.csv")
         write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
         study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
-        study.resume()
-        study.train_missing(lambda job: job.task in selected and not claims[job.task].is_decided(results))
+
+        def is_needed(job: Job) -> bool:
+            return job.task in selected and not claims[job.task].is_decided(results)
+
+        study.resume(is_needed)
+        study.train_missing(is_needed)
         for claim in claims.values():
             if claim.evaluate and claim.name not in evaluations:
                 evaluate(claim, claims[claim.runs or claim.name], study, evaluations)
