@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from attnx import registry
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
@@ -29,6 +30,7 @@ WAITING = "checking what the jobs will read ..."
 CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
 # Keys that do not change whether a run is rejected.
 NEUTRAL_KEYS = ("seed", "name", "folder")
+MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training part; all of them have the same form
 
 
 def is_local(launcher: str, cluster: str) -> bool:
@@ -107,8 +109,11 @@ def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
 def _read(config: Mapping[str, Any]) -> Any:
     from attnx.training.train import load
 
-    check_task_files(config["task"])
-    return load(config)
+    task = config["task"]
+    check_task_files(task)
+    if (knob := registry.describe("task", task["name"]).properties.get("num_drawn")) is not None:
+        task = {**task, knob: min(task[knob], MAX_DRAWN_EXAMPLES)}
+    return load({**config, "task": task})
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:

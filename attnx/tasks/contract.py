@@ -103,7 +103,8 @@ class SequenceTask(Protocol):
     of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
     the other parts, so that runs are evaluated on other files. ``neighbors(pairs)``, the order of test examples that
     are not independent and how many in a row are similar; the bootstrap resamples them together. ``baselines``, names
-    of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it.
+    of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it. ``num_drawn``,
+    the knob with the number of training examples that the task draws: settings of a sweep are checked with few of them.
 
     Attributes:
         monitor: the logged validation metric that selects the best weights: ``valid_per``.

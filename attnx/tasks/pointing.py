@@ -60,6 +60,7 @@ class Pointing(SequenceTask):
     positions = True
     smoothing = 0.0
     reads_files = True
+    num_drawn = "examples"
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 Distances = npt.NDArray[np.float64]
 Tours = npt.NDArray[np.int64]
 
-MAX_TABLE_NUMBERS = 2_000_000  # in memory at a time
+MAX_TABLE_NUMBERS = 500_000  # in memory at a time; more than a cache holds takes longer
 NUM_STARTS = 8  # initial tours of a local search
 MAX_MOVED_POINTS = 3
 MIN_GAIN = 1e-9

@@ -112,7 +112,7 @@ def test_data_and_settings_are_prepared_once(
     configs = {
         overrides_key(job): {
             "scorer": job[0][-1],
-            "task": {"train": job[1].partition("=")[2]},
+            "task": {"name": "g2p", "train": job[1].partition("=")[2]},
             "seed": n,
             "name": None,
         }
@@ -134,7 +134,24 @@ def test_unexpected_errors_are_left_to_the_job(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
-    check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, InlineServer())
+    check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {"name": "g2p"}, "seed": 1}}, {}, InlineServer())
+
+
+def test_settings_are_checked_with_few_drawn_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million would take minutes; the settings that are trained keep them."""
+    numbers: list[int] = []
+
+    def load(config: Any) -> None:
+        numbers.append(config["task"]["examples"])
+        raise UserError("no data")
+
+    monkeypatch.setattr("attnx.training.train.load", load)
+    for examples in (1_000_000, 300):
+        job, task = ["seed=1"], {"name": "pointing", "examples": examples}
+        with pytest.raises(UserError, match="no data"):
+            check_jobs([job], {overrides_key(job): {"task": task, "seed": 1}}, {}, InlineServer())
+        assert task["examples"] == examples
+    assert numbers == [preflight.MAX_DRAWN_EXAMPLES, 300]
 
 
 def test_only_local_jobs_are_checked_locally() -> None:
