@@ -41,14 +41,12 @@ def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) ->
 
 def changes_of(task: Task, comparison: Comparison) -> Changes:
     """The single changes of a task by its main measure."""
-    main, rows = comparison.metrics[0], {}
-    for row in main.rows:
-        rows[frozenset(chosen_values(comparison.keys, comparison.settings[row.setting]).items())] = row
+    main, rows = comparison.metrics[0], rows_by_choices(comparison)
     default = rows[frozenset(default_reference(task, comparison).items())]
     rows_by_words = {
         " ".join(word for word in setting if word not in task.default): rows[choices]
         for setting in task.changes
-        if (choices := frozenset(_choices(task, setting, comparison).items())) in rows
+        if (choices := frozenset(choices_of(task, setting, comparison).items())) in rows
     }
     # A change of what has not been varied yet looks like the default.
     rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting != default.setting}
@@ -59,12 +57,20 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     return Changes(default, by_words, main.measure.is_higher_better)
 
 
+def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:
+    """The rows of the main ranking by the choices that they make."""
+    return {
+        frozenset(chosen_values(comparison.keys, comparison.settings[row.setting]).items()): row
+        for row in comparison.metrics[0].rows
+    }
+
+
 def default_reference(task: Task, comparison: Comparison) -> Reference:
     """The default of a task as the reference of ablations."""
-    return _choices(task, task.default, comparison)
+    return choices_of(task, task.default, comparison)
 
 
-def _choices(task: Task, setting: Setting, comparison: Comparison) -> dict[str, str]:
+def choices_of(task: Task, setting: Setting, comparison: Comparison) -> dict[str, str]:
     """A setting's choices among those in which settings were compared, with the learning rate of the task."""
     choices = {key: value for key, value in setting_choices(setting).items() if key in comparison.keys}
     if RATE in comparison.keys and RATE not in choices:

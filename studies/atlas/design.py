@@ -55,14 +55,18 @@ def read_design(path: Path) -> tuple[dict[str, Task], list[int]]:
 
 
 def jobs(tasks: Mapping[str, Task], seeds: Sequence[int]) -> Iterator[Job]:
-    """All runs: single changes first, then the rest, each seed by seed, so that any beginning is a smaller study."""
+    """All runs: single changes first, then further rates, and the rest, each seed by seed.
+
+    Any beginning is a smaller study.
+    """
     for seed in seeds:
         for task in tasks.values():
             yield from (Job(task.name, setting, seed) for setting in task.changes)
+    for task in tasks.values():
+        yield from (Job(task.name, setting, seeds[0]) for setting in task.rates)
     for seed in seeds:
         for task in tasks.values():
-            rates = task.rates if seed == seeds[0] else []
-            yield from (Job(task.name, setting, seed) for setting in [*task.combinations, *rates])
+            yield from (Job(task.name, setting, seed) for setting in task.combinations)
 
 
 def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Task:

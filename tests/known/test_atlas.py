@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from studies.atlas.design import Task, balanced_fraction, jobs, read_design
 from studies.atlas.figures import CostPoint, pareto_front
 from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
+from studies.atlas.rates import rate_table
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -226,6 +228,23 @@ def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> No
         ["`attention=none`", "**+192\N{NO-BREAK SPACE}%**"],
         ["`scorer=dot`", "+1\N{NO-BREAK SPACE}%"],
     ]
+
+
+def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> None:
+    """``dot`` is best with the lowest rate, ``additive`` with its own; the highest has one scorer, and another seed."""
+    values = {("additive", "0.004", 1): 10.0, ("additive", "0.004", 2): 10.1, ("dot", "0.004", 1): 11.0}
+    values |= {("additive", "0.0013", 1): 13.0, ("dot", "0.0013", 1): 12.0, ("dot", "0.012", 1): 14.0}
+    runs = [record(scorer, seed, value, 1.0) for (scorer, _, seed), value in values.items()]
+    rates = [float(rate) for _, rate, _ in values]
+    runs = [
+        replace(run, path=run.path / str(rate), choices={**run.choices, "optimizer.lr": rate})
+        for run, rate in zip(runs, rates, strict=True)
+    ]
+    head, rows = rate_table(tasks["g2p"], comparisons(runs)[0])
+    assert head == ["scorer", "rate 0.0013", "rate 0.004", "rate 0.012"]
+    assert rows[0] == ["`scorer=additive`", "13.00", "**10.00**", ""]
+    assert ["`scorer=dot`", "**12.00**", "11.00", "**14.00**"] in rows
+    assert rate_table(tasks["reverse"], comparisons(runs)[0]) == ([], [])
 
 
 def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:

@@ -13,7 +13,13 @@ from attnx.errors import UserError
 from attnx.reports.sweep.ablations import ablations, parse_reference
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.evaluated_examples import LengthErrors
-from attnx.reports.sweep.further_tables import ablation_section, agreement_section, alignment_section, length_section
+from attnx.reports.sweep.further_tables import (
+    ablation_section,
+    agreement_section,
+    alignment_section,
+    length_section,
+    value_section,
+)
 from attnx.reports.sweep.length_rates import group_lengths
 from attnx.reports.sweep.rank_agreement import rank_agreements
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
@@ -98,6 +104,28 @@ def test_tests_agree_if_they_rank_settings_alike() -> None:
     *_, text = agreement_section([agreement])
     assert "| 5 | +0.90 |" in text
     assert list(agreement_section([])) == []
+
+
+def test_values_agree_if_settings_keep_their_order() -> None:
+    """With a rate of 0.2 the last two of five scorers swap places, with 0.4 all do; 0.8 has four of them."""
+    scorers = ["additive", "concat", "cosine", "dot", "mlp"]
+    orders = {0.1: [1, 2, 3, 4, 5], 0.2: [1, 2, 3, 5, 4], 0.4: [5, 4, 3, 2, 1], 0.8: [1, 2, 3, 4]}
+    runs = [
+        replace(run, path=Path(f"{scorer}/{rate}"), choices={**run.choices, "optimizer.lr": rate})
+        for rate, values in orders.items()
+        for scorer, value in zip(scorers, values, strict=False)
+        for run in [record(scorer, 1, float(value))]
+    ]
+    (comparison,) = comparisons(runs)
+    found = {(a.factor, *a.values): (a.settings, a.correlation) for a in comparison.value_agreements}
+    assert found == {
+        ("lr", "0.1", "0.2"): (5, pytest.approx(0.9)),
+        ("lr", "0.1", "0.4"): (5, pytest.approx(-1.0)),
+        ("lr", "0.2", "0.4"): (5, pytest.approx(-0.9)),
+    }
+    *_, text = value_section(comparison)
+    assert "| lr | -0.33 | 0.1 and 0.2 | +0.90 | 0.1 and 0.4 | -1.00 | 5 |" in text
+    assert list(value_section(comparison._replace(value_agreements=[]))) == []
 
 
 def ablation_runs() -> list[RunRecord]:

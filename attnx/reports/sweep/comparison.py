@@ -17,6 +17,7 @@ from attnx.reports.sweep.measures import measures
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
+from attnx.reports.sweep.value_agreement import ValueAgreement, value_agreements
 from attnx.runs.status import RunStatus
 
 
@@ -34,7 +35,7 @@ class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
     ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The main
-    metric comes first; ``length_rates`` and ``alignments`` are of its settings.
+    metric comes first; ``length_rates``, ``alignments`` and ``value_agreements`` are of its settings.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Comparison(NamedTuple):
     superseded: int
     length_rates: LengthRates | None
     alignments: list[AlignmentAgreement]
+    value_agreements: list[ValueAgreement]
 
     @property
     def heading(self) -> str:
@@ -85,8 +87,9 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
         )
     lengths = length_rates(metrics[0]) if metrics else None
     alignments = alignment_agreements(compared_factors, metrics[0]) if metrics else []
+    orders = value_agreements(compared_factors, metrics[0]) if metrics else []
     superseded = len(runs) - len(used)
-    return Comparison(_title(runs[0]), keys, constant, settings, metrics, superseded, lengths, alignments)
+    return Comparison(_title(runs[0]), keys, constant, settings, metrics, superseded, lengths, alignments, orders)
 
 
 def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""Further tables of a report in Markdown: errors by length, agreement of alignments, and of the tests."""
+"""Further tables of a report in Markdown: errors by length, agreement of alignments, of values, and of the tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
+from typing import TypeVar
 
 from attnx.reports.markdown import table
 from attnx.reports.stats.multiple_comparisons import MeanDifference
@@ -13,11 +14,14 @@ from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.rank_agreement import RankAgreement
+from attnx.reports.sweep.value_agreement import ValueAgreement
 
 MAX_SETTINGS = 10  # the best ones
 ALIGNMENT_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "pairs of runs")
+VALUE_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "settings")
 ABLATION_HEAD = ("choice", "value", "mean", "difference", "95 % interval", "p")
 AGREEMENT_HEAD = ("test", "test", "settings in both", "rank correlation", "p")
+Agreement = TypeVar("Agreement", AlignmentAgreement, ValueAgreement)
 
 
 def length_section(comparison: Comparison) -> Iterator[str]:
@@ -63,17 +67,34 @@ def difference_cells(difference: MeanDifference | None, measure: Measure) -> lis
 
 def alignment_section(comparison: Comparison) -> Iterator[str]:
     """How far runs that differ in one choice alone attend to the same positions."""
-    by_factor: dict[str, list[AlignmentAgreement]] = {}
-    for agreement in comparison.alignments:
-        by_factor.setdefault(agreement.factor, []).append(agreement)
-    if not by_factor:
+    if not comparison.alignments:
         return
     yield "### Agreement of the alignments"
     yield (
         "The share of output steps at which two runs that differ in one choice alone read the same position most, over "
         f"saved examples that both have right. The row `{SEEDS}` is of runs of the same setting."
     )
-    yield table(ALIGNMENT_HEAD, [_alignment_row(factor, pairs) for factor, pairs in by_factor.items()])
+    rows = [
+        [factor, *_extremes(pairs, [pair.share for pair in pairs], _percent), str(sum(pair.pairs for pair in pairs))]
+        for factor, pairs in _by_factor(comparison.alignments).items()
+    ]
+    yield table(ALIGNMENT_HEAD, rows)
+
+
+def value_section(comparison: Comparison) -> Iterator[str]:
+    """Whether settings keep their order when a choice changes."""
+    if not comparison.value_agreements:
+        return
+    yield "### Agreement of the values"
+    yield (
+        "Whether settings keep their order when a choice changes: Spearman's correlation of the orders that settings "
+        "have with two of its values, 1 if they are the same. The last column is the least number of settings compared."
+    )
+    rows = []
+    for factor, pairs in _by_factor(comparison.value_agreements).items():
+        correlations = [pair.correlation for pair in pairs]
+        rows.append([factor, *_extremes(pairs, correlations, "{:+.2f}".format), str(min(p.settings for p in pairs))])
+    yield table(VALUE_HEAD, rows)
 
 
 def agreement_section(agreements: Sequence[RankAgreement]) -> Iterator[str]:
@@ -91,10 +112,22 @@ def has_no_attention(comparison: Comparison, setting: int) -> bool:
     return dict(zip(comparison.keys, comparison.settings[setting].values, strict=True)).get("attention") == "none"
 
 
-def _alignment_row(factor: str, pairs: Sequence[AlignmentAgreement]) -> list[str]:
-    least, most = (choose(pairs, key=lambda pair: pair.share) for choose in (min, max))
-    cells = [cell for pair in (most, least) for cell in (" and ".join(filter(None, pair.values)), _percent(pair.share))]
-    return [factor, _percent(fmean(pair.share for pair in pairs)), *cells, str(sum(pair.pairs for pair in pairs))]
+def _by_factor(agreements: Sequence[Agreement]) -> dict[str, list[Agreement]]:
+    groups: dict[str, list[Agreement]] = {}
+    for agreement in agreements:
+        groups.setdefault(agreement.factor, []).append(agreement)
+    return groups
+
+
+def _extremes(
+    agreements: Sequence[AlignmentAgreement | ValueAgreement], numbers: Sequence[float], text: Callable[[float], str]
+) -> list[str]:
+    """The mean of the numbers, and the values of the choice that are most and least alike, with their numbers."""
+    cells = [text(fmean(numbers))]
+    for number in (max(numbers), min(numbers)):
+        values = agreements[numbers.index(number)].values
+        cells += [" and ".join(filter(None, values)), text(number)]
+    return cells
 
 
 def _percent(share: float) -> str:

@@ -18,6 +18,7 @@ from attnx.reports.sweep.further_tables import (
     alignment_section,
     difference_cells,
     length_section,
+    value_section,
 )
 from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.ranking import RankedSetting
@@ -49,7 +50,7 @@ def markdown(
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
         if reference and comparison.metrics:
             sections += ablation_section(comparison, reference)
-        sections += [*length_section(comparison), *alignment_section(comparison)]
+        sections += [*length_section(comparison), *alignment_section(comparison), *value_section(comparison)]
     sections += agreement_section(agreements)
     if failures := group_failures(records):
         sections += ["## Not finished", "\n".join(f"- {failure.describe()}" for failure in failures)]

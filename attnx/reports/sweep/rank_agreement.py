@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from scipy import stats
-
 from attnx.config.view import value_text
+from attnx.reports.stats.rank_correlation import rank_correlation
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.settings import key_part
-
-MIN_SETTINGS = 5  # fewer say nothing about an order
 
 
 class RankAgreement(NamedTuple):
@@ -33,14 +30,12 @@ def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
     means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.metrics]
     agreements = []
     for (first, a), (second, b) in combinations(means, 2):
-        common = [setting for setting in a if setting in b]
-        if len(common) >= MIN_SETTINGS and len({a[s] for s in common}) > 1 and len({b[s] for s in common}) > 1:
-            test = stats.spearmanr([a[setting] for setting in common], [b[setting] for setting in common])
-            agreements.append(RankAgreement((first, second), len(common), float(test.statistic), float(test.pvalue)))
+        if (agreement := rank_correlation(a, b)) is not None:
+            agreements.append(RankAgreement((first, second), *agreement))
     return agreements
 
 
-def _means(comparison: Comparison, keys: Iterable[str]) -> dict[tuple[str | None, ...], float]:
+def _means(comparison: Comparison, keys: Iterable[str]) -> dict[Hashable, float]:
     """The mean of each setting's main metric by its values of some keys; less is better."""
     ranking = comparison.metrics[0]
     sign = -1 if ranking.measure.is_higher_better else 1
