@@ -11,8 +11,10 @@ from matplotlib.figure import Figure
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Effect
+from attnx.reports.sweep.further_tables import has_no_attention
+from attnx.reports.sweep.length_rates import LengthRates
 
-BLUE, GRAY, ORANGE = "#1f68ad", "#8a939d", "#d95f0e"
+BLUE, GRAY, PALE, ORANGE = "#1f68ad", "#8a939d", "#c9ced4", "#d95f0e"
 CPU_SECONDS, MEMORY = "train_cpu_seconds", "peak_memory_mb"
 
 
@@ -71,6 +73,28 @@ def draw_cost(comparison: Comparison) -> Figure:
     axes.set_xscale("log")
     axes.set_xlabel("CPU time of training, s")
     axes.set_ylabel(main.measure.label)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_lengths(comparison: Comparison, rates: LengthRates, default: int) -> Figure:
+    """The error rate by source length: of the default, by its index, of no attention, and a thin line each other."""
+    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    axes, columns = figure.subplots(), range(len(rates.groups))
+    for setting, by_group in rates.rates.items():
+        axes.plot(columns, by_group, color=PALE, linewidth=0.6, zorder=1)
+        for text, color, is_meant in (
+            ("attnx's defaults", BLUE, setting == default),
+            ("without attention", ORANGE, has_no_attention(comparison, setting)),
+        ):
+            if is_meant:
+                axes.plot(columns, by_group, "o-", color=color, linewidth=2, markersize=4, label=text, zorder=2)
+    axes.plot([], [], color=PALE, label="each other setting")
+    axes.set_xticks(columns, rates.labels)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("source symbols")
+    axes.set_ylabel(f"{rates.label}, %")
+    axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -17,12 +17,13 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import comparisons
+from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
-from studies.atlas.changes import single_changes
+from studies.atlas.changes import changes_of, single_changes
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
-from studies.atlas.figures import CostPoint, pareto_front
+from studies.atlas.figures import BLUE, ORANGE, CostPoint, draw_lengths, pareto_front
 from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
 from studies.atlas.rates import rate_table
@@ -230,6 +231,24 @@ def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> No
     ]
 
 
+def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks: dict[str, Task]) -> None:
+    """Of ten symbols each: 1 and 2 wrong with ``additive``, 1 and 5 without attention, 2 and 2 with ``dot``."""
+    wrong = {"additive": (1, 2), "none": (1, 5), "dot": (2, 2)}
+    runs = [
+        replace(record(name, 1, float(sum(errors)), 1.0), outputs=RunOutputs(test="t", length_errors=by_length))
+        for name, errors in wrong.items()
+        for by_length in [{3 + 5 * i: LengthErrors(5, 1, count, 10) for i, count in enumerate(errors)}]
+    ]
+    (comparison,) = comparisons(runs)
+    default = changes_of(tasks["g2p"], comparison).default.setting
+    assert comparison.length_rates is not None
+    (axes,) = draw_lengths(comparison, comparison.length_rates, default).axes
+    lines = {line.get_color(): list(line.get_ydata()) for line in axes.lines}
+    assert (lines[BLUE], lines[ORANGE]) == ([10, 20], [10, 50])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "8"]
+    assert sum(list(line.get_ydata()) == [20, 20] for line in axes.lines) == 1
+
+
 def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> None:
     """``dot`` is best with the lowest rate, ``additive`` with its own; the highest has one scorer, and another seed."""
     values = {("additive", "0.004", 1): 10.0, ("additive", "0.004", 2): 10.1, ("dot", "0.004", 1): 11.0}
@@ -249,7 +268,8 @@ def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> Non
 
 def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
-    changes = single_changes(attnx.report(STUDY / "results.csv").comparisons, tasks)
+    report = attnx.report(STUDY / "results.csv")
+    changes = single_changes(report.comparisons, tasks)
 
     def is_significant(task: str, words: str, sign: int) -> bool:
         difference = changes[task].by_words[words].difference
@@ -293,6 +313,16 @@ def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     }
     assert 1.05 < min(ratios) < max(ratios) < 1.15
     assert all(change.difference is None for change in changes["etth1"].by_words.values())
+    for comparison in report.comparisons:
+        name, rates = comparison.constant["task"], comparison.length_rates
+        if name in tested:
+            assert rates is not None
+            settings = changes[name].by_words["attention=none"].row.setting, changes[name].default.setting
+            gaps = [
+                none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)
+            ]
+            assert (gaps[-1] > 2 * gaps[0]) is (name != "translation")
+            assert gaps[-1] > 0
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:
