@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
 from studies.atlas.design import Task
@@ -26,11 +27,14 @@ class Change(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The default of a task, and its changes that were trained, by what one types for them, such as ``scorer=dot``."""
+    """The default of a task, and its changes that were trained, by what one types for them, such as ``scorer=dot``.
+
+    ``measure`` is the task's main one, that of all values.
+    """
 
     default: RankedSetting
     by_words: dict[str, Change]
-    is_higher_better: bool
+    measure: Measure
 
 
 def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Changes]:
@@ -54,7 +58,7 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     groups = [[sign * value for value in row.values.values()] for row in (default, *rows_by_words.values())]
     changed = zip(rows_by_words.items(), compare_with_control(groups), strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
-    return Changes(default, by_words, main.measure.is_higher_better)
+    return Changes(default, by_words, main.measure)
 
 
 def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:

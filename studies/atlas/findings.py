@@ -9,10 +9,8 @@ from typing import Literal, NamedTuple
 import yaml
 
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
-from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
-from studies.atlas.changes import changes_of
-from studies.atlas.design import Task
+from studies.atlas.changes import Changes
 
 Expected = Literal["better", "worse", "equal"]
 HEAD = ("published", "task", "here", "did it hold?")
@@ -33,21 +31,17 @@ def read_findings(path: Path) -> list[Finding]:
     return [Finding(**entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
 
-def finding_rows(
-    findings: Sequence[Finding], compared: Sequence[Comparison], tasks: Mapping[str, Task]
-) -> list[list[str]]:
+def finding_rows(findings: Sequence[Finding], changes: Mapping[str, Changes]) -> list[list[str]]:
     """A row for each finding and each task that has it: the difference from the default, and what it tells."""
     rows = []
-    for comparison in compared:
-        task, measure = tasks[comparison.constant["task"]], comparison.metrics[0].measure
-        result = changes_of(task, comparison)
-        for number, finding in enumerate(findings):
+    for finding in findings:
+        for task, result in changes.items():
             if (change := result.by_words.get(finding.change)) is not None:
-                text = f"{finding.finding} {finding.published}: {finding.source}"
+                text, measure = f"{finding.finding} {finding.published}: {finding.source}", result.measure
                 values = f"{measure.format(change.row.mean)} against {measure.format(result.default.mean)}"
                 verdict = judge(finding.expected, change.difference)
-                rows.append((number, [text, task.name, f"{measure.label} {values}", verdict]))
-    return [row for _, row in sorted(rows, key=lambda entry: entry[0])]
+                rows.append([text, task, f"{measure.label} {values}", verdict])
+    return rows
 
 
 def judge(expected: Expected, difference: MeanDifference | None) -> str:

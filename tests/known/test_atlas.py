@@ -215,7 +215,7 @@ def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
     runs += [record("dot", seed, 10.1 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     findings = read_findings(STUDY / "findings.yaml")
     assert {finding.expected for finding in findings} == {"better", "worse", "equal"}
-    (row,) = finding_rows(findings, comparisons(runs), tasks)
+    (row,) = finding_rows(findings, single_changes(comparisons(runs), tasks))
     assert row[0].startswith("A decoder without attention is far behind. 9.98 to 11.57")
     assert row[1:] == ["g2p", "PER 30.40 against 10.40", "yes, p < 0.001"]
 
