@@ -36,12 +36,11 @@ class Results:
         """Read the table, if there is one.
 
         Raises:
-            UserError: a row is broken, doubled, or foreign: of no job of the design, of data that differ from those of
-                the task's earlier rows, or of a commit that is not in the history.
+            UserError: a row is broken, doubled, or foreign: of no job of the design, of other steps, of data that
+                differ from those of the task's earlier rows, or of a commit that is not in the history.
         """
         self.path = path
         self.runs: dict[Job, RunRecord] = {}
-        self._first_of_task: dict[str, RunRecord] = {}
         self._jobs: dict[Identity, dict[str | None, Job]] = {}
         for job in planned:
             choices = setting_choices(job.setting)
@@ -68,6 +67,8 @@ class Results:
 
     def merge(self, path: Path) -> int:
         """Add the runs of another table that this one lacks; return their number. It is checked like this one."""
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
         other = Results(path, [job for by_rate in self._jobs.values() for job in by_rate.values()])
         new = [run for job, run in other.runs.items() if job not in self.runs]
         for run in new:
@@ -75,7 +76,9 @@ class Results:
         return len(new)
 
     def write(self) -> None:
-        """Write the table."""
+        """Write the table, with what another process has added to it since."""
+        if self.path.is_file():
+            self.merge(self.path)
         used = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
         order = [*KEY_ORDER, *dict.fromkeys(map(_part, used))]
         keys = sorted(used, key=lambda key: order.index(_part(key)))
@@ -86,6 +89,9 @@ class Results:
         job = self._find_job(run)
         if (first := self.runs.get(job)) is not None:
             raise UserError(f"{run.path}: the same setting and seed as {first.path}; delete one of them")
+        if run.status == RunStatus.FINISHED and job.steps is not None and run.results.get("steps") != job.steps:
+            steps = int(run.results.get("steps", 0))
+            raise UserError(f"{run.path}: trained for {steps} steps, and the design says {job.steps}; delete it")
         for other, earlier in self.runs.items():
             if other.task == job.task and RunStatus.FAILED not in (run.status, earlier.status):
                 if (run.data, run.outputs.test) != (earlier.data, earlier.outputs.test):

@@ -42,11 +42,11 @@ def main() -> int:
     arguments = parser.parse_args()
     tasks, seeds = read_design(HERE / "design.yaml")
     deadline = Deadline(arguments.minutes)
-    if arguments.check:
-        return check(tasks, seeds[0], arguments.jobs, deadline)
     planned = list(jobs(tasks, seeds))
     try:
         selected = select_names(arguments.tasks, tasks, "design.yaml")
+        if arguments.check:
+            return check({name: tasks[name] for name in tasks if name in selected}, seeds[0], arguments.jobs, deadline)
         results = Results(HERE / "results.csv", planned)
         if arguments.merge:
             print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
@@ -65,7 +65,7 @@ def main() -> int:
 
 def check(tasks: Mapping[str, Task], seed: int, parallel: int, deadline: Deadline) -> int:
     """Train the first and the last setting of each task for a few steps, in a temporary folder; whether all finish."""
-    planned = [Job(name, task.settings[row], seed) for name, task in tasks.items() for row in (0, -1)]
+    planned = [task.job(task.settings[row], seed) for task in tasks.values() for row in (0, -1)]
     with TemporaryDirectory() as folder:
         os.chdir(folder)
         _prepare(planned, tasks)

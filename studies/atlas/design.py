@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from studies.job import Job, Setting
+from studies.job import Job, Setting, plan_job
 
 Factors = Mapping[str, Sequence[str]]
 Combination = tuple[int, ...]
@@ -47,6 +47,10 @@ class Task(NamedTuple):
         """Those of all seeds."""
         return [*self.changes, *self.combinations]
 
+    def job(self, setting: Setting, seed: int) -> Job:
+        """The run of a setting with a seed."""
+        return plan_job(self.name, self.config, setting, seed)
+
 
 def read_design(path: Path) -> tuple[dict[str, Task], list[int]]:
     """The tasks by name, and the seeds; the same file always gives the same settings."""
@@ -61,12 +65,12 @@ def jobs(tasks: Mapping[str, Task], seeds: Sequence[int]) -> Iterator[Job]:
     """
     for seed in seeds:
         for task in tasks.values():
-            yield from (Job(task.name, setting, seed) for setting in task.changes)
+            yield from (task.job(setting, seed) for setting in task.changes)
     for task in tasks.values():
-        yield from (Job(task.name, setting, seeds[0]) for setting in task.rates)
+        yield from (task.job(setting, seeds[0]) for setting in task.rates)
     for seed in seeds:
         for task in tasks.values():
-            yield from (Job(task.name, setting, seed) for setting in task.combinations)
+            yield from (task.job(setting, seed) for setting in task.combinations)
 
 
 def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Task:

@@ -46,7 +46,7 @@ def main() -> int:
 
         study.resume(is_needed)
         study.train_missing(is_needed)
-        for claim in claims.values():
+        for claim in map(claims.__getitem__, sorted(selected, key=list(claims).index)):
             if claim.evaluate and claim.name not in evaluations:
                 evaluate(claim, claims[claim.runs or claim.name], study, evaluations)
     except UserError as error:
@@ -58,12 +58,12 @@ def main() -> int:
 
 
 def evaluate(claim: Claim, source: Claim, study: Study, evaluations: dict[str, EvaluatedClaim]) -> None:
-    """Evaluate a claim once all of its runs have been trained here."""
-    folders = [study.folder(job) for job in source.jobs]
-    trained = [folder for folder in folders if folder is not None]
-    if study.deadline.has_passed or len(trained) < len(folders) or any(job in study.missing for job in source.jobs):
+    """Evaluate a claim once its first run, or if it is of an ensemble all of them, have been trained here."""
+    needed = source.jobs if claim.ensemble else source.jobs[:1]
+    trained = [folder for job in needed if job not in study.missing and (folder := study.folder(job)) is not None]
+    if study.deadline.has_passed or len(trained) < len(needed):
         return
-    evaluations[claim.name] = evaluate_claim(claim, trained if claim.ensemble else trained[:1])
+    evaluations[claim.name] = evaluate_claim(claim, trained)
     write_evaluations(HERE / "evaluations.csv", list(evaluations.values()))
 
 

@@ -12,7 +12,7 @@ import yaml
 from attnx.reports.sweep.measures import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from studies.experiments import BASE
-from studies.job import Job
+from studies.job import Job, plan_job
 from studies.results import Results
 
 
@@ -36,7 +36,7 @@ class Claim:
     @property
     def jobs(self) -> list[Job]:
         """The runs that are trained for it; none if another claim's are used."""
-        return [] if self.runs else [Job(self.name, (), seed) for seed in self.seeds]
+        return [] if self.runs else [plan_job(self.name, self.experiment, (), seed) for seed in self.seeds]
 
     def finished_runs(self, results: Results) -> list[RunRecord]:
         """Its runs that have its measure, by seed."""

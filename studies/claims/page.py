@@ -37,7 +37,8 @@ What the files of `conf/experiment` claim, and what their runs measured. `python
 missing and writes this page from `studies/claims/results.csv` and `evaluations.csv`; `claims.yaml` beside them says how
 each claim is trained. Intervals of one run, or of the best of several by validation, are over test examples; those of a
 mean are over seeds. Of the best of several no more are trained once one has no error in validation, since a later one
-would not be chosen.
+would not be chosen. "Not run" means not by this command: the experiment's file may have an earlier figure. Claims with
+a longer or wider recipe, such as `babi_2_long`, were added after the shorter one had missed its aim on the same test.
 """
 
 
@@ -60,6 +61,7 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
     seconds = fmean(run.results["train_seconds"] for run in finished)
     commits = " ".join(dict.fromkeys(run.commit for run in finished))
     count = f"{len(finished)} of {len(source.jobs)}" if len(finished) < len(source.jobs) else str(len(finished))
+    count = evaluation.runs if evaluation else count
     interval = f"{text(low)} to {text(high)}" if high > low else ""
     return [*cells, text(value), interval, count, format_duration(seconds), f"`{commits}`", _reached(claim, value)]
 

@@ -99,7 +99,7 @@ def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
 @pytest.fixture
 def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
     """A table of two runs, one of which has failed, and one that adds a run."""
-    planned = [Job("g2p", tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
+    planned = [tasks["g2p"].job(tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
 
     def write(file: str, *rows: int) -> Path:
         results = Results(tmp_path / "none.csv", planned)
@@ -107,7 +107,8 @@ def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
             choices = {"task": "g2p", **setting_choices(planned[row].setting), "optimizer.lr": 0.004}
             status = RunStatus.FAILED if row == 1 else RunStatus.FINISHED
             outputs = RunOutputs(test="ab" if row < 3 else "cd")
-            run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5}, outputs=outputs)
+            run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5, "steps": 800.0},
+                            outputs=outputs)  # fmt: skip
             results.runs[planned[row]] = run
         results.path = tmp_path / file
         results.write()
@@ -123,12 +124,31 @@ def test_tables_of_two_machines_merge(table: Any) -> None:
     assert results.merge(write("b.csv", 1, 2)) == 1
     results.write()
     assert [job.seed for job in read(results.path).runs] == [1, 2, 1]
+    with pytest.raises(UserError, match=r"nowhere\.csv: no such file"):
+        results.merge(results.path.with_name("nowhere.csv"))
+
+
+def test_what_another_process_adds_is_kept(table: Any) -> None:
+    write, read = table
+    mine, path = read(write("a.csv", 0)), write("a.csv", 0, 2)
+    mine.write()
+    assert [job.seed for job in read(path).runs] == [1, 1]
+
+
+def test_another_recipe_is_another_experiment(tasks: dict[str, Task]) -> None:
+    """So the folders of an earlier recipe are not taken for runs of this one."""
+    task = tasks["g2p"]
+    longer = task._replace(config={**task.config, "trainer": {"max_steps": 900}})
+    jobs = [some.job(task.default, 1) for some in (task, longer)]
+    assert jobs[0].experiment != jobs[1].experiment
+    assert [job.steps for job in jobs] == [800, 900]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("additive", "sharp", r"t\.csv:3: no run of the design: .*scorer=sharp"),
+        (",800", ",20", r"t\.csv:3: trained for 20 steps, and the design says 800; delete it"),
         (",ab,", ",cd,", r"t\.csv:3: trained or tested on other data than .*t\.csv:2; delete one"),
         ("none,", "none,,", r"t\.csv:3: \d+ cells where \d+ were expected"),
     ],

@@ -68,7 +68,7 @@ def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
     beam = Claim(**some, evaluate=["decoding=beam"])
     assert cells(beam, runs) == ["not run", "", "", "", "", ""]
     evaluation = EvaluatedClaim("some", "1", "decoding=beam", 19.5, 19.0, 20.0)
-    assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "3", "1:00", "`abc`", "yes"]
+    assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "1", "1:00", "`abc`", "yes"]
 
 
 def test_a_start_without_validation_error_decides() -> None:
