@@ -113,4 +113,5 @@ def study_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(f"python -m studies.{name}", description=description, formatter_class=style)
     parser.add_argument("--minutes", type=float, default=60.0, help="when to stop (60)")
     parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
+    parser.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
     return parser

@@ -36,9 +36,9 @@ def main() -> int:
     """Parse the command line and train."""
     parser = study_parser(NAME, __doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="a task to train; all of them, if none is named")
-    modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
-    modes.add_argument("--check", action="store_true", help="train two settings of each task for a few steps, add none")
+    parser.add_argument(
+        "--check", action="store_true", help="train two settings of each task for a few steps, add none"
+    )
     arguments = parser.parse_args()
     tasks, seeds = read_design(HERE / "design.yaml")
     deadline = Deadline(arguments.minutes)

@@ -2,6 +2,7 @@
 
     python -m studies.claims --minutes 60 -j 2
     python -m studies.claims hull_5 tsp_10         # only these claims
+    python -m studies.claims --merge FILE          # a results.csv, with the evaluations.csv beside it
 
 It needs the data of the experiments in $ATTNX_DATA (docs/data.md). Ctrl-C, or the end of the minutes, stops it cleanly:
 runs that were under way go on from their checkpoints the next time. A run whose row is in results.csv is never trained
@@ -38,8 +39,15 @@ def main() -> int:
         selected = select_names(arguments.claims, claims, "claims.yaml")
         results = Results(HERE / "results.csv", planned)
         evaluations = read_evaluations(HERE / "evaluations.csv")
+        if arguments.merge:
+            print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
+            results.write()
+            evaluations = read_evaluations(arguments.merge.with_name("evaluations.csv")) | evaluations
+            write_evaluations(HERE / "evaluations.csv", list(evaluations.values()))
         write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
-        study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
+        study = Study(
+            NAME, BUILD, planned, results, arguments.jobs, Deadline(0.0 if arguments.merge else arguments.minutes)
+        )
 
         def is_needed(job: Job) -> bool:
             return job.task in selected and not claims[job.task].is_decided(results)
