@@ -51,6 +51,8 @@ def judge(expected: Expected, difference: MeanDifference | None) -> str:
     'yes, p < 0.001'
     >>> judge("equal", MeanDifference(-1.0, -1.5, -0.5, 0.0002, "pooled"))
     'no, better: p < 0.001'
+    >>> judge("equal", MeanDifference(-1.0, -2.5, 0.5, 0.2, "pooled"))
+    'not contradicted, no significant difference: p = 0.20'
     >>> judge("worse", MeanDifference(-1.0, -2.5, 0.5, 0.2, "pooled"))
     'not significant: p = 0.20'
     """
@@ -58,6 +60,6 @@ def judge(expected: Expected, difference: MeanDifference | None) -> str:
         return "not tested, one seed each"
     p = p_text(difference.p)
     if difference.p >= SIGNIFICANCE_LEVEL:
-        return f"yes, no significant difference: {p}" if expected == "equal" else f"not significant: {p}"
+        return f"not contradicted, no significant difference: {p}" if expected == "equal" else f"not significant: {p}"
     measured = "worse" if difference.difference > 0 else "better"
     return f"yes, {p}" if measured == expected else f"no, {measured}: {p}"

@@ -209,9 +209,12 @@ def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRe
         {"valid_per": {5: error}}, "valid_per", maximize=False)  # fmt: skip
 
 
-def test_advice_is_the_cheapest_of_those_that_do_not_differ_from_the_best(tasks: dict[str, Task]) -> None:
-    """Errors of 10 and 10.1 differ by chance: the cheaper one is taken; 30 without attention does not."""
-    errors = {"additive": (10.0, 30.0), "dot": (10.1, 20.0), "none": (30.0, 10.0)}
+@pytest.mark.parametrize(("seconds_of_dot", "words"), [(15.0, "`scorer=dot`"), (25.0, "the defaults")])
+def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
+    tasks: dict[str, Task], seconds_of_dot: float, words: str
+) -> None:
+    """Errors of 10 and 10.1 differ by chance; 30 without attention does not."""
+    errors = {"additive": (10.0, 30.0), "dot": (10.1, seconds_of_dot), "none": (30.0, 10.0)}
     runs = [
         record(name, seed, error + 0.2 * seed, seconds)
         for name, (error, seconds) in errors.items()
@@ -220,8 +223,9 @@ def test_advice_is_the_cheapest_of_those_that_do_not_differ_from_the_best(tasks:
     advice = advise(comparisons(runs)[0], tasks)
     assert advice is not None
     assert (advice.data, advice.baseline) == (tasks["g2p"].data, "30.40")
-    assert (advice.words, advice.cost) == ("`scorer=dot`", "20 s, 2.0 times as much")
-    assert advice.quality == "PER 10.50"
+    assert advice.words == words
+    assert (advice.cost, advice.quality) in (
+        ("15 s, 1.5 times as much", "PER 10.50"), ("30 s, 3.0 times as much", "PER 10.40"))  # fmt: skip
     assert advice.certainty == "2 of 3 settings do not differ from the best; better than none: p < 0.001"
     alone = advise(comparisons([run for run in runs if run.seed == 1])[0], tasks)
     assert alone is not None
@@ -232,7 +236,7 @@ def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
     """Without attention the error is 30 instead of 10; a finding about another choice has no row."""
     runs = [record("additive", seed, 10 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     runs += [record("none", seed, 30 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
-    runs += [record("dot", seed, 10.1 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
+    runs += [record("mlp", seed, 10.1 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     findings = read_findings(STUDY / "findings.yaml")
     assert {finding.expected for finding in findings} == {"better", "worse", "equal"}
     (row,) = finding_rows(findings, single_changes(comparisons(runs), tasks))
@@ -303,7 +307,8 @@ def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
         "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
         "scorer=scaled": ("g2p_multilingual", "reverse"),
         "scorer=coverage scorer.penalty=1": (*pronunciation, "translation"),
-        "scorer=dot": ("reverse",),
+        **dict.fromkeys(["scorer=dot", "scorer=cosine"], ("reverse",)),
+        **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
         "scorer=concat": pronunciation,
         "query=[token]": pronunciation,
         "scorer=tanh_dot query=[self_attentive]": ("g2p",),
@@ -333,6 +338,8 @@ def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     }
     assert 1.05 < min(ratios) < max(ratios) < 1.15
     assert all(change.difference is None for change in changes["etth1"].by_words.values())
+    forecasts = [run.results for run in report.runs if run.choices["task"] == "etth1"]
+    assert max(run["test_linear_mse"] for run in forecasts) < min(run["test_mse"] for run in forecasts)
     for comparison in report.comparisons:
         name, rates = comparison.constant["task"], comparison.length_rates
         if name in tested:
