@@ -200,7 +200,7 @@ class Attention(nn.Module):
         mask = self.scope_mask(inputs) if mask is None else mask
         weights, carry, sampled = self._normalize(scores, mask.allowed_mask, inputs.history)
         if mask.gain is not None:
-            weights = weights * mask.gain
+            weights = weights * mask.gain.to(weights.dtype)
         mixed = weights if inputs.dropout_mask is None else weights * inputs.dropout_mask
         context = self.weighted_sum(mixed, inputs.memory.values)
         penalties = [] if sampled is None else [sampled.penalty]

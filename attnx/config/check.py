@@ -97,6 +97,8 @@ def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
         _reject_changed("decoding", config, "length_penalty_alpha", "decoding.length_penalty=gnmt")
     if model.get("keys_from") not in (None, *POSITIONS):
         _reject_changed("model", config, "position_dim", f"model.keys_from={' or '.join(POSITIONS)}")
+    if "tag_dim" in model and not model.get("tag_inputs"):
+        _reject_changed("model", config, "tag_dim", "model.tag_inputs")
     _reject_unread_by_model(config)
 
 

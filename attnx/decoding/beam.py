@@ -104,7 +104,8 @@ class Beam(ConstrainedSearch):
         predicted, state, attention = model.decode_step(tokens, beams.state, needs_weights)
         inputs.rules.apply_(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
-        likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
+        wide = torch.promote_types(predicted.dtype, total.dtype)  # sums of few digits would tie
+        likely = predicted.view(len(rows), width, symbols).to(wide).add_(total[..., None]).flatten(1)
         total, index = likely.topk(min(self.beam_size, likely.shape[1]))
         parents = (index // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
         if needs_weights and attention.weights is not None:
@@ -120,7 +121,11 @@ class Beam(ConstrainedSearch):
         steps = torch.full_like(is_ended, beams.written.shape[1], dtype=torch.int64)
         score = beams.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
         if self.coverage_penalty:
-            assert beams.weights is not None
+            if beams.weights is None:
+                raise UserError(
+                    "decoding.coverage_penalty adds up attention weights, and the models of this ensemble attend to "
+                    "different positions or with different heads, so that theirs have no mean; leave it out"
+                )
             covered = beams.weights[..., : source_mask.shape[1]].sum(-2)
             covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
             score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None])

@@ -198,6 +198,31 @@ def test_an_ensemble_averages_heads(build_model: Callable[..., Any]) -> None:
     torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
 
 
+def test_coverage_of_an_ensemble_without_mean_weights_is_refused(build_model: Callable[..., Any]) -> None:
+    """One head and two have no mean."""
+    models = [build_model(attention=("standard", {"heads": heads})).eval() for heads in (1, 2)]
+    source = torch.tensor([[3, 5, 7]])
+    with pytest.raises(UserError, match=r"decoding\.coverage_penalty .* the models of this ensemble"):
+        Beam(coverage_penalty=0.2)(Ensemble(models), source, source > 0)
+
+
+def test_a_beam_adds_up_in_more_than_16_bits() -> None:
+    """The sums of two steps, -128.25 and -128.5, are both -128 in 16 bits."""
+
+    class Halved(Tree):
+        def decode_step(self, *arguments: Any) -> Any:
+            predicted, *rest = super().decode_step(*arguments)
+            first = arguments[1].shape[1] == 1
+            sure = torch.full_like(predicted, -1000.0)
+            sure[:, A], sure[:, B] = (-128.0, -1000.0) if first else (-0.5, -0.25)
+            return sure.bfloat16(), *rest
+
+    source = torch.tensor([[3]])
+    result = Beam(2, nbest=2, max_length_ratio=0, max_length_extra=2)(Halved({}), source, source > 0)
+    assert result.written.tolist() == [[[A, B], [A, A]]]
+    assert result.log_probability.flatten().tolist() == [-128.25, -128.5]
+
+
 def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model: Callable[..., Any]) -> None:
     """The teacher-forced pass gives the log of the mean probabilities, and the mean weights."""
     models = [build_model().eval() for _ in range(2)]

@@ -217,6 +217,17 @@ def test_the_penalty_of_rows_joins_the_loss() -> None:
     assert model.readout.join[0].in_features == 22 + 3 * 22
 
 
+def test_the_penalty_of_rows_is_the_mean_of_the_heads() -> None:
+    """So its factor means the same with any number of heads."""
+    query = {"self_attentive": {"rows": 3, "size": 5, "penalty": 1.5}}
+    model = small_model(small_config(model={"name": "classifier"}, attention=("standard", {"heads": 2}), query=query))
+    source, target = torch.tensor([[7, 8, 9], [5, 6, 0]]), torch.tensor([[5, EOS], [6, EOS]])
+    output = model(source, source > 0, target, need_weights=True)
+    weights = output.weights.reshape(2, 2, 3, 3)  # rows and heads of each text
+    grams = weights @ weights.mT - torch.eye(3)
+    torch.testing.assert_close(output.penalty.sum(), 1.5 * grams.square().sum() / 2)
+
+
 REFUSALS = {
     "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or qa",
     "attention=none": r"model=classifier needs attention",

@@ -105,6 +105,19 @@ def test_local_p_gaussian(local_p: Local) -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[sum(inside)]]]))
 
 
+def test_local_p_center_far_from_the_start_in_16_bits(local_p: Local) -> None:
+    """16 bits hold every other position above 256, and every fourth above 512; the center is still exact."""
+    queries, mask = torch.tensor([[[math.log(3)]]]), torch.ones(1, 1, 1000, dtype=torch.bool)
+    with torch.autocast("cpu", torch.bfloat16):
+        share = local_p.center_predictor(queries)
+        field = local_p(queries, torch.tensor([0]), mask)
+    assert share.dtype == torch.bfloat16
+    center = 1000 * torch.sigmoid(share.float()).item()
+    gains = torch.exp(-((torch.arange(1000) - center) ** 2) / 2)
+    inside = field.allowed_mask[0, 0]
+    torch.testing.assert_close(field.gain[0, 0][inside], gains[inside])
+
+
 def test_local_p_learns_its_center(local_p: Local) -> None:
     """The Gaussian is what carries a gradient to the center: d/dp exp(-(s - p)^2 / 2) = (s - p) exp(...)."""
     queries = torch.tensor([[[math.log(3)]]], requires_grad=True)

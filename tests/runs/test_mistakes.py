@@ -86,6 +86,7 @@ CONFIGURATIONS = {
         "decoding.length_penalty_alpha=0.3",
         "decoding.length_penalty=gnmt",
     ],
+    "model.tag_dim=50": ["model.tag_dim=50", "model.tag_inputs"],
     "model.position_dim=16": ["model.position_dim=16", "one_hot or sinusoidal"],
     "additive": ["unknown command 'additive'", "scorer=additive"],
     "--scorer dot": ["unknown flag --scorer", "write scorer=dot\n"],

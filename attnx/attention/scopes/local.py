@@ -68,7 +68,9 @@ class Local(nn.Module):
         last = (length - 1).clamp(min=0)
         if self.center_predictor is None:
             return torch.minimum(steps.expand(queries.shape[:2]), last), None
-        predicted = length * torch.sigmoid(self.center_predictor(queries)[..., 0])
+        share = self.center_predictor(queries)[..., 0]
+        share = share.to(torch.promote_types(share.dtype, torch.float32))  # 16 bits do not hold positions above 256
+        predicted = length * torch.sigmoid(share)
         return torch.minimum(predicted.detach().round().long(), last), predicted
 
     def window_mask(

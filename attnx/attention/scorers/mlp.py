@@ -50,16 +50,16 @@ class Mlp(nn.Module):
         self.hidden_layers = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))
 
     def project_keys(self, memory: Tensor) -> Tensor:
-        """(..., m, memory_size) -> (..., m, widths[0])."""
+        """(..., m, memory_size) -> (..., m, hidden_sizes[0])."""
         projected: Tensor = self.memory(memory)
         return projected
 
     def project_queries(self, queries: Tensor) -> Tensor:
-        """(..., q, query_size) -> (..., q, widths[0])."""
+        """(..., q, query_size) -> (..., q, hidden_sizes[0])."""
         projected: Tensor = self.query(queries)
         return projected
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(..., q, widths[0]), (..., m, widths[0]) -> (..., q, m)."""
+        """(..., q, hidden_sizes[0]), (..., m, hidden_sizes[0]) -> (..., q, m)."""
         scores: Tensor = self.hidden_layers(torch.add(queries[..., :, None, :], keys[..., None, :, :]))
         return scores[..., 0]

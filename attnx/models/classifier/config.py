@@ -127,10 +127,9 @@ def _check_scope(scope: Config) -> None:
 
 
 def _check_history(config: Config) -> None:
-    for kind in ("scorer", "normalizer"):
-        if part_declarations(config, kind).get("needs_history"):
-            name = f"{kind}={config[kind]['name']}"
-            raise UserError(f"{name} needs earlier attention weights, but a classifier reads once; use another")
+    if part_declarations(config, "scorer").get("needs_history"):
+        name = f"scorer={config['scorer']['name']}"
+        raise UserError(f"{name} needs earlier attention weights, but a classifier reads once; use another")
 
 
 def _check_readout(config: Config) -> None:

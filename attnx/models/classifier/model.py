@@ -114,7 +114,8 @@ class Classifier(SequenceModel[LabelState]):
         """The reads of all rows as one: contexts side by side, weights of rows (and heads) as those of heads."""
         weights, penalties = attention.weights, [] if attention.penalty is None else [attention.penalty]
         if self.query.has_penalty and weights is not None:
-            penalties.append(self.query.penalty(weights))
+            penalty_of_rows = self.query.penalty(weights)
+            penalties.append(penalty_of_rows.mean(1) if weights.dim() == 4 else penalty_of_rows)  # of heads the mean
         penalty = torch.stack([term.flatten(1).sum(1) for term in penalties], 1) if penalties else None
         if weights is not None and self.query.rows > 1:
             weights = weights.reshape(len(weights), -1, 1, weights.shape[-1])

@@ -52,7 +52,7 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
         raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
     require_attention(config, "entity")
     _check_scope(config["scope"])
-    reject_bias(config, "the slots of model=entity have no order")
+    reject_bias(config, UNORDERED)
     _check_scorers(config)
     _check_decoding(config.get("decoding", {}))
     entities = task.get("entities") or []

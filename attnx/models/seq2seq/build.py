@@ -56,7 +56,7 @@ def build_seq2seq(
 
     ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
     one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,
-    ``inputs`` (the embeddings; if both are, there is no encoder) or ``layer:N``; values default to the memory.
+    ``inputs`` (the embeddings; if both are, there is no encoder) or ``layer:N``; values default to the keys.
     ``keys_from`` may also be ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``position_dim``.
     ``bridge`` defaults to ``last``, or ``learned`` without an encoder. ``tag_inputs`` names the parts whose inputs have
     the embedded tag of the row (its language), of width ``tag_dim``, at every step. ``schedule`` is the order of
