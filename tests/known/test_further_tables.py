@@ -22,6 +22,7 @@ from attnx.reports.sweep.further_tables import (
 )
 from attnx.reports.sweep.length_rates import group_lengths
 from attnx.reports.sweep.rank_agreement import rank_agreements
+from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
 
@@ -168,6 +169,50 @@ def test_ablations_change_one_choice_of_the_reference() -> None:
     _, text, rows = ablation_section(comparison, parse_reference(REFERENCE))
     assert text.startswith("**attention=standard, dot, global** has PER 10.0.")
     assert "| scope | local | 9" in rows
+
+
+def search_runs() -> list[RunRecord]:
+    """Two scorers with twelve learning rates, two seeds each, which differ by 0.2; the rates differ at random."""
+    values = {0.001 * (1 + index): float(7 * index % 12) for index in range(12)}
+    return [
+        replace(run, path=Path(f"{scorer}/{rate}/{seed}"), choices={**run.choices, "optimizer.lr": rate})
+        for scorer in ("dot", "mlp")
+        for rate, value in values.items()
+        for seed in (0, 1)
+        for run in [record(scorer, seed, 10 + value + 0.2 * seed)]
+    ]
+
+
+def test_ablations_of_many_numbers_compare_the_numbers() -> None:
+    """And not the quarter of them in which they are."""
+    (comparison,) = comparisons(search_runs())
+    reference = parse_reference(["scorer=dot", "optimizer.lr=0.001"])
+    changed = ablations(comparison.keys, comparison.settings, comparison.metrics[0], reference).changed
+    assert [change.value for change in changed if change.factor == "scorer"] == ["mlp"]
+    assert len([change for change in changed if change.factor == "lr"]) == 11
+    (agreement,) = [agreement for agreement in comparison.value_agreements if agreement.factor == "scorer"]
+    assert (agreement.settings, agreement.correlation) == (12, pytest.approx(1))
+
+
+def test_grouped_numbers_are_tested_by_the_settings_in_a_group() -> None:
+    """Rates of one quarter differ by far more than their seeds; the quarters do not."""
+    (comparison,) = comparisons(search_runs())
+    main = comparison.metrics[0]
+    (effect,) = [effect for effect in main.effects if effect.name == "lr"]
+    assert len(effect.levels) == 4
+    assert effect.test is not None
+    assert effect.test.p > 0.05
+    assert "numbers are grouped" in main.effects_summary[0]
+
+
+def test_a_test_without_the_reference_has_no_ablations() -> None:
+    """Another one has them; a key that no test has is refused."""
+    runs = [*ablation_runs(), *(record("dot", seed, 5.0, "other") for seed in (1, 2))]
+    report = Report("two", runs)
+    text = report.markdown(parse_reference(REFERENCE))
+    assert text.count("### One choice changed") == 1
+    with pytest.raises(UserError, match="--reference scorr"):
+        report.markdown(parse_reference(["scorr=dot"]))
 
 
 def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:

@@ -111,6 +111,47 @@ def test_tables_and_folders_merge(table: Path, write: Write) -> None:
     assert len(load_runs([table, table])) == 9
 
 
+def test_tables_of_other_constant_choices_merge_as_their_folders(write: Write) -> None:
+    """``mine`` has one scope and ``yours`` the other: neither table varies it, both together do."""
+    for index, (name, scope) in enumerate(product(("mine", "yours"), ("global", "local"))):
+        if (name == "mine") is (scope == "global"):
+            for seed in (1, 2):
+                for scorer in ("dot", "mlp"):
+                    write(f"{name}/{scorer}{seed}", 5.0 + index + seed, seed, scorer, scope)
+    assert command(["report", "mine"]) == command(["report", "yours"]) == 0
+    tables, folders = (attnx.report([f"mine{file}", f"yours{file}"]) for file in ("/report.runs.csv", ""))
+    assert tables.ranking is not None
+    assert folders.ranking is not None
+    assert [s.values for s in tables.ranking.settings] == [s.values for s in folders.ranking.settings]
+    assert len(tables.ranking.settings) == 4
+    both = attnx.report(["mine", "mine/report.runs.csv"])
+    assert both.ranking is not None
+    assert all(run.path.is_dir() for setting in both.ranking.settings for run in setting.runs)
+
+
+def test_unfinished_runs_of_a_table_differ(write: Write) -> None:
+    """Two that have not started, of scorers of which only one has finished."""
+    write("all/0", 5.0, 1, "dot")
+    for scorer in ("mlp", "additive"):
+        folder = write(f"all/{scorer}", None, 1, scorer)
+        info = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**info, "created": ""}))
+    assert command(["report", "all"]) == 0
+    assert len(load_runs(["all/report.runs.csv"])) == 3
+
+
+def test_a_long_cell_is_read(table: Path) -> None:
+    """More characters than Python's reader allows by itself."""
+    lines = table.read_text(encoding="utf-8").splitlines()
+    positions = "0:" + "/".join(["123"] * 50_000)
+    column = lines[0].split(",").index("hard_alignments")
+    cells = lines[1].split(",")
+    cells[column] = positions
+    Path("t.csv").write_text("\n".join([lines[0], ",".join(cells)]) + "\n", encoding="utf-8")
+    (run,) = load_runs(["t.csv"])
+    assert len(run.outputs.hard_alignments[0]) == 50_000
+
+
 def test_an_empty_cell_is_a_value(table: Path) -> None:
     """Rows without a knob that rows with the same parts have are settings of their own, not the same runs again."""
     runs = [run for run in load_runs([table]) if run.status == RunStatus.FINISHED]

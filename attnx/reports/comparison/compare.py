@@ -31,6 +31,7 @@ from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
 from attnx.runs.run import Run
 
+Best = Callable[[Sequence[float]], float]  # which of a row's values is the best one
 EXAMPLES = "test_examples"
 DIFFERENCES = (
     "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test); below zero is "
@@ -70,7 +71,9 @@ def compare(folders: Sequence[Path | str]) -> Table:
         _add_rates(table, rates, [item.shared for item in runs])
     _add_results(table, runs, differ, has_shared=size > 0)
     _add_signatures(table, [item.run for item in runs])
-    _add_lengths(table, rates, [item.shared if size else item.test for item in runs])
+    _add_lengths(
+        table, rates, [item.shared if size else item.test for item in runs], min if size or not differ else None
+    )
     has_differences = _add_differences(table, runs, rates, differ)
     notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
     table.caption = Text("\n".join(notes)) if notes else None
@@ -170,9 +173,7 @@ def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool, has_sh
         _add_row(table, measure, cells, None if is_higher is None else max if is_higher else min)
 
 
-def _add_row(
-    table: Table, name: str, cells: Sequence[Estimate | None], best_of: Callable[[Sequence[float]], float] | None = min
-) -> None:
+def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of: Best | None = min) -> None:
     """Add a row with its best value in bold, unless no value can be best; equal texts are equally good."""
     values = [cell.value for cell in cells if cell is not None]
     best = format_value(best_of(values)) if best_of and len(values) > 1 else None
@@ -203,7 +204,7 @@ def _add_rates(table: Table, rates: Sequence[str], tests: Sequence[Examples]) ->
             _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
 
 
-def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples]) -> None:
+def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples], best_of: Best | None) -> None:
     groups = [group_by_source_length(test.predictions) for test in tests]
     for measure in rates:
         table.add_section()
@@ -211,7 +212,7 @@ def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples]) 
             counts = [count_errors(group[length], measure).sum(0) if length in group else None for group in groups]
             cells = [None if count is None else Estimate(100 * count[0] / max(count[1], 1)) for count in counts]
             if any(cells):
-                _add_row(table, f"{measure_label(TEST + measure)}, length {length}", cells)
+                _add_row(table, f"{measure_label(TEST + measure)}, length {length}", cells, best_of)
 
 
 def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str], differ: bool) -> bool:

@@ -68,7 +68,8 @@ def analyze(
     The sum of squares of a term is what it adds to a least-squares fit, its degrees of freedom are the rank that it
     adds; missing combinations therefore cost only what cannot be estimated without them. The error is the variance over
     seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs. In a
-    fraction of a grid it is the lack of fit (:func:`attnx.reports.stats.f_tests.test_fraction`).
+    fraction of a grid, or if settings share all levels, it is the lack of fit
+    (:func:`attnx.reports.stats.f_tests.test_fraction`).
 
     Source: Searle 1971, Linear Models, chapter 7; intervals of levels by Tukey and Kramer (1956).
 
@@ -95,7 +96,8 @@ def analyze(
 def _error(fits: ModelFits, pooled: PooledVariance) -> tuple[PooledVariance, str]:
     """The error of means, and of the tests in a grid, and where it comes from."""
     lack_of_fit = residual_variance(fits[fits.additive], pooled)
-    if is_fraction(fits):
+    # Settings that share all levels, as those with grouped numbers do, differ by more than their seeds.
+    if is_fraction(fits) or len(fits.values) - pooled.degrees > fits.num_cells:
         return lack_of_fit, LACK_OF_FIT
     if pooled.degrees:
         return pooled, SEEDS

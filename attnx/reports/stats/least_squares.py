@@ -55,6 +55,7 @@ class ModelFits:
         self.main: list[Term] = [(factor,) for factor in range(len(codes))]
         self.pairs: list[Term] = [*combinations(range(len(codes)), 2)]
         self.values = values
+        self.num_cells = len({*zip(*(column.tolist() for column in columns), strict=True)})  # combinations of levels
         self._terms = dict(zip(self.main, codes, strict=True)) | {
             (a, b): (codes[a][:, :, None] * codes[b][:, None, :]).reshape(len(values), -1) for a, b in self.pairs
         }

@@ -77,13 +77,13 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
     used = [run for setting in settings for run in setting.runs]
     available = measures(used, runs[0].monitor, runs[0].maximize)
     unequal = unequal_conditions(used, available[0] if available else None)
-    compared_factors = factors(keys, settings)
+    compared_factors, grouped_factors = factors(keys, settings), factors(keys, settings, group_numbers=True)
     metrics = []
     for measure in available:
         ranking = rank_settings(settings, measure)
         verdict = [*unequal, *conclude(ranking)]
         metrics.append(
-            MetricComparison(**vars(ranking), verdict=verdict, **effects(compared_factors, ranking)._asdict())
+            MetricComparison(**vars(ranking), verdict=verdict, **effects(grouped_factors, ranking)._asdict())
         )
     lengths = length_rates(metrics[0]) if metrics else None
     alignments = alignment_agreements(compared_factors, metrics[0]) if metrics else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,12 @@ class Factor(NamedTuple):
     indices: dict[int, int]
 
 
-def factors(keys: Sequence[str], settings: Sequence[Setting]) -> list[Factor]:
+def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: bool = False) -> list[Factor]:
     """The varied choices as factors: a knob that some parts lack joins its part, choices that change together join.
 
     A setting without a part that most settings have, such as a baseline without attention, has no place among the
-    values of its factor: it is left out of all factors.
+    values of its factor: it is left out of all factors. With ``group_numbers`` a choice with many different numbers, as
+    a search tries them, has a quarter of them in each value.
     """
     rows = _with_usual_parts(keys, settings)
     columns = {key: [settings[row].values[index] for row in rows] for index, key in enumerate(keys)}
@@ -35,7 +37,8 @@ def factors(keys: Sequence[str], settings: Sequence[Setting]) -> list[Factor]:
     by_pattern: dict[tuple[int, ...], dict[str, list[str]]] = {}
     for group in _groups(columns):
         parts = [{key: columns[key][index] for key in group} for index in range(len(rows))]
-        texts = _group_numbers([_joint_text(values, names) for values in parts])
+        texts = [_joint_text(values, names) for values in parts]
+        texts = _group_numbers(texts) if group_numbers else texts
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         if len(codes) > 1:
             name = ", ".join(names[key] for key in group)
@@ -119,4 +122,8 @@ def _group_numbers(texts: list[str]) -> list[str]:
     numbers = [float(text) for text in texts]
     edges = np.quantile(numbers, np.linspace(0, 1, QUANTILE_GROUPS + 1))
     groups = np.searchsorted(edges[1:-1], numbers)
-    return [f"{edges[group]:.3g} to {edges[group + 1]:.3g}" for group in groups]
+    labels = [f"{low:.{digits}g} to {high:.{digits}g}" for digits in (3, 10) for low, high in pairwise(edges)]
+    labels = (
+        labels[:QUANTILE_GROUPS] if len({*labels[:QUANTILE_GROUPS]}) == QUANTILE_GROUPS else labels[QUANTILE_GROUPS:]
+    )
+    return [labels[group] for group in groups]

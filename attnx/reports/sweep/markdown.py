@@ -40,7 +40,10 @@ def markdown(
     agreements: Sequence[RankAgreement],
     reference: Reference | None = None,
 ) -> str:
-    """The report's text; with a ``reference``, its ablations, which may be a UserError."""
+    """The report's text; with a ``reference``, the ablations of each test with its keys: a UserError if none has."""
+    with_keys = [comparison for comparison in compared if reference and {*reference} <= {*comparison.keys}]
+    if reference and compared and not with_keys:
+        with_keys = list(compared)  # the first one says which key it lacks
     sections = [f"# {title}: report", f"{describe_runs(records)}."]
     if not compared:
         sections.append(NO_RUNS)
@@ -48,7 +51,7 @@ def markdown(
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
-        if reference and comparison.metrics:
+        if reference and comparison.metrics and comparison in with_keys:
             sections += ablation_section(comparison, reference)
         sections += [*length_section(comparison), *alignment_section(comparison), *value_section(comparison)]
     sections += agreement_section(agreements)

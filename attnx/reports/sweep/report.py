@@ -48,8 +48,9 @@ class Report:
 
     @property
     def keys(self) -> list[str]:
-        """The task, and the choices that differ in some comparison."""
-        return list(dict.fromkeys([TASK, *(key for comparison in self.comparisons for key in comparison.keys)]))
+        """The task, the choices that differ in some comparison, and all others: another report may vary them."""
+        varied = [key for comparison in self.comparisons for key in comparison.keys]
+        return list(dict.fromkeys([TASK, *varied, *sorted({key for run in self.runs for key in run.choices})]))
 
     def markdown(self, reference: Reference | None = None) -> str:
         """The conclusions; with a ``reference`` also its ablations, for which one setting must have its values."""

@@ -13,7 +13,7 @@ from typing import Any
 from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_files import read_text
+from attnx.files.bounded_files import MAX_TABLE_BYTES, read_text
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
 from attnx.runs.metrics_csv import Curve
@@ -29,7 +29,7 @@ DIGITS = 10  # significant ones; results are measured in single precision
 
 def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
     """The CSV text: some choices, the facts, all results with their intervals, and the details."""
-    keys = [key for key in keys if key != DATA]
+    keys = [key for key in keys if key != DATA and _is_choice(key)]
     rows = [run_row(record, keys) for record in records if record.status != RunStatus.UNREADABLE]
     results = dict.fromkeys(name for row in rows for name in row)
     columns = [*keys, *FACTS, *(name for name in results if name not in (*keys, *FACTS, *DETAILS)), *DETAILS]
@@ -50,28 +50,26 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
         results |= {f"{name}{LOW}": f"{interval.low:.{DIGITS}g}", f"{name}{HIGH}": f"{interval.high:.{DIGITS}g}"}
     details = {
         "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in _saved_points(run)),
-        "length_errors": _join(
-            (length, "/".join(map(str, counts))) for length, counts in run.outputs.length_errors.items()
-        ),
-        "hard_alignments": _join(
-            (i, "/".join(map(str, positions))) for i, positions in run.outputs.hard_alignments.items()
-        ),
+        "length_errors": _join((length, _join_numbers(counts)) for length, counts in run.outputs.length_errors.items()),
+        "hard_alignments": _join((i, _join_numbers(positions)) for i, positions in run.outputs.hard_alignments.items()),
     }
     return choices | facts | results | details
 
 
 def read_run_table(path: Path) -> Iterator[RunRecord]:
-    """The runs in a table; a run's path is the table's with the line.
+    """The runs in a table; a run's path is the table's with the line, its label the choices that differ in the table.
 
     Raises:
         UserError: it is no table of runs, a cell cannot be read, or a run is there twice, with the lines.
     """
+    csv.field_size_limit(MAX_TABLE_BYTES)  # a cell may be long
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     columns = next(reader, [])
     for name in (*FACTS, *DETAILS):
         if name not in columns:
             raise UserError(f"{path}:1: not a table of runs: it has no column {name!r}{suggest(name, columns)}")
     lines: dict[tuple[object, ...], int] = {}
+    runs = []
     for cells in reader:
         where = f"{path}:{reader.line_num}"
         if len(cells) != len(columns):
@@ -82,7 +80,10 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         identity = (*sorted(run.choices.items()), run.seed, run.outputs.test, run.created)
         if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")
-        yield run
+        runs.append(run)
+    varied = [name for name in columns if _is_choice(name) and len({run.choices.get(name) for run in runs}) > 1]
+    for run in runs:
+        yield replace(run, label=" ".join(f"{name}={run.choices[name]}" for name in varied if name in run.choices))
 
 
 def _read_row(row: dict[str, str], where: str) -> RunRecord:
@@ -97,7 +98,7 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
         alignments = {index: _whole_numbers(cell) for index, cell in _split(details["hard_alignments"])}
         return RunRecord(
             path=Path(where),
-            label=" ".join(f"{key}={value}" for key, value in choices.items()),
+            label="",
             status=_status(facts["status"]),
             seed=int(facts["seed"]) if facts["seed"] else None,
             choices=choices,

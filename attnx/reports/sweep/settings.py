@@ -78,7 +78,8 @@ def group_by_setting(
     ``unfinished`` are runs that agree with these in all choices but ``keys``.
     """
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
-    for run in sorted(runs, key=lambda run: run.created):
+    # A run's folder comes after its row in a table: it has the outputs.
+    for run in sorted(runs, key=lambda run: (run.created, run.outputs.tested is not None)):
         by_values.setdefault(_values(run, keys), {})[run.seed] = run
     unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
     for run in unfinished:
