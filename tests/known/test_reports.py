@@ -249,6 +249,14 @@ def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
     assert styles == [["", "bold", ""], ["bold", "", ""]]
 
 
+@pytest.mark.parametrize(("lines", "is_marked"), [(("d o g\tD AO\tD AO G\t1\t-0.10",), False), (LINES[:1], True)])
+def test_compare_marks_nothing_of_different_tests(write: Write, lines: tuple[str, ...], is_marked: bool) -> None:
+    """Nor among the rates by length."""
+    table = compare([write("first", lines, test_per=5.0), write("second", LINES, test_per=6.0)])
+    cells = [cell for column in table.columns[1:] for cell in column.cells]
+    assert any(str(cell.style) == "bold" for cell in cells if isinstance(cell, Text)) is is_marked
+
+
 def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
     first, second = write("first"), write("second")
     (second / RUN).write_text(json.dumps({"format": FORMAT, "name": "first"}))
