@@ -26,6 +26,7 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.tables import results_table
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.stats.error_tables import count_errors, errors_by_length
+from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.runs.alignments import read_alignment
 from attnx.runs.folder_use import FolderUse
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
@@ -135,6 +136,23 @@ def test_predictions_of_numbers_are_saved_as_arrays(tmp_path: Path) -> None:
     with np.load(tmp_path / MATRICES) as arrays:
         assert arrays["prediction_0"].tolist() == written.tolist()
         assert arrays["reference_0"].tolist() == right.tolist()
+
+
+def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None:
+    """A longer lookback changes neither, another file with the same dates the numbers."""
+    digests = {}
+    for name, source, value in (
+        ("ETTh1", ("1", "2"), 3.0),
+        ("longer", ("0", "1", "2"), 3.0),
+        ("ETTh2", ("1", "2"), 4.0),
+    ):
+        (tmp_path / name).mkdir()
+        pair = Pair(source, (("0",),), target=np.array([[value]], np.float32), name="3")
+        save_predictions(tmp_path / name, [Prediction(pair, np.array([[value + 1]], np.float32), -0.5, None)])
+        tested = read_tested(tmp_path / name)
+        assert tested is not None
+        digests[name] = tested.digest
+    assert digests["ETTh1"] == digests["longer"] != digests["ETTh2"]
 
 
 def wrong(*edits: int) -> tuple[str, ...]:

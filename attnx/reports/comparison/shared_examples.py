@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.files.bounded_arrays import read_arrays
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO
 from attnx.reports.significant_digits import format_difference
@@ -25,7 +23,8 @@ from attnx.reports.stats.bootstrap import (
     percentile_interval,
 )
 from attnx.reports.stats.error_tables import count_errors
-from attnx.runs.layout import MATRICES, PREDICTIONS, SOURCE_FEATURES, VOCABULARY
+from attnx.reports.stats.numeric_examples import numeric_identities
+from attnx.runs.layout import PREDICTIONS, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.predictions import (
     Evaluation,
     PredictionRow,
@@ -92,13 +91,8 @@ def read_test_examples(folder: Path) -> Examples:
         columns, rows = read_table(folder / PREDICTIONS)
         if not {"source", "reference"} <= set(columns):
             raise UserError(f"{folder / PREDICTIONS}:1: has neither a column references nor source and reference")
-        arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
-        order = []
-        for row in rows:
-            reference = arrays[row["reference"]]
-            digest = hashlib.sha256(repr(reference.shape).encode() + reference.tobytes()).digest()
-            order.append(((row.get("name") or row["source"], digest), read_field(row.get("tag", ""))))
-        return Examples(tuple(order))
+        identities = numeric_identities(folder, rows)
+        return Examples(tuple((key, read_field(row.get("tag", ""))) for key, row in zip(identities, rows, strict=True)))
     predictions = read_predictions(folder)
     keys: list[Hashable] = [_identity(row) for row in predictions]
     run = Evaluation(folder).evaluated_run if is_evaluation(folder) else Run(folder)

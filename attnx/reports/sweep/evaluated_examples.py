@@ -15,14 +15,15 @@ from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
 from attnx.reports.stats.bootstrap import SAMPLES, bootstrap_rates, read_draws
+from attnx.reports.stats.numeric_examples import numeric_identities
 from attnx.runs.layout import PREDICTIONS
 from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field, read_symbols
 
 Numbers = NDArray[np.float64]
 DIGEST_LENGTH = 12  # hexadecimal digits
-# The columns that identify an example; what was predicted does not.
-KEY_COLUMNS = ("source", "references", "reference_steps", "tag", "name")
+# The columns that identify an example of symbols; what was predicted does not.
+KEY_COLUMNS = ("source", "references", "tag", "name")
 
 
 class LengthErrors(NamedTuple):
@@ -59,6 +60,9 @@ def read_tested(folder: Path) -> TestedExamples | None:
     try:
         columns, rows = read_table(folder / PREDICTIONS)
         keys = ["\t".join(row[name] for name in KEY_COLUMNS if name in columns) for row in rows]
+        if "reference" in columns:
+            identities = zip(numeric_identities(folder, rows), rows, strict=True)
+            keys = ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
         order = sorted(range(len(rows)), key=keys.__getitem__)
         rows = [rows[index] for index in order]
         tags = np.array([read_field(row.get("tag", "")) for row in rows])
