@@ -130,8 +130,8 @@ def test_tables_of_two_machines_merge(table: Any) -> None:
 
 def test_what_another_process_adds_is_kept(table: Any) -> None:
     write, read = table
-    mine, path = read(write("a.csv", 0)), write("a.csv", 0, 2)
-    mine.write()
+    results, path = read(write("a.csv", 0)), write("a.csv", 0, 2)
+    results.write()
     assert [job.seed for job in read(path).runs] == [1, 1]
 
 

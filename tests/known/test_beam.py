@@ -211,11 +211,11 @@ def test_a_beam_adds_up_in_more_than_16_bits() -> None:
 
     class Halved(Tree):
         def decode_step(self, *arguments: Any) -> Any:
-            predicted, *rest = super().decode_step(*arguments)
+            predicted, *state = super().decode_step(*arguments)
             first = arguments[1].shape[1] == 1
             sure = torch.full_like(predicted, -1000.0)
             sure[:, A], sure[:, B] = (-128.0, -1000.0) if first else (-0.5, -0.25)
-            return sure.bfloat16(), *rest
+            return sure.bfloat16(), *state
 
     source = torch.tensor([[3]])
     result = Beam(2, nbest=2, max_length_ratio=0, max_length_extra=2)(Halved({}), source, source > 0)

@@ -118,8 +118,8 @@ def test_values_agree_if_settings_keep_their_order() -> None:
         for run in [record(scorer, 1, float(value))]
     ]
     (comparison,) = comparisons(runs)
-    found = {(a.factor, *a.values): (a.settings, a.correlation) for a in comparison.value_agreements}
-    assert found == {
+    correlations = {(a.factor, *a.values): (a.settings, a.correlation) for a in comparison.value_agreements}
+    assert correlations == {
         ("lr", "0.1", "0.2"): (5, pytest.approx(0.9)),
         ("lr", "0.1", "0.4"): (5, pytest.approx(-1.0)),
         ("lr", "0.2", "0.4"): (5, pytest.approx(-0.9)),

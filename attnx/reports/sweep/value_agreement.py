@@ -28,8 +28,8 @@ def value_agreements(factors: Sequence[Factor], ranking: Ranking) -> list[ValueA
     for factor in factors:
         means: dict[int, dict[Hashable, float]] = defaultdict(dict)
         for row in rows:
-            others = tuple(other.indices[row.setting] for other in factors if other is not factor)
-            means[factor.indices[row.setting]][others] = row.mean
+            fixed = tuple(varied.indices[row.setting] for varied in factors if varied is not factor)
+            means[factor.indices[row.setting]][fixed] = row.mean
         for a, b in combinations(sorted(means), 2):
             if (agreement := rank_correlation(means[a], means[b])) is not None:
                 values = factor.values[a], factor.values[b]
