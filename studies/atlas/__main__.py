@@ -65,7 +65,8 @@ def main() -> int:
 
 def check(tasks: Mapping[str, Task], seed: int, parallel: int, deadline: Deadline) -> int:
     """Train the first and the last setting of each task for a few steps, in a temporary folder; whether all finish."""
-    planned = [task.job(task.settings[row], seed) for task in tasks.values() for row in (0, -1)]
+    jobs_of_design = (task.job(task.settings[row], seed) for task in tasks.values() for row in (0, -1))
+    planned = [job._replace(steps=None) for job in jobs_of_design]
     with TemporaryDirectory() as folder:
         os.chdir(folder)
         _prepare(planned, tasks)
