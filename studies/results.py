@@ -75,6 +75,11 @@ class Results:
             self._add(run)
         return len(new)
 
+    def add_table(self, path: Path) -> None:
+        """Merge another table, write the result, and say how many runs were added."""
+        print(f"{self.merge(path)} runs added from {path}")
+        self.write()
+
     def write(self) -> None:
         """Write the table, with what another process has added to it since."""
         if self.path.is_file():

@@ -45,8 +45,18 @@ class Study:
         """The runs that are not in the table."""
         return [job for job in self.planned if job not in self.results.runs]
 
-    def resume(self, is_needed: Callable[[Job], bool] = lambda _: True) -> None:
-        """Collect what earlier calls trained, and resume the sweeps they interrupted that have a job that is needed."""
+    def train_missing(self, is_needed: Callable[[Job], bool]) -> None:
+        """Train until nothing that is needed is missing, or time is up; what is needed is asked before each seed.
+
+        What earlier calls trained is collected first, and the sweeps they interrupted go on if a job is needed.
+        """
+        self._resume(is_needed)
+        for _, group in groupby(self.missing, key=lambda job: job.seed):
+            jobs = list(filter(is_needed, group))
+            for start in range(0, len(jobs), JOBS_PER_SWEEP):
+                self.train(jobs[start : start + JOBS_PER_SWEEP])
+
+    def _resume(self, is_needed: Callable[[Job], bool]) -> None:
         experiments = {job.experiment for job in self.planned if is_needed(job)}
         for sweep in self._sweeps():
             self._collect(sweep.path)
@@ -54,13 +64,6 @@ class Study:
             if not self.deadline.has_passed and unfinished & experiments:
                 self._attnx(["resume", str(sweep.path)])
                 self._collect(sweep.path)
-
-    def train_missing(self, is_needed: Callable[[Job], bool] = lambda _: True) -> None:
-        """Train until nothing that is needed is missing, or time is up; what is needed is asked before each seed."""
-        for _, group in groupby(self.missing, key=lambda job: job.seed):
-            jobs = list(filter(is_needed, group))
-            for start in range(0, len(jobs), JOBS_PER_SWEEP):
-                self.train(jobs[start : start + JOBS_PER_SWEEP])
 
     def train(self, jobs: Sequence[Job], options: Sequence[str] = ()) -> None:
         """Train jobs of one seed as a sweep. If some are refused, halves are tried, until those are alone."""
@@ -113,5 +116,4 @@ def study_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(f"python -m studies.{name}", description=description, formatter_class=style)
     parser.add_argument("--minutes", type=float, default=60.0, help="when to stop (60)")
     parser.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
-    parser.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
     return parser

@@ -124,7 +124,7 @@ class Beam(ConstrainedSearch):
             if beams.weights is None:
                 raise UserError(
                     "decoding.coverage_penalty adds up attention weights, and the models of this ensemble attend to "
-                    "different positions or with different heads, so that theirs have no mean; leave it out"
+                    "different positions or with different heads, so that these have no mean; leave it out"
                 )
             covered = beams.weights[..., : source_mask.shape[1]].sum(-2)
             covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)

@@ -36,9 +36,9 @@ def main() -> int:
     """Parse the command line and train."""
     parser = study_parser(NAME, __doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="a task to train; all of them, if none is named")
-    parser.add_argument(
-        "--check", action="store_true", help="train two settings of each task for a few steps, add none"
-    )
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
+    modes.add_argument("--check", action="store_true", help="train two settings of each task for a few steps, add none")
     arguments = parser.parse_args()
     tasks, seeds = read_design(HERE / "design.yaml")
     deadline = Deadline(arguments.minutes)
@@ -49,12 +49,10 @@ def main() -> int:
             return check({name: tasks[name] for name in tasks if name in selected}, seeds[0], arguments.jobs, deadline)
         results = Results(HERE / "results.csv", planned)
         if arguments.merge:
-            print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
-            results.write()
+            results.add_table(arguments.merge)
             return ExitCode.FINISHED
         _prepare(planned, tasks)
         study = Study(NAME, BUILD, planned, results, arguments.jobs, deadline)
-        study.resume(lambda job: job.task in selected)
         study.train_missing(lambda job: job.task in selected)
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
@@ -65,8 +63,11 @@ def main() -> int:
 
 def check(tasks: Mapping[str, Task], seed: int, parallel: int, deadline: Deadline) -> int:
     """Train the first and the last setting of each task for a few steps, in a temporary folder; whether all finish."""
-    jobs_of_design = (task.job(task.settings[row], seed) for task in tasks.values() for row in (0, -1))
-    planned = [job._replace(steps=None) for job in jobs_of_design]
+    planned = [
+        task.job(task.settings[row], seed)._replace(steps=None)  # not those of the design
+        for task in tasks.values()
+        for row in (0, -1)
+    ]
     with TemporaryDirectory() as folder:
         os.chdir(folder)
         _prepare(planned, tasks)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
-from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
-from studies.atlas.changes import default_reference
+from studies.atlas.changes import default_reference, find_baseline
 from studies.atlas.design import Task
 from studies.atlas.figures import CostPoint, cost_points
 
@@ -38,17 +37,17 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
     if not candidates:
         return None
-    taken = min(candidates, key=lambda point: point.cpu_seconds)
+    choice = min(candidates, key=lambda point: point.cpu_seconds)
     default = next((point for point in candidates if _words(task, comparison, point.name) == DEFAULTS), None)
-    if default is not None and default.cpu_seconds < MIN_SAVING * taken.cpu_seconds:
-        taken = default
-    baseline = _baseline(comparison)
+    if default is not None and default.cpu_seconds < MIN_SAVING * choice.cpu_seconds:
+        choice = default
+    baseline = find_baseline(comparison)
     return Advice(
         data=task.data,
-        words=_words(task, comparison, taken.name),
-        quality=f"{main.measure.label} {main.measure.format(taken.mean)}",
+        words=_words(task, comparison, choice.name),
+        quality=f"{main.measure.label} {main.measure.format(choice.mean)}",
         baseline="" if baseline is None else main.measure.format(baseline.mean),
-        cost=_cost(taken, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
+        cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
         certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=bool(main.pooled.degrees)),
     )
 
@@ -59,11 +58,6 @@ def _words(task: Task, comparison: Comparison, name: str) -> str:
     choices, default = chosen_values(comparison.keys, setting), default_reference(task, comparison)
     words = [f"`{key}={value}`" for key, value in choices.items() if value != default.get(key)]
     return " ".join(words) or DEFAULTS
-
-
-def _baseline(comparison: Comparison) -> RankedSetting | None:
-    """The setting without attention."""
-    return next((row for row in comparison.metrics[0].rows if has_no_attention(comparison, row.setting)), None)
 
 
 def _cost(point: CostPoint, baseline: CostPoint | None) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
@@ -59,6 +60,11 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     changed = zip(rows_by_words.items(), compare_with_control(groups), strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
     return Changes(default, by_words, main.measure)
+
+
+def find_baseline(comparison: Comparison) -> RankedSetting | None:
+    """The setting without attention."""
+    return next((row for row in comparison.metrics[0].rows if has_no_attention(comparison, row.setting)), None)
 
 
 def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.length_rates import LengthRates
+from studies.atlas.changes import find_baseline
 
 BLUE, GRAY, PALE, ORANGE = "#1f68ad", "#8a939d", "#c9ced4", "#d95f0e"
 CPU_SECONDS, MEMORY = "train_cpu_seconds", "peak_memory_mb"
@@ -81,14 +81,13 @@ def draw_lengths(comparison: Comparison, rates: LengthRates, default: int) -> Fi
     """The error rate by source length: of the default, by its index, of no attention, and a thin line each other."""
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     axes, columns = figure.subplots(), range(len(rates.groups))
-    for setting, by_group in rates.rates.items():
-        axes.plot(columns, by_group, color=PALE, linewidth=0.6, zorder=1)
-        for text, color, is_meant in (
-            ("attnx's defaults", BLUE, setting == default),
-            ("without attention", ORANGE, has_no_attention(comparison, setting)),
-        ):
-            if is_meant:
-                axes.plot(columns, by_group, "o-", color=color, linewidth=2, markersize=4, label=text, zorder=2)
+    for by_group in rates.rates.values():
+        axes.plot(columns, by_group, color=PALE, linewidth=0.6)
+    baseline = find_baseline(comparison)
+    lines = [("attnx's defaults", BLUE, default)]
+    lines += [] if baseline is None else [("without attention", ORANGE, baseline.setting)]
+    for label, color, setting in lines:
+        axes.plot(columns, rates.rates[setting], "o-", color=color, linewidth=2, markersize=4, label=label)
     axes.plot([], [], color=PALE, label="each other setting")
     axes.set_xticks(columns, rates.labels)
     axes.set_ylim(bottom=0)

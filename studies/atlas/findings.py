@@ -37,7 +37,8 @@ def finding_rows(findings: Sequence[Finding], changes: Mapping[str, Changes]) ->
     for finding in findings:
         for task, result in changes.items():
             if (change := result.by_words.get(finding.change)) is not None:
-                text, measure = f"{finding.finding} {finding.published}: {finding.source}", result.measure
+                text = f"{finding.finding} {finding.published}: {finding.source}"
+                measure = result.measure
                 values = f"{measure.format(change.row.mean)} against {measure.format(result.default.mean)}"
                 verdict = judge(finding.expected, change.difference)
                 rows.append([text, task, f"{measure.label} {values}", verdict])

@@ -20,7 +20,6 @@ from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
-from studies.job import Job
 from studies.results import Results
 from studies.study import Study, select_names, study_parser
 
@@ -32,6 +31,7 @@ def main() -> int:
     """Parse the command line, train, evaluate, and write the page."""
     parser = study_parser(NAME, __doc__)
     parser.add_argument("claims", nargs="*", metavar="CLAIM", help="a claim to train; all of them, if none is named")
+    parser.add_argument("--merge", type=Path, metavar="FILE", help="add the runs of another table, and train none")
     arguments = parser.parse_args()
     claims = read_claims(HERE / "claims.yaml")
     planned = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
@@ -40,28 +40,22 @@ def main() -> int:
         results = Results(HERE / "results.csv", planned)
         evaluations = read_evaluations(HERE / "evaluations.csv")
         if arguments.merge:
-            print(f"{results.merge(arguments.merge)} runs added from {arguments.merge}")
-            results.write()
+            results.add_table(arguments.merge)
             evaluations = read_evaluations(arguments.merge.with_name("evaluations.csv")) | evaluations
             write_evaluations(HERE / "evaluations.csv", list(evaluations.values()))
-        write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
-        study = Study(
-            NAME, BUILD, planned, results, arguments.jobs, Deadline(0.0 if arguments.merge else arguments.minutes)
-        )
-
-        def is_needed(job: Job) -> bool:
-            return job.task in selected and not claims[job.task].is_decided(results)
-
-        study.resume(is_needed)
-        study.train_missing(is_needed)
-        for claim in map(claims.__getitem__, sorted(selected, key=list(claims).index)):
-            if claim.evaluate and claim.name not in evaluations:
-                evaluate(claim, claims[claim.runs or claim.name], study, evaluations)
+        else:
+            write_experiments(BUILD, planned, {name: claim.experiment for name, claim in claims.items()})
+            study = Study(NAME, BUILD, planned, results, arguments.jobs, Deadline(arguments.minutes))
+            study.train_missing(lambda job: job.task in selected and not claims[job.task].is_decided(results))
+            for name, claim in claims.items():
+                if name in selected and claim.evaluate and name not in evaluations:
+                    evaluate(claim, claims[claim.runs or name], study, evaluations)
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return ExitCode.USER_ERROR
     PAGE.write_text(claims_page(list(claims.values()), results, evaluations), encoding="utf-8")
-    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing; {PAGE}")
+    missing = len(planned) - len(results.runs)
+    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {missing} are missing; {PAGE}")
     return ExitCode.FINISHED
 
 

@@ -60,8 +60,8 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
     text = f"{{:.{digits_for(low, high) if high > low else 2}f}}".format
     seconds = fmean(run.results["train_seconds"] for run in finished)
     commits = " ".join(dict.fromkeys(run.commit for run in finished))
-    count = f"{len(finished)} of {len(source.jobs)}" if len(finished) < len(source.jobs) else str(len(finished))
-    count = evaluation.runs if evaluation else count
+    trained, planned = len(finished), len(source.jobs)
+    count = evaluation.runs if evaluation else str(trained) if trained == planned else f"{trained} of {planned}"
     interval = f"{text(low)} to {text(high)}" if high > low else ""
     return [*cells, text(value), interval, count, format_duration(seconds), f"`{commits}`", _reached(claim, value)]
 

@@ -112,19 +112,19 @@ def test_tables_and_folders_merge(table: Path, write: Write) -> None:
 
 
 def test_tables_of_other_constant_choices_merge_as_their_folders(write: Write) -> None:
-    """``mine`` has one scope and ``yours`` the other: neither table varies it, both together do."""
-    for index, (name, scope) in enumerate(product(("mine", "yours"), ("global", "local"))):
-        if (name == "mine") is (scope == "global"):
+    """``first`` has one scope and ``second`` the other: neither table varies it, both together do."""
+    for index, (name, scope) in enumerate(product(("first", "second"), ("global", "local"))):
+        if (name == "first") is (scope == "global"):
             for seed in (1, 2):
                 for scorer in ("dot", "mlp"):
                     write(f"{name}/{scorer}{seed}", 5.0 + index + seed, seed, scorer, scope)
-    assert command(["report", "mine"]) == command(["report", "yours"]) == 0
-    tables, folders = (attnx.report([f"mine{file}", f"yours{file}"]) for file in ("/report.runs.csv", ""))
+    assert command(["report", "first"]) == command(["report", "second"]) == 0
+    tables, folders = (attnx.report([f"first{file}", f"second{file}"]) for file in ("/report.runs.csv", ""))
     assert tables.ranking is not None
     assert folders.ranking is not None
     assert [s.values for s in tables.ranking.settings] == [s.values for s in folders.ranking.settings]
     assert len(tables.ranking.settings) == 4
-    both = attnx.report(["mine", "mine/report.runs.csv"])
+    both = attnx.report(["first", "first/report.runs.csv"])
     assert both.ranking is not None
     assert all(run.path.is_dir() for setting in both.ranking.settings for run in setting.runs)
 

@@ -71,9 +71,8 @@ def compare(folders: Sequence[Path | str]) -> Table:
         _add_rates(table, rates, [item.shared for item in runs])
     _add_results(table, runs, differ, has_shared=size > 0)
     _add_signatures(table, [item.run for item in runs])
-    _add_lengths(
-        table, rates, [item.shared if size else item.test for item in runs], min if size or not differ else None
-    )
+    best_of = None if differ and not size else min
+    _add_lengths(table, rates, [item.shared if size else item.test for item in runs], best_of)
     has_differences = _add_differences(table, runs, rates, differ)
     notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
     table.caption = Text("\n".join(notes)) if notes else None

@@ -20,11 +20,10 @@ from attnx.reports.sweep.ranking import RankedSetting, Ranking
 ERRORS = {
     SEEDS: "The error of intervals and tests is the variance over seeds.",
     RESIDUAL: "The error of intervals and tests is the residual of the fit, since there is one seed.",
-    LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap, or some of them share"
-    " the values of all choices, since numbers are grouped. The error of "
-    "intervals and tests is therefore the lack of fit, the variance of settings about the model of main effects and "
-    "the tested term. If another interaction is significant, the term is also tested together with it, and the larger "
-    "p counts.",
+    LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap, or some of them "
+    "share the values of all choices, since numbers are grouped. The error of intervals and tests is therefore the "
+    "lack of fit, the variance of settings about the model of main effects and the tested term. If another interaction "
+    "is significant, the term is also tested together with it, and the larger p counts.",
 }
 
 

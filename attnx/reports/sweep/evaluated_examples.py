@@ -59,10 +59,7 @@ def read_tested(folder: Path) -> TestedExamples | None:
     """Read the test examples of a run; None if there are none, or predictions.tsv cannot be read."""
     try:
         columns, rows = read_table(folder / PREDICTIONS)
-        keys = ["\t".join(row[name] for name in KEY_COLUMNS if name in columns) for row in rows]
-        if "reference" in columns:
-            identities = zip(numeric_identities(folder, rows), rows, strict=True)
-            keys = ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
+        keys = _identities(folder, columns, rows)
         order = sorted(range(len(rows)), key=keys.__getitem__)
         rows = [rows[index] for index in order]
         tags = np.array([read_field(row.get("tag", "")) for row in rows])
@@ -83,6 +80,14 @@ def count_by_length(tested: TestedExamples) -> dict[int, LengthErrors]:
         edits, symbols = tested.errors[tested.lengths == length].astype(np.int64).T
         counts[length] = LengthErrors(len(edits), int((edits > 0).sum()), int(edits.sum()), int(symbols.sum()))
     return counts
+
+
+def _identities(folder: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """What identifies each example, as text."""
+    if "reference" in columns:  # to a matrix of numbers
+        identities = zip(numeric_identities(folder, rows), rows, strict=True)
+        return ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
+    return ["\t".join(row[name] for name in KEY_COLUMNS if name in columns) for row in rows]
 
 
 def _digest(keys: Iterable[str]) -> str:

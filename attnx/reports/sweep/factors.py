@@ -122,8 +122,7 @@ def _group_numbers(texts: list[str]) -> list[str]:
     numbers = [float(text) for text in texts]
     edges = np.quantile(numbers, np.linspace(0, 1, QUANTILE_GROUPS + 1))
     groups = np.searchsorted(edges[1:-1], numbers)
-    labels = [f"{low:.{digits}g} to {high:.{digits}g}" for digits in (3, 10) for low, high in pairwise(edges)]
-    labels = (
-        labels[:QUANTILE_GROUPS] if len({*labels[:QUANTILE_GROUPS]}) == QUANTILE_GROUPS else labels[QUANTILE_GROUPS:]
-    )
+    labels = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    if len(set(labels)) < QUANTILE_GROUPS:
+        labels = [f"{low:.10g} to {high:.10g}" for low, high in pairwise(edges)]
     return [labels[group] for group in groups]

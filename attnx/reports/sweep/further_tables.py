@@ -21,7 +21,7 @@ ALIGNMENT_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "pairs 
 VALUE_HEAD = ("choice", "mean", "most alike", "", "least alike", "", "settings")
 ABLATION_HEAD = ("choice", "value", "mean", "difference", "95 % interval", "p")
 AGREEMENT_HEAD = ("test", "test", "settings in both", "rank correlation", "p")
-Agreement = TypeVar("Agreement", AlignmentAgreement, ValueAgreement)
+Agreement = TypeVar("Agreement", bound=AlignmentAgreement | ValueAgreement)
 
 
 def length_section(comparison: Comparison) -> Iterator[str]:
@@ -74,10 +74,9 @@ def alignment_section(comparison: Comparison) -> Iterator[str]:
         "The share of output steps at which two runs that differ in one choice alone read the same position most, over "
         f"saved examples that both have right. The row `{SEEDS}` is of runs of the same setting."
     )
-    rows = [
-        [factor, *_extremes(pairs, [pair.share for pair in pairs], _percent), str(sum(pair.pairs for pair in pairs))]
-        for factor, pairs in _by_factor(comparison.alignments).items()
-    ]
+    rows = _agreement_rows(
+        comparison.alignments, lambda pair: pair.share, _percent, lambda pairs: sum(pair.pairs for pair in pairs)
+    )
     yield table(ALIGNMENT_HEAD, rows)
 
 
@@ -90,10 +89,12 @@ def value_section(comparison: Comparison) -> Iterator[str]:
         "Whether settings keep their order when a choice changes: Spearman's correlation of the orders that settings "
         "have with two of its values, 1 if they are the same. The last column is the least number of settings compared."
     )
-    rows = []
-    for factor, pairs in _by_factor(comparison.value_agreements).items():
-        correlations = [pair.correlation for pair in pairs]
-        rows.append([factor, *_extremes(pairs, correlations, "{:+.2f}".format), str(min(p.settings for p in pairs))])
+    rows = _agreement_rows(
+        comparison.value_agreements,
+        lambda pair: pair.correlation,
+        "{:+.2f}".format,
+        lambda pairs: min(pair.settings for pair in pairs),
+    )
     yield table(VALUE_HEAD, rows)
 
 
@@ -112,22 +113,23 @@ def has_no_attention(comparison: Comparison, setting: int) -> bool:
     return dict(zip(comparison.keys, comparison.settings[setting].values, strict=True)).get("attention") == "none"
 
 
-def _by_factor(agreements: Sequence[Agreement]) -> dict[str, list[Agreement]]:
+def _agreement_rows(
+    agreements: Sequence[Agreement],
+    number: Callable[[Agreement], float],
+    text: Callable[[float], str],
+    count: Callable[[Sequence[Agreement]], int],
+) -> list[list[str]]:
+    """A row for each choice: the mean number, the values that are most and least alike, and a count."""
     groups: dict[str, list[Agreement]] = {}
     for agreement in agreements:
         groups.setdefault(agreement.factor, []).append(agreement)
-    return groups
-
-
-def _extremes(
-    agreements: Sequence[AlignmentAgreement | ValueAgreement], numbers: Sequence[float], text: Callable[[float], str]
-) -> list[str]:
-    """The mean of the numbers, and the values of the choice that are most and least alike, with their numbers."""
-    cells = [text(fmean(numbers))]
-    for number in (max(numbers), min(numbers)):
-        values = agreements[numbers.index(number)].values
-        cells += [" and ".join(filter(None, values)), text(number)]
-    return cells
+    rows = []
+    for factor, pairs in groups.items():
+        row = [factor, text(fmean(map(number, pairs)))]
+        for pair in (max(pairs, key=number), min(pairs, key=number)):
+            row += [" and ".join(filter(None, pair.values)), text(number(pair))]
+        rows.append([*row, str(count(pairs))])
+    return rows
 
 
 def _percent(share: float) -> str:

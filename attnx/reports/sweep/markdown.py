@@ -41,9 +41,8 @@ def markdown(
     reference: Reference | None = None,
 ) -> str:
     """The report's text; with a ``reference``, the ablations of each test with its keys: a UserError if none has."""
-    with_keys = [comparison for comparison in compared if reference and {*reference} <= {*comparison.keys}]
-    if reference and compared and not with_keys:
-        with_keys = list(compared)  # the first one says which key it lacks
+    keys = {*(reference or ())}
+    some_has_keys = any(keys <= {*comparison.keys} for comparison in compared)  # else the first says which it lacks
     sections = [f"# {title}: report", f"{describe_runs(records)}."]
     if not compared:
         sections.append(NO_RUNS)
@@ -51,7 +50,7 @@ def markdown(
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
-        if reference and comparison.metrics and comparison in with_keys:
+        if reference and comparison.metrics and (keys <= {*comparison.keys} or not some_has_keys):
             sections += ablation_section(comparison, reference)
         sections += [*length_section(comparison), *alignment_section(comparison), *value_section(comparison)]
     sections += agreement_section(agreements)

@@ -16,6 +16,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import MAX_TABLE_BYTES, read_text
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
+from attnx.reports.sweep.settings import varied_keys
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
@@ -81,13 +82,16 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")
         runs.append(run)
-    varied = [name for name in columns if _is_choice(name) and len({run.choices.get(name) for run in runs}) > 1]
+    keys = varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
     for run in runs:
-        yield replace(run, label=" ".join(f"{name}={run.choices[name]}" for name in varied if name in run.choices))
+        yield replace(run, label=" ".join(f"{key}={run.choices[key]}" for key in keys if key in run.choices))
 
 
 def _read_row(row: dict[str, str], where: str) -> RunRecord:
-    """The run in a row's cells, which are used up: what is neither fact, detail nor choice is a result."""
+    """The run in a row's cells, which are used up, yet without a label.
+
+    What is neither fact, detail nor choice is a result.
+    """
     facts = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
     choices: dict[str, Any] = {name: row.pop(name) for name in list(row) if _is_choice(name)}

@@ -22,7 +22,10 @@ class ValueAgreement(NamedTuple):
 
 
 def value_agreements(factors: Sequence[Factor], ranking: Ranking) -> list[ValueAgreement]:
-    """The agreement of each pair of values of each factor; pairs with few settings that differ in nothing else lack."""
+    """The agreement of each pair of values of each factor.
+
+    Pairs with few settings that differ in nothing else are left out.
+    """
     rows = [row for row in ranking.rows if has_factors(row.setting, factors)]
     agreements = []
     for factor in factors:
