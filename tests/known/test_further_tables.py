@@ -231,6 +231,7 @@ def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
     ("words", "message"),
     [
         (["dot"], "--reference dot: expected KEY=VALUE"),
+        (["query=["], "--reference query=[: expected KEY=VALUE"),
         (["scorr=dot"], "--reference scorr: the settings do not differ in it; did you mean scorer"),
         (["scorer=dot"], "--reference scorer=dot: 2 settings have these values; name attention, scope, too"),
         (["scorer=additive"], "--reference scorer=additive: 0 settings have these values"),

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from attnx.cli.commands.run_filters import check_keys, matches, parse_filter, sort_key
 from attnx.cli.commands.run_table import Column, differing_keys, fit_columns, print_columns
+from attnx.cli.commands.run_values import sort_key
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
+from attnx.reports.run_filters import check_keys, matches, parse_filter
 
 NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
 
@@ -71,6 +72,7 @@ def test_since_and_until_split_runs_by_start_time(word: str, hours: float) -> No
 @pytest.mark.parametrize(
     ("word", "message"),
     [
+        ("scorer", "scorer: expected KEY=VALUE, as in scorer=additive"),
         ("scorer=", "scorer=: needs a value"),
         ("test_per<ten", "test_per<ten: expected a number"),
         ("size>20 apples", "size>20 apples: expected a size such as 20MB"),

@@ -6,7 +6,8 @@ file, report.md, report.csv, report.effects.csv, report.tex and report.runs.csv
 over older ones. A sweep writes its own report when it ends. A table of runs,
 such as report.runs.csv, is read like the folders that it was made from. With
 --reference, report.md has a table of the settings that differ from one in a
-single choice, with their differences from it.
+single choice, with their differences from it. Filters select runs as those of
+attnx runs do.
 
 Examples:
   attnx report multirun                 every sweep and run in it
@@ -14,19 +15,22 @@ Examples:
   attnx report multirun/scorers multirun/scopes multirun/runs --out reports
   attnx report mine.runs.csv yours.runs.csv --out ours
   attnx report multirun/grid --reference scorer=additive scope=global
+  attnx report multirun scorer=dot,additive 'optimizer.lr<0.01'
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+
+from attnx.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER] [--reference WORD ...]"
-    parser.add_argument(
-        "folders", nargs="+", metavar="FOLDER", help="a sweep, a run, a folder of some, or a table of runs"
-    )
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [FILTER ...] [--out FOLDER] [--reference WORD ...]"
+    help_text = "a sweep, a run, a folder of some, a table of runs, or a filter"
+    parser.add_argument("words", nargs="+", metavar="FOLDER", help=help_text)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")
     help_text = "the choices of a setting: what does changing one of them do?"
     parser.add_argument("--reference", nargs="+", metavar="KEY=VALUE", default=(), help=help_text)
@@ -34,8 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print the paths of its files."""
+    from attnx.reports.run_filters import WORD
     from attnx.reports.sweep.write import write_report
 
-    for path in write_report(arguments.folders, arguments.out, arguments.reference):
+    filters = [word for word in arguments.words if WORD.fullmatch(word) and not Path(word).exists()]
+    folders = [word for word in arguments.words if word not in filters]
+    if not folders:
+        raise UserError("name the runs that the filters select from: attnx report multirun FILTER")
+    for path in write_report(folders, arguments.out, arguments.reference, filters):
         print(path)
     return 0

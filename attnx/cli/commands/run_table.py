@@ -16,7 +16,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from attnx.cli.commands.run_filters import settings_of
+from attnx.cli.commands.run_values import settings_of
 from attnx.config.view import value_text
 from attnx.files.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value

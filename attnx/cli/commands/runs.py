@@ -38,12 +38,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.filesize import decimal
 
-from attnx.cli.commands.run_filters import WORD, Filter, check_keys, keys_of, parse_filter, sort_key, value_of
 from attnx.cli.commands.run_pruning import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
 from attnx.cli.commands.run_table import columns_of, difference_columns, print_columns, print_csv, print_json
-from attnx.config.view import value_text
+from attnx.cli.commands.run_values import keys_of, sort_key, value_of
 from attnx.errors import UserError, suggest
 from attnx.files.printable import printable, text_for
+from attnx.reports.run_filters import WORD, Filter, check_keys, explain_empty, parse_filter
 from attnx.runs.find import find_runs
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import LISTED_STATUSES
@@ -159,9 +159,10 @@ def select_runs(query: RunsQuery) -> list[Run]:
     check_keys([*(condition.key for condition in query.filters), sort.removeprefix("-")], known_keys)
     _check_statuses(query.filters)
     for condition in query.filters:
-        matches = [run for run in selected if condition.admits(value_of(run, condition.key))]
+        values = [value_of(run, condition.key) for run in selected]
+        matches = [run for run, value in zip(selected, values, strict=True) if condition.admits(value)]
         if selected and not matches:
-            print(f"attnx: none left: {printable(_explain_empty(condition, selected))}", file=sys.stderr)
+            print(f"attnx: none left: {printable(explain_empty(condition, values))}", file=sys.stderr)
         selected = matches
     return _sort(selected, sort)[: int(query.options.get("limit", len(selected)))]
 
@@ -171,16 +172,6 @@ def _check_statuses(filters: Sequence[Filter]) -> None:
         for value in condition.values if condition.key == "status" else ():
             if value not in LISTED_STATUSES and not set("*?") & set(value):
                 raise UserError(f"status={value}: no such status{suggest(value, LISTED_STATUSES)}")
-
-
-def _explain_empty(condition: Filter, runs: Sequence[Run]) -> str:
-    """Why no run passes a filter: the values that there are."""
-    values = [value_of(run, condition.key) for run in runs]
-    last = (value[-1] if isinstance(value, tuple) else value for value in values if value is not None)
-    texts = sorted(set(map(value_text, last)))
-    shown = ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
-    hint = f"; {condition.key} is {shown}" if texts else f"; none has a {condition.key}"
-    return f"{condition} of {len(runs)} run(s){hint}"
 
 
 def _sort(runs: Sequence[Run], sort: str) -> list[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -45,10 +45,15 @@ def parse_reference(words: Sequence[str]) -> Reference:
     Raises:
         UserError: a word is no ``KEY=VALUE``.
     """
+    choices: dict[str, Any] = {}
     for word in words:
-        if "=" not in word:
+        key, value = split_override(word)
+        try:
+            choices[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            value = ""
+        if not key or not value:
             raise UserError(f"--reference {word}: expected KEY=VALUE, as in --reference scorer=additive scope=global")
-    choices = {key: yaml.safe_load(value) for key, value in map(split_override, words)}
     return {key: names_text(value) if isinstance(value, list) else value_text(value) for key, value in choices.items()}
 
 

@@ -13,6 +13,7 @@ from attnx.reports.sweep.comparison import Comparison, MetricComparison, compari
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.rank_agreement import RankAgreement, rank_agreements
+from attnx.reports.sweep.record_filters import filter_records
 from attnx.reports.sweep.run_record import RunRecord
 
 TASK = "task"
@@ -23,7 +24,7 @@ class Report:
     """Settings ranked, and their differences tested; as text the conclusions in Markdown, in a notebook tables.
 
     Attributes:
-        title: the names of the folders.
+        title: the names of the folders, and the filters.
         runs: all runs in them, also those that did not finish.
     """
 
@@ -66,14 +67,15 @@ class Report:
         return report_html(self)
 
 
-def report(folders: Path | str | Sequence[Path | str]) -> Report:
+def report(folders: Path | str | Sequence[Path | str], filters: Sequence[str] = ()) -> Report:
     """Compare the runs in a folder, or in several: of a run, of a sweep, or with some in them. Nothing is written.
 
-    A file is a table of runs, as a report writes it.
+    A file is a table of runs, as a report writes it. ``filters`` select runs, as those of ``attnx runs`` do:
+    ``["scorer=dot,additive", "optimizer.lr<0.01"]``.
 
     Raises:
-        UserError: a folder holds no run, or nothing in it can be read.
+        UserError: a folder holds no run, nothing in it can be read, or no run passes the filters.
     """
     paths = [folders] if isinstance(folders, Path | str) else folders
-    title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
-    return Report(title, load_runs(paths))
+    names = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
+    return Report(f"{names} {' '.join(filters)}".strip(), filter_records(load_runs(paths), filters))

@@ -27,19 +27,23 @@ PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
 def write_report(
-    folders: Sequence[Path | str], out: Path | str | None = None, reference: Sequence[str] = ()
+    folders: Sequence[Path | str],
+    out: Path | str | None = None,
+    reference: Sequence[str] = (),
+    filters: Sequence[str] = (),
 ) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
     Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
     warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
-    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed.
+    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs.
 
     Raises:
-        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, or no setting is the reference.
+        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, or no
+            run passes the filters.
     """
     choices = parse_reference(reference)  # refused before any run is read
-    result = report(folders)
+    result = report(folders, filters)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)

@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any, NamedTuple
 
-from attnx.config.view import dotted_keys, value_text
+from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
-from attnx.runs.run import Run
 
 WORD = re.compile(r"([A-Za-z_][\w.-]*)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -33,35 +31,6 @@ UNITS: dict[str, tuple[Mapping[str, int], str]] = {
 }
 # Short forms of a comparison with the time of creation.
 TIME_KEYS = {"since": ">=", "until": "<"}
-# Keys that are neither results nor configuration.
-FACTS: dict[str, Callable[[Run], Any]] = {
-    "name": lambda run: run.names,
-    "path": lambda run: run.path,
-    "status": lambda run: run.status,
-    "created": lambda run: run.created,
-    "duration": lambda run: run.train_seconds,
-    "size": lambda run: run.use.size,
-}
-
-
-@cache
-def settings_of(run: Run) -> dict[str, Any]:
-    """The configuration of a run by dotted keys."""
-    return dotted_keys({key: value for key, value in run.config.items() if key != "name"})
-
-
-def keys_of(run: Run) -> list[str]:
-    """The keys that a run has a value for."""
-    return [*FACTS, *([run.monitor] if run.monitor else []), *run.results, *settings_of(run)]
-
-
-def value_of(run: Run, key: str) -> Any:
-    """The value of a key; None without one. A run has several names."""
-    if key in FACTS:
-        return FACTS[key](run)
-    if key == run.monitor:
-        return run.progress.best
-    return run.results.get(key, settings_of(run).get(key))
 
 
 class Filter(NamedTuple):
@@ -84,7 +53,7 @@ class Filter(NamedTuple):
         """
         if self.sign in COMPARISONS:
             value = value.timestamp() if isinstance(value, datetime) else value
-            return _is_quantity(value) and COMPARISONS[self.sign](value, self.limit)
+            return is_quantity(value) and COMPARISONS[self.sign](value, self.limit)
         values = value if isinstance(value, tuple) else (value,)
         return any(matches(value, text) for value in values for text in self.values) != (self.sign == "!=")
 
@@ -93,10 +62,10 @@ def parse_filter(word: str, now: float | None = None) -> Filter:
     """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from ``now``.
 
     Raises:
-        UserError: there is no value, or one that is not a number where numbers are compared.
+        UserError: it is no ``KEY=VALUE``, there is no value, or one that is not a number where numbers are compared.
     """
-    match = WORD.fullmatch(word)
-    assert match is not None
+    if (match := WORD.fullmatch(word)) is None:
+        raise UserError(f"{word}: expected KEY=VALUE, as in scorer=additive")
     key, sign, text = match.groups()
     if not text:
         raise UserError(f"{word}: needs a value")
@@ -117,7 +86,7 @@ def matches(value: Any, text: str) -> bool:
     shown = value_text(value)
     if shown == text or fnmatchcase(shown, text.replace("[", "[[]")):
         return True
-    return _is_quantity(value) and is_number(text) and float(text) == value
+    return is_quantity(value) and is_number(text) and float(text) == value
 
 
 def check_keys(keys: Sequence[str], known_keys: Collection[str]) -> None:
@@ -129,17 +98,16 @@ def check_keys(keys: Sequence[str], known_keys: Collection[str]) -> None:
             raise UserError(f"no run here has a key {key!r}{hint}")
 
 
-def sort_key(key: str, value: Any) -> tuple[bool, bool, Any]:
-    """The order of values: numbers and times, then words, then missing ones.
+def explain_empty(condition: Filter, values: Sequence[Any]) -> str:
+    """Why no run passes a filter, by the values of all runs: the filter, the number of runs, and what values there are.
 
-    >>> sorted([None, "b", 7, "a", 5.0], key=lambda value: sort_key("", value))
-    [5.0, 7, 'a', 'b', None]
+    >>> explain_empty(parse_filter("scorer=dot"), ["mlp", "additive", None])
+    'scorer=dot of 3 run(s); scorer is additive, mlp'
     """
-    value = value.timestamp() if isinstance(value, datetime) else value
-    value = value[-1] if key == "name" and isinstance(value, tuple) else value
-    if value is None or value != value:
-        return True, True, ""
-    return (False, False, value) if _is_quantity(value) else (False, True, value_text(value))
+    last = (value[-1] if isinstance(value, tuple) else value for value in values if value is not None)
+    texts = sorted(set(map(value_text, last)))
+    shown = ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
+    return f"{condition} of {len(values)} run(s)" + (f"; {condition.key} is {shown}" if texts else "; none has it")
 
 
 def _parse_quantity(key: str, text: str, word: str, now: float) -> float:
@@ -157,5 +125,6 @@ def _parse_quantity(key: str, text: str, word: str, now: float) -> float:
     raise UserError(f"{word}: expected {phrase}")
 
 
-def _is_quantity(value: Any) -> bool:
+def is_quantity(value: Any) -> bool:
+    """Whether a value is a number, and neither true nor false."""
     return isinstance(value, int | float) and not isinstance(value, bool)

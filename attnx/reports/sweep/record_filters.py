@@ -1,0 +1,42 @@
+"""Filters the runs of a report by words, as ``attnx runs`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from attnx.errors import UserError
+from attnx.files.parse_number import is_number
+from attnx.reports.run_filters import check_keys, explain_empty, parse_filter
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.runs.status import RunStatus
+
+
+def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[RunRecord]:
+    """The runs that pass all filters, and those that cannot be read, which the report names.
+
+    Raises:
+        UserError: a word is no filter, no run has its key, or none passes.
+    """
+    unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]
+    passed = [record for record in records if record.status != RunStatus.UNREADABLE]
+    filters = list(map(parse_filter, words))
+    check_keys([condition.key for condition in filters], {key for record in passed for key in _values(record)})
+    for condition in filters:
+        values = [_values(record).get(condition.key) for record in passed]
+        passed = [record for record, value in zip(passed, values, strict=True) if condition.admits(value)]
+        if not passed:
+            raise UserError(f"no run passes {explain_empty(condition, values)}")
+    return [*passed, *unreadable]
+
+
+def _values(record: RunRecord) -> dict[str, Any]:
+    """What filters may ask for: choices, of which a table of runs has the text, results, and three facts."""
+    choices = {key: _number_or(value) for key, value in record.choices.items()}
+    created = datetime.fromisoformat(record.created).astimezone() if record.created else None
+    return {**choices, **record.results, "seed": record.seed, "status": record.status, "created": created}
+
+
+def _number_or(value: Any) -> Any:
+    return float(value) if isinstance(value, str) and is_number(value) else value

@@ -1,0 +1,61 @@
+"""Runs of a report that filters select, from folders and from tables, and what is said of filters that none passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.errors import UserError
+from attnx.reports.sweep.record_filters import filter_records
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.runs.status import RunStatus
+
+
+def record(name: str, error: float, **choices: Any) -> RunRecord:
+    dotted = {key.replace("_", "."): value for key, value in choices.items()}
+    return RunRecord(
+        Path(name), name, RunStatus.FINISHED, seed=1, choices=dotted, results={"test_per": error},
+        created=f"2031-01-0{ord(name) - 96}T00:00:00+00:00")  # fmt: skip
+
+
+RUNS = [
+    record("a", 9.0, scorer="dot", optimizer_lr=0.001, query="token"),
+    record("b", 8.0, scorer="additive", optimizer_lr=0.004, query="[token,last_context]"),
+    record("c", 7.0, scorer="mlp", optimizer_lr="0.004", query="token"),  # as a table has it
+    record("d", 30.0, attention="none", optimizer_lr=0.004),
+    RunRecord(Path("e"), "e", RunStatus.UNREADABLE, error="e: cannot be read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "abcde"),
+        (["scorer=dot,additive"], "abe"),
+        (["scorer!=dot"], "bcde"),
+        (["optimizer.lr=4e-3", "test_per<10"], "bce"),
+        (["optimizer.lr<0.002"], "ae"),
+        (["query=token,[token,last_context]", "since=2031-01-02T00:00:00+00:00"], "bce"),
+        (["seed=1", "status=finished"], "abcde"),
+    ],
+)
+def test_filters_select_the_runs_of_a_report(words: list[str], expected: str) -> None:
+    """A run that cannot be read stays, since the report names it."""
+    assert "".join(run.label for run in filter_records(RUNS, words)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scorer"], "scorer: expected KEY=VALUE, as in scorer=additive"),
+        (["scorr=dot"], "no run here has a key 'scorr'; did you mean scorer"),
+        (["scorer=cosine"], "no run passes scorer=cosine of 4 run(s); scorer is additive, dot, mlp"),
+        (["scorer=dot", "test_per<5"], "no run passes test_per<5 of 1 run(s); test_per is 9.0"),
+    ],
+)
+def test_filters_that_no_run_passes_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        filter_records(RUNS, words)
+    assert str(error.value).startswith(message)
