@@ -81,3 +81,17 @@ def test_the_centers_are_carried() -> None:
     second, last = scorer.score(queries[:, 1:], keys, carry)
     torch.testing.assert_close(torch.cat([first, second], 1), scores)
     torch.testing.assert_close(last, centers)
+
+
+def test_centers_far_from_the_start_in_16_bits() -> None:
+    """16 bits hold every other whole number above 256; a center that moves by 1 a step is still at each of them."""
+    scorer = constant("exponential", [0.0], [0.0], [0.0])
+    keys, carry = torch.zeros(1, 700, 1, dtype=torch.bfloat16), None
+    largest: list[int] = []
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(3):
+            queries = scorer.project_queries(torch.zeros(1, 200, 1))
+            scores, carry = scorer.score(queries, keys, scorer.init_carry(keys) if carry is None else carry)
+            largest += (1 + scores[0].argmax(-1)).tolist()
+    assert (queries.dtype, scores.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert largest == list(range(1, 601))

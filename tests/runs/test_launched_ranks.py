@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +39,8 @@ TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
 LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29556"}
 RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
+# What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
+RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|frame #.*\n|\n)*", re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +140,7 @@ def test_tasks_of_another_launcher_are_ranks_of_one_run(
 ) -> None:
     trainer = ["trainer=ddp"] if "SLURM_PROCID" in ranks[0] else ["trainer=ddp", "trainer.devices=2"]
     (first, shown), (second, silent) = run_ranks(ranks, sized(*trainer, "folder=one"))
-    assert (first, second, silent) == (0, 0, ""), shown + silent
+    assert (first, second, RETRY.sub("", silent)) == (0, 0, ""), shown + silent
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["processes"] == 2
     assert "test_per" in shown
     assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one"]

@@ -72,19 +72,20 @@ class Gmm(nn.Module):
 
     def init_carry(self, keys: Tensor) -> Tensor:
         """The centers before the first step: (b, m, 1) -> (b, components) zeros."""
-        return keys.new_zeros(keys.shape[0], self.components)
+        return keys.new_zeros(keys.shape[0], self.components, dtype=_position_type(keys))
 
     def score(self, queries: Tensor, keys: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """(b, q, 3 * components), (b, m, 1), (b, components) -> scores (b, q, m), and the centers of the last step."""
-        log_heights, steps, precisions = self._maps(*queries.chunk(3, dim=-1))
+        parameters = queries.to(_position_type(queries))
+        log_heights, steps, precisions = self._maps(*parameters.chunk(3, dim=-1))
         centers = carry[:, None] + steps.cumsum(1)
         positions = 1 + torch.arange(keys.shape[-2], device=keys.device)
         # The keys are zeros, added so that what projects them has a gradient, which several processes require.
-        scores = keys.mT - torch.inf
+        scores = keys.mT.to(parameters.dtype) - torch.inf
         components = (torch.split(part, 1, dim=-1) for part in (log_heights, centers, precisions))
         for log_height, center, precision in zip(*components, strict=True):
             scores = torch.logaddexp(scores, log_height - precision * (positions - center) ** 2)
-        return scores, centers[:, -1]
+        return scores.to(queries.dtype), centers[:, -1]
 
     def _maps(self, heights: Tensor, steps: Tensor, widths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """w', d' and s' (b, q, components) -> the logarithms of heights, the steps, and 1 / (2 s^2)."""
@@ -93,3 +94,8 @@ class Gmm(nn.Module):
         widths = F.softplus(widths).clamp(min=MIN_WIDTH_POSITIONS)
         log_heights = heights.log_softmax(-1) - widths.log() - math.log(2 * math.pi) / 2
         return log_heights, F.softplus(steps), 0.5 / widths**2
+
+
+def _position_type(tensor: Tensor) -> torch.dtype:
+    """The type of positions, for which 16 bits are too few: they do not hold the whole numbers above 256."""
+    return torch.promote_types(tensor.dtype, torch.float32)
