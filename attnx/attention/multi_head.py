@@ -118,21 +118,26 @@ class MultiHeadAttention(nn.Module):
         return _join_loss_terms(self._per_head(inputs))
 
     def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...)."""
+        """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...); queries or memory may be one row for all."""
+        keys, values, memory_mask, lengths = inputs.memory
+        steps, allowed_mask = inputs.steps, inputs.allowed_mask
+        rows = inputs.queries.shape[0] if memory_mask.shape[0] == 1 else memory_mask.shape[0]
+        shape = rows, inputs.queries.shape[2], keys.shape[2]
+
+        def fold(part: Tensor) -> Tensor:
+            return part.expand(rows, *part.shape[1:]).flatten(0, 1)
 
         def repeat(part: Tensor) -> Tensor:
-            return part[:, None].expand(-1, self.num_heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
+            return fold(part[:, None].expand(-1, self.num_heads, *part.shape[1:]))
 
-        keys, values, memory_mask, lengths = inputs.memory
-        queries, steps, allowed_mask = inputs.queries.flatten(0, 1), inputs.steps, inputs.allowed_mask
-        shape = len(memory_mask), inputs.queries.shape[2], keys.shape[2]
+        queries = fold(inputs.queries)
         return inputs._replace(
             queries=queries,
             prepared_queries=queries,
-            memory=Memory(keys.flatten(0, 1), values.flatten(0, 1), repeat(memory_mask), lengths),
-            steps=steps if steps.dim() == 1 else repeat(steps.expand(shape[0], -1)),
+            memory=Memory(fold(keys), fold(values), repeat(memory_mask), lengths),
+            steps=steps if steps.dim() == 1 else repeat(steps.expand(rows, -1)),
             allowed_mask=None if allowed_mask is None else repeat(allowed_mask.expand(shape)),
-            dropout_mask=None if inputs.dropout_mask is None else inputs.dropout_mask.flatten(0, 1),
+            dropout_mask=None if inputs.dropout_mask is None else fold(inputs.dropout_mask),
         )
 
     def unfold_heads(self, output: AttentionOutput) -> AttentionOutput:

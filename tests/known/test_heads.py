@@ -48,6 +48,19 @@ def test_a_head_for_each_feature_weighs_each_feature() -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[LN3 * 3 / 4, 4.0, LN3 * 3 / 4]]]))
 
 
+@pytest.mark.parametrize("scorer", ["dot", "additive"])  # heads without parameters are folded into the batch
+def test_one_row_is_shared_by_all(scorer: str) -> None:
+    """A memory of one row is read by each row of queries, and one row of queries reads each row of a memory."""
+    attention = build(scorer=scorer, heads=2, query_size=4, memory_size=4)
+    queries, states = torch.randn(3, 5, 4), torch.randn(3, 7, 4)
+    for few_queries, few_states in ((queries, states[:1]), (queries[:1], states)):
+        shared = attention(few_queries, attention.make_memory(few_states), need_weights=True)
+        each = attention(
+            few_queries.expand(3, 5, 4), attention.make_memory(few_states.expand(3, 7, 4)), need_weights=True
+        )
+        torch.testing.assert_close((shared.context, shared.weights), (each.context, each.weights))
+
+
 def test_two_heads_are_two_attentions() -> None:
     """With projections: each head is an attention over Q_i q, K_i m and V_i v, and O joins what they read."""
     both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)
