@@ -171,6 +171,23 @@ def test_ablations_change_one_choice_of_the_reference() -> None:
     assert "| scope | local | 9" in rows
 
 
+def test_ablations_name_their_test() -> None:
+    """Seeds of ``local`` and of the baseline that differ nine times as much as those of the others."""
+    equal = ablation_runs()
+    unequal = [
+        replace(run, seed=seed, results={"test_per": run.results["test_per"] + seed * spread})
+        for run in equal
+        if run.seed == 0
+        for spread in [9 if {"local", "none"} & {*run.choices.values()} else 1]
+        for seed in range(-4, 5)
+    ]
+    endings = ("all rows (Dunnett's test).", "all pairs, with their own variances (Games-Howell).")
+    for runs, ending in zip((equal, unequal), endings, strict=True):
+        (comparison,) = comparisons(runs)
+        _, text, _ = ablation_section(comparison, parse_reference(REFERENCE))
+        assert text.endswith(f"adjusted for {ending}")
+
+
 def search_runs() -> list[RunRecord]:
     """Two scorers with twelve learning rates, two seeds each, which differ by 0.2; the rates differ at random."""
     values = {0.001 * (1 + index): float(7 * index % 12) for index in range(12)}

@@ -10,6 +10,7 @@ import yaml
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
+from attnx.reports.stats.pooled_variance import pool_variance
 from attnx.reports.sweep.factors import Factor, factors, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values
@@ -32,11 +33,14 @@ class Ablation(NamedTuple):
 
 
 class Ablations(NamedTuple):
-    """The reference, and the settings that differ from it in one factor, by factor, in each the best first."""
+    """The reference, and the settings that differ from it in one factor, by factor, in each the best first.
+
+    ``has_equal_variances`` says whether a test of their differences may pool the variances.
+    """
 
     reference: RankedSetting
     changed: list[Ablation]
-    is_higher_better: bool
+    has_equal_variances: bool
 
 
 def parse_reference(words: Sequence[str]) -> Reference:
@@ -72,7 +76,7 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
     groups = [[sign * value for value in row.values.values()] for row in (start, *(row for *_, row in changed))]
     differences = compare_with_control(groups)
     entries = [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)]
-    return Ablations(start, entries, ranking.measure.is_higher_better)
+    return Ablations(start, entries, pool_variance(groups).is_homogeneous)
 
 
 def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:

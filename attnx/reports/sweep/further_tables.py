@@ -45,10 +45,11 @@ def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[s
     main = comparison.metrics[0]
     result = ablations(comparison.keys, comparison.settings, main, reference)
     start, text = result.reference, main.measure.format
+    test = "rows (Dunnett's test)" if result.has_equal_variances else "pairs, with their own variances (Games-Howell)"
     yield "### One choice changed"
     yield (
         f"{main.name(start)} has {main.measure.label} {text(start.mean)}. Each row differs from it in one choice. "
-        "A difference above zero is worse; intervals and p are adjusted for all rows (Dunnett's test)."
+        f"A difference above zero is worse; intervals and p are adjusted for all {test}."
     )
     rows = [
         [change.factor, change.value, text(change.row.mean), *difference_cells(change.difference, main.measure)]
