@@ -163,6 +163,17 @@ def reject_hops(config: Mapping[str, Any], model: str, reason: str) -> None:
         )
 
 
+def reject_length_knobs(decoding: Mapping[str, Any]) -> None:
+    """Check that no knob of decoding is set that only matters for outputs longer than one symbol.
+
+    Raises:
+        UserError: one is.
+    """
+    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
+        if decoding.get(name, 0) > maximum:
+            raise UserError(f"decoding.{name}={decoding[name]} has no effect on an output of one symbol; remove it")
+
+
 def require_tags(num_tags: int, setting: str) -> None:
     """Check that the data has tags, which a setting needs.
 

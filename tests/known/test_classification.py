@@ -237,7 +237,7 @@ REFUSALS = {
     "+query=token": r"query=token needs a decoder",
     "query=[]": r"the query is empty",
     "readout.inputs=[state]": r"a classifier reads the context",
-    "decoding.min_length=2": r"no effect on one label",
+    "decoding.min_length=2": r"no effect on an output of one symbol",
     "decoder=recurrent": r"has no meaning beside model=classifier",
 }
 

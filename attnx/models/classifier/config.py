@@ -12,6 +12,7 @@ from attnx.models.resolve import (
     check_hops,
     part_declarations,
     reject_bias,
+    reject_length_knobs,
     reject_recurrent_parts,
     reject_sampled,
     require_attention,
@@ -60,7 +61,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     reject_recurrent_parts(config, READS_ONCE)
     _check_history(config)
     _check_readout(config)
-    _check_decoding(config.get("decoding", {}))
+    reject_length_knobs(config.get("decoding", {}))
     needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
@@ -140,9 +141,3 @@ def _check_readout(config: Config) -> None:
             f"readout.inputs=[{','.join(inputs)}]: a classifier reads the context, and no token; use [context] or "
             "[state,context]"
         )
-
-
-def _check_decoding(decoding: Config) -> None:
-    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
-        if decoding.get(name, 0) > maximum:
-            raise UserError(f"decoding.{name}={decoding[name]} has no effect on one label; remove it")

@@ -10,6 +10,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
     reject_bias,
+    reject_length_knobs,
     reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
@@ -54,7 +55,7 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
     _check_scope(config["scope"])
     reject_bias(config, UNORDERED)
     _check_scorers(config)
-    _check_decoding(config.get("decoding", {}))
+    reject_length_knobs(config.get("decoding", {}))
     entities = task.get("entities") or []
     num_slots = _resolve_num_slots(model, entities)
     return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))
@@ -80,12 +81,6 @@ def _check_scorers(config: Config) -> None:
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
         if registry.describe("scorer", name).properties.get("needs_history"):
             raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")
-
-
-def _check_decoding(decoding: Config) -> None:
-    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
-        if decoding.get(name, 0) > maximum:
-            raise UserError(f"decoding.{name}={decoding[name]} has no effect on an answer of one symbol; remove it")
 
 
 def _resolve_num_slots(model: Config, entities: list[str]) -> int:
