@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Effect
+from attnx.reports.sweep.factors import factors, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.length_rates import LengthRates
+from attnx.reports.sweep.measures import Measure
 from studies.atlas.changes import find_baseline
 
 BLUE, GRAY, PALE, ORANGE = "#1f68ad", "#8a939d", "#c9ced4", "#d95f0e"
@@ -58,6 +62,62 @@ def _draw_effect(axes: Axes, effect: Effect, is_higher_better: bool) -> None:
     axes.set_ylim(-0.7, len(levels) - 0.3)
     axes.set_title(effect.name, loc="left", fontsize=9, fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
+
+
+class Grid(NamedTuple):
+    """The mean of each combination of scorers and scopes, (scopes, scorers), the best ones first."""
+
+    scorers: list[str]
+    scopes: list[str]
+    means: NDArray[np.float64]
+
+
+def scorer_by_scope(comparison: Comparison, default: int) -> Grid | None:
+    """The combinations of scorer and scope whose other choices are those of a setting, by its index.
+
+    None if not all combinations were trained.
+    """
+    main, compared = comparison.metrics[0], factors(comparison.keys, comparison.settings)
+    pair = [next(factor for factor in compared if factor.name.startswith(kind)) for kind in ("scorer", "scope")]
+    fixed = [factor for factor in compared if factor not in pair]
+    means = {
+        row.setting: row.mean
+        for row in main.rows
+        if has_factors(row.setting, compared)
+        and all(factor.indices[row.setting] == factor.indices[default] for factor in fixed)
+    }
+    crossed = repeated_settings(list(means), pair)
+    scorer, scope = (restrict([factor], crossed) for factor in pair)
+    if not (scorer and scope) or len(crossed) < len(scorer[0].values) * len(scope[0].values):
+        return None
+    table = np.empty((len(scope[0].values), len(scorer[0].values)))
+    for setting in crossed:
+        table[scope[0].indices[setting], scorer[0].indices[setting]] = means[setting]
+    sign = -1 if main.measure.is_higher_better else 1
+    rows, columns = (np.argsort(sign * table.mean(axis)) for axis in (1, 0))
+    return Grid(
+        [scorer[0].values[column] for column in columns],
+        [scope[0].values[row] for row in rows],
+        table[rows][:, columns],
+    )
+
+
+def draw_grid(grid: Grid, measure: Measure) -> Figure:
+    """A heat map of the combinations with their means, the best ones dark and at the upper left."""
+    figure = Figure(figsize=(7, 0.36 * len(grid.scopes) + 1.4), layout="constrained")
+    axes = figure.subplots()
+    quality = grid.means if measure.is_higher_better else -grid.means
+    axes.imshow(quality, cmap="Blues", aspect="auto")
+    middle = (quality.min() + quality.max()) / 2
+    for (row, column), mean in np.ndenumerate(grid.means):
+        color = "white" if quality[row, column] > middle else "black"
+        axes.text(column, row, measure.format(mean), ha="center", va="center", fontsize=8, color=color)
+    axes.set_xticks(range(len(grid.scorers)), grid.scorers, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(grid.scopes)), grid.scopes, fontsize=8)
+    axes.set_title(f"{measure.label}, mean of the seeds", loc="left", fontsize=9, fontweight="bold")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return figure
 
 
 def draw_cost(comparison: Comparison) -> Figure:

@@ -23,7 +23,7 @@ from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
 from studies.atlas.changes import changes_of, single_changes
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design
-from studies.atlas.figures import BLUE, ORANGE, CostPoint, draw_lengths, pareto_front
+from studies.atlas.figures import BLUE, ORANGE, CostPoint, draw_grid, draw_lengths, pareto_front, scorer_by_scope
 from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
 from studies.atlas.rates import rate_table
@@ -273,6 +273,32 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks: di
     assert sum(list(line.get_ydata()) == [20, 20] for line in axes.lines) == 1
 
 
+def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks: dict[str, Task]) -> None:
+    """The best first: ``dot`` and a window. A value alone, and another normalizer, are not in the map."""
+    values = {("additive", "global", "softmax"): 11.0, ("dot", "global", "softmax"): 10.0}
+    values |= {("additive", "local", "softmax"): 9.0, ("low_rank", "global", "softmax"): 3.0}
+    values |= {("additive", "global", "sigmoid"): 5.0, ("dot", "local", "softmax"): 8.0}
+    runs = [
+        replace(run, path=run.path / scope / kind, choices={**run.choices, "scope": scope, "normalizer": kind})
+        for (scorer, scope, kind), value in values.items()
+        for run in [record(scorer, 1, value, 1.0)]
+    ]
+    (partial,) = comparisons(runs[:5])
+    assert scorer_by_scope(partial, partial.metrics[0].rows[-1].setting) is None
+    (comparison,) = comparisons(runs)
+    default = next(row.setting for row in comparison.metrics[0].rows if row.mean == 11)
+    grid = scorer_by_scope(comparison, default)
+    assert grid is not None
+    assert (grid.scorers, grid.scopes, grid.means.tolist()) == (
+        ["dot", "additive"],
+        ["local", "global"],
+        [[8, 9], [10, 11]],
+    )
+    (axes,) = draw_grid(grid, comparison.metrics[0].measure).axes
+    assert {text.get_text(): text.get_color() for text in axes.texts} == {
+        "8.00": "white", "9.00": "white", "10.00": "black", "11.00": "black"}  # fmt: skip
+
+
 def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> None:
     """``dot`` is best with the lowest rate, ``additive`` with its own; the highest has one scorer, and another seed."""
     values = {("additive", "0.004", 1): 10.0, ("additive", "0.004", 2): 10.1, ("dot", "0.004", 1): 11.0}
@@ -292,7 +318,7 @@ def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> Non
 
 def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
-    report = attnx.report(STUDY / "results.csv")
+    report = attnx.report(STUDY / "results.csv", ["optimizer.lr=0.004"])
     changes = single_changes(report.comparisons, tasks)
 
     def is_significant(task: str, words: str, sign: int) -> bool:
@@ -332,6 +358,15 @@ def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
         assert not any(is_significant(name, words, -1) for words in scorers), name
     none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
     assert 0.9 < concat / none < 1.1
+    (pronounced,) = (comparison for comparison in report.comparisons if comparison.constant["task"] == "g2p")
+    default = changes["g2p"].default
+    grid = scorer_by_scope(pronounced, default.setting)
+    assert grid is not None
+    by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
+    windows = [
+        f"local, center={text}" for text in ("predictive, window=2", "predictive, window=5", "monotonic, window=2")
+    ]
+    assert all(by_scope[window] - default.mean < (concat - default.mean) / 2 for window in windows)
     ratios = {
         changes["g2p"].by_words[f"normalizer={name}"].row.mean / changes["g2p"].default.mean
         for name in ("monotonic", "mocha", "stepwise_monotonic")

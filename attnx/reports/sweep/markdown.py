@@ -30,7 +30,7 @@ NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_MEASURES = "These runs have no metric with a known direction."
 RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
 LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
-TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest deviation from the sum of both effects")
+F_TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest deviation from the sum of both effects")
 
 
 def markdown(
@@ -84,12 +84,12 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         )
         yield table(LEVEL_HEAD, _level_rows(main))
         yield " ".join(main.effects_summary)
-    if tests := list(_test_rows(main)):
+    if tests := list(f_test_rows(main)):
         yield (
             "F-tests of main effects, and of interactions of two choices (A by B), with p adjusted by Holm's rule for "
             "all main effects, or for all interactions."
         )
-        yield table(TEST_HEAD, tests)
+        yield table(F_TEST_HEAD, tests)
 
 
 def ranking_head(comparison: Comparison) -> list[str]:
@@ -119,7 +119,8 @@ def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
             yield [*cells, *difference_cells(difference, main.measure), str(settings)]
 
 
-def _test_rows(main: MetricComparison) -> Iterator[list[str]]:
+def f_test_rows(main: MetricComparison) -> Iterator[list[str]]:
+    """The F-tests of main effects and interactions, as text; ``F_TEST_HEAD`` names their columns."""
     tests = [(effect.name, effect.test, "") for effect in main.effects if effect.test is not None]
     for pair in main.interactions:
         deviation = ""
