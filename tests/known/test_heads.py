@@ -55,10 +55,10 @@ def test_one_row_is_shared_by_all(scorer: str) -> None:
     queries, states = torch.randn(3, 5, 4), torch.randn(3, 7, 4)
     for few_queries, few_states in ((queries, states[:1]), (queries[:1], states)):
         shared = attention(few_queries, attention.make_memory(few_states), need_weights=True)
-        each = attention(
+        expanded = attention(
             few_queries.expand(3, 5, 4), attention.make_memory(few_states.expand(3, 7, 4)), need_weights=True
         )
-        torch.testing.assert_close((shared.context, shared.weights), (each.context, each.weights))
+        torch.testing.assert_close((shared.context, shared.weights), (expanded.context, expanded.weights))
 
 
 def test_two_heads_are_two_attentions() -> None:
