@@ -32,7 +32,7 @@ class PlannerInputs:
     feed: Feed | None = None  # where the context enters the recurrence, or None to let the planner choose
     growing: bool = False  # the memory holds decoder states
     needs_history: bool = False  # the scorer reads earlier weights
-    sampling: bool = False  # training feeds the model's own outputs back at times
+    scheduled_sampling: bool = False  # training feeds the model's own outputs back at times
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _default_feed(inputs: PlannerInputs) -> Feed:
 
 def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
     """Why nothing but a loop over time will do, or None."""
-    if inputs.sampling:
+    if inputs.scheduled_sampling:
         return "scheduled sampling feeds the model's own outputs back"
     if inputs.needs_history:
         return "the scorer reads the weights of earlier steps"

@@ -23,7 +23,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "normalizer": (
         "normalizer:NormalizerLaws",
         "recurrence:RecurrentNormalizerLaws",
-        "sampling:SampledNormalizerLaws",
+        "sampled_normalizer:SampledNormalizerLaws",
         "attention:AttentionLaws",
         "model:ModelLaws",
     ),

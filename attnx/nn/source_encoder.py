@@ -34,9 +34,9 @@ class SourceEncoder(nn.Module):
         embedding: symbols, or whatever the source's steps are, to vectors.
         encoder: vectors to states, or None to remember the embeddings themselves.
         embedding_size: width of the embeddings.
-        memory: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N``, ``one_hot`` or ``sinusoidal``
-            positions, or ``final`` (one position).
-        values: what the values are, likewise.
+        keys_from: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N``, ``one_hot`` or
+            ``sinusoidal`` positions, or ``final`` (one position).
+        values_from: what the values are, likewise.
         positions: width of the vectors of positions.
         dropout: share of the embeddings' units dropped while training.
     """
@@ -46,19 +46,19 @@ class SourceEncoder(nn.Module):
         embedding: nn.Module,
         encoder: Encoder | SentenceEncoder | PairEncoder | None,
         embedding_size: int,
-        memory: str,
-        values: str,
+        keys_from: str,
+        values_from: str,
         positions: int,
         dropout: float,
     ) -> None:
         super().__init__()
         self.embedding, self.encoder = embedding, encoder
-        self.memory, self.values, self.dropout = memory, values, dropout
+        self.keys_from, self.values_from, self.dropout = keys_from, values_from, dropout
         self.final_size = 0 if encoder is None else encoder.size
         # How many steps each position of the memory stands for.
-        self.downsampling = int(getattr(encoder, "downsampling", 1)) if memory == "states" else 1
+        self.downsampling = int(getattr(encoder, "downsampling", 1)) if keys_from == "states" else 1
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
-        self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
+        self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (keys_from, values_from))
 
     def forward(
         self,
@@ -79,11 +79,11 @@ class SourceEncoder(nn.Module):
             tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]
             marks = {name: source == symbol for flag, name, symbol in MARKS if getattr(self.encoder, flag, False)}
             encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths, **marks)
-        keys = self._pick(self.memory, inputs, encoded)
-        if self.memory == "final":
+        keys = self._pick(self.keys_from, inputs, encoded)
+        if self.keys_from == "final":
             source_mask = torch.ones_like(source_mask[:, :1])
         source_mask = source_mask[:, :: self.downsampling] if encoded.spans is None else encoded.spans.mask
-        values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
+        values = keys if self.values_from == self.keys_from else self._pick(self.values_from, inputs, encoded)
         return EncodedSource(keys, values, source_mask, encoded.final, encoded.spans)
 
     def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:

@@ -176,18 +176,25 @@ def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, s
     return task.signatures(metrics) if hasattr(task, "signatures") else {}
 
 
-def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Loss:
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
     A step with missing numbers counts as the share of its measured numbers. ``smoothing`` is label smoothing,
-    ``sampling`` the probability of scheduled sampling. Where attention sampled positions, the penalty has a term with
-    the gradient of :func:`attnx.ops.reinforce_loss`.
+    ``scheduled_sampling`` the probability to feed the model's own outputs back. Where attention sampled positions, the
+    penalty has a term with the gradient of :func:`attnx.ops.reinforce_loss`.
     """
     source, last = subtract_last_value(model.target, batch.source)
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
     start = model.target.start_input(len(target), target.device)
     inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
-    output = model(source, batch.source_mask, inputs, batch.tag, sampling=sampling, source_lengths=batch.source_lengths)
+    output = model(
+        source,
+        batch.source_mask,
+        inputs,
+        batch.tag,
+        scheduled_sampling=scheduled_sampling,
+        source_lengths=batch.source_lengths,
+    )
     mask, logits = batch.target_mask, output.logits
     tokens = mask.sum()
     if batch.measured_mask is not None:  # missing numbers get loss 0

@@ -116,7 +116,7 @@ def _train_trial_batches(module: TrainingModule, loaders: Loaders, device: torch
         with torch.random.fork_rng():
             for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
                 batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
-                loss = token_loss(model, batch, smoothing, module.sampling)
+                loss = token_loss(model, batch, smoothing, module.scheduled_sampling)
                 loss.mean.backward()  # type: ignore[no-untyped-call]
     finally:
         model.zero_grad(set_to_none=True)

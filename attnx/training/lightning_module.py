@@ -25,7 +25,7 @@ class TrainingModule(lightning.LightningModule):
         predictor: the model, with its task, data and search.
         build_optimizer: from ``parameters``.
         build_lr_schedule: from an ``optimizer``, and a function from a step to ``progress``.
-        sampling: the final probability of scheduled sampling, reached linearly.
+        scheduled_sampling: the final probability of scheduled sampling, reached linearly.
 
     Attributes:
         plan: the optimizer steps of the run, set before it is trained.
@@ -39,10 +39,10 @@ class TrainingModule(lightning.LightningModule):
         predictor: Predictor,
         build_optimizer: Callable[..., Optimizer],
         build_lr_schedule: Callable[..., Any],
-        sampling: float,
+        scheduled_sampling: float,
     ) -> None:
         super().__init__()
-        self.predictor, self.sampling = predictor, sampling
+        self.predictor, self.scheduled_sampling = predictor, scheduled_sampling
         self.build_optimizer, self.build_lr_schedule = build_optimizer, build_lr_schedule
         self.model, self.task, self.data = predictor.model, predictor.task, predictor.data
         self.valid_metrics = nn.ModuleDict(self.task.metrics(self.data.tags))
@@ -58,7 +58,7 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss per target step of a batch; over all ranks and accumulation steps."""
         progress = self.plan.progress(self.global_step)
-        loss = token_loss(self.model, batch, self.task.smoothing, self.sampling * progress)
+        loss = token_loss(self.model, batch, self.task.smoothing, self.scheduled_sampling * progress)
         turns = self.trainer.accumulate_grad_batches
         return loss.mean if self.trainer.world_size * turns == 1 else self._distributed_loss(loss, turns)
 

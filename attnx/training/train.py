@@ -121,7 +121,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         Predictor(model, task, drawn, registry.build("decoding", config["decoding"])),
         build_optimizer=partial(registry.build, "optimizer", config["optimizer"]),
         build_lr_schedule=partial(registry.build, "lr_schedule", config["lr_schedule"]),
-        sampling=config["model"].get("scheduled_sampling", 0.0),
+        scheduled_sampling=config["model"].get("scheduled_sampling", 0.0),
     )
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     loaders = Loaders(drawn, trainer, config["seed"])

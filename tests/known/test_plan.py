@@ -48,8 +48,8 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(CURRENT, "none", needs_history=True), (STEP,)),
         (PlannerInputs(TOKEN, "now", needs_history=True), (STEP,)),
         (PlannerInputs(TOKEN, "none", growing=True, needs_history=True), (STEP,)),
-        (PlannerInputs(CURRENT, "none", sampling=True), (STEP,)),
-        (PlannerInputs(TOKEN, "now", sampling=True), (STEP,)),
+        (PlannerInputs(CURRENT, "none", scheduled_sampling=True), (STEP,)),
+        (PlannerInputs(TOKEN, "now", scheduled_sampling=True), (STEP,)),
     ],
 )
 def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
@@ -114,7 +114,10 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
         ),
         (PlannerInputs(CONTEXT), "step by step: the query holds the last context"),
         (PlannerInputs(CURRENT, needs_history=True), "step by step: the scorer reads the weights of earlier steps"),
-        (PlannerInputs(CURRENT, sampling=True), "step by step: scheduled sampling feeds the model's own outputs back"),
+        (
+            PlannerInputs(CURRENT, scheduled_sampling=True),
+            "step by step: scheduled sampling feeds the model's own outputs back",
+        ),
     ],
 )
 def test_a_plan_has_a_summary_sentence(facts: PlannerInputs, sentence: str) -> None:

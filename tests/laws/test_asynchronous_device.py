@@ -73,7 +73,7 @@ def test_scheduled_sampling_waits_for_no_device(build_model: Callable[..., Any],
     batch = BATCH.to(DEVICE)
     with asynchronous_device:
         arguments = batch.source, batch.source_mask, batch.target, batch.tag
-        assert model(*arguments, sampling=0.3, source_lengths=torch.tensor([3, 1])).logits.device == DEVICE
+        assert model(*arguments, scheduled_sampling=0.3, source_lengths=torch.tensor([3, 1])).logits.device == DEVICE
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,10 @@ BATCHES = ((7, 5), (5, 3))  # positions and steps; the second one is shorter
 
 
 def learn(
-    model: Any, compiled: CompileOptions | None, sampling: float = 0.0, batches: Sequence[tuple[int, int]] = BATCHES
+    model: Any,
+    compiled: CompileOptions | None,
+    scheduled_sampling: float = 0.0,
+    batches: Sequence[tuple[int, int]] = BATCHES,
 ) -> dict[str, Tensor]:
     """Outputs and gradients of some batches, with units dropped and symbols drawn alike."""
     torch.manual_seed(47)
@@ -73,7 +76,7 @@ def learn(
     result = {}
     for cut, steps in batches:
         source = SOURCE[:, :cut]
-        output = model(source, source != 0, TARGET[:, :steps], TAG, sampling, need_weights=True)
+        output = model(source, source != 0, TARGET[:, :steps], TAG, scheduled_sampling, need_weights=True)
         slope = torch.linspace(-1, 1, output.logits.numel()).reshape(output.logits.shape)
         loss = (output.logits * slope).sum()
         (loss if output.penalty is None else loss + output.penalty.sum()).backward()
@@ -99,8 +102,8 @@ def test_compiled_steps_match_uncompiled_steps(build_model: BuildModel, backend:
 
 def test_sampled_symbols_are_the_same(build_model: BuildModel, backend: Backend) -> None:
     model = build_model(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
-    expected = learn(model, None, sampling=0.5)
-    assert_same(learn(model, CompileOptions(is_strict=True), sampling=0.5), expected)
+    expected = learn(model, None, scheduled_sampling=0.5)
+    assert_same(learn(model, CompileOptions(is_strict=True), scheduled_sampling=0.5), expected)
     assert backend
 
 

@@ -14,7 +14,7 @@ from attnx.laws.candidate import Candidate, LawSkipped
 from attnx.laws.check import law_failure
 from attnx.laws.normalizer import NormalizerLaws
 from attnx.laws.recurrence import RecurrentNormalizerLaws
-from attnx.laws.sampling import SampledNormalizerLaws
+from attnx.laws.sampled_normalizer import SampledNormalizerLaws
 
 pytestmark = pytest.mark.usefixtures("float64")
 LAWS = [*NormalizerLaws.collect(), *RecurrentNormalizerLaws.collect(), *SampledNormalizerLaws.collect()]

@@ -395,12 +395,12 @@ def test_sampling_runs_step_by_step(build_model: BuildModel, scope: str, feature
     assert model.plan.admitted == ("step_by_step",)
     arguments = ROWS if features else INPUTS
     forced = model(SOURCE, SOURCE_MASK, arguments, TAG).logits
-    torch.testing.assert_close(model(SOURCE, SOURCE_MASK, arguments, TAG, sampling=0.0).logits, forced)
+    torch.testing.assert_close(model(SOURCE, SOURCE_MASK, arguments, TAG, scheduled_sampling=0.0).logits, forced)
     changed = torch.cat([arguments[:, :1], arguments[:, 1:] + 2], 1)
     outputs = []
     for inputs in (arguments, changed):
         torch.manual_seed(47)
-        outputs.append(model(SOURCE, SOURCE_MASK, inputs, TAG, sampling=1.0).logits)
+        outputs.append(model(SOURCE, SOURCE_MASK, inputs, TAG, scheduled_sampling=1.0).logits)
     torch.testing.assert_close(*outputs)
 
 

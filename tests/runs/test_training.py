@@ -53,10 +53,10 @@ def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch
     chances: list[float] = []
     original = token_loss
 
-    def note_smoothing(model: Any, batch: Any, smoothing: float = 0.0, sampling: float = 0.0) -> Any:
+    def note_smoothing(model: Any, batch: Any, smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Any:
         if model.training:
-            chances.append(sampling)
-        return original(model, batch, smoothing, sampling)
+            chances.append(scheduled_sampling)
+        return original(model, batch, smoothing, scheduled_sampling)
 
     monkeypatch.setattr(lightning_module, "token_loss", note_smoothing)
     run("model.scheduled_sampling=0.5", folder="one")

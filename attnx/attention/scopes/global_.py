@@ -36,5 +36,5 @@ class Global(nn.Module):
         self.sources, self.include_self = tuple(sources), include_self
 
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
-        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed_mask`` (b, q, m)."""
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` (b, q, m)."""
         return ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))

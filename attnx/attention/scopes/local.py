@@ -53,7 +53,7 @@ class Local(nn.Module):
         )
 
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
-        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed_mask`` and ``gain`` (b, q, m)."""
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` and ``gain`` (b, q, m)."""
         position = torch.arange(memory_mask.shape[-1], device=memory_mask.device)
         return self.window_mask(*self.window_centers(queries, steps, memory_mask.sum(-1)), position, memory_mask)
 
@@ -76,7 +76,7 @@ class Local(nn.Module):
     def window_mask(
         self, nearest: Tensor, predicted: Tensor | None, position: Tensor, memory_mask: Tensor
     ) -> ScopeMask:
-        """The field of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
+        """The mask of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
         near = (position - nearest[..., None]).abs() <= self.window
         gain = None
         if predicted is not None:

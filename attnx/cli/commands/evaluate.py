@@ -8,9 +8,9 @@ Several runs are evaluated as an ensemble, in the folder of the first.
                            training for the run's own test part, else all
 
 Examples:
-  attnx evaluate multirun/mine task.test=more.tsv decoding=beam
-  attnx evaluate multirun/one multirun/two multirun/three decoding=beam
-  attnx compare multirun/mine multirun/mine/evaluations/more-beam
+  attnx evaluate multirun/runs/mine task.test=more.tsv decoding=beam
+  attnx evaluate multirun/runs/one multirun/runs/two decoding=beam
+  attnx compare multirun/runs/mine multirun/runs/mine/evaluations/more-beam
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the run's own. The runner prints what attnx predict prints; it knows FILE,
 --width, --nbest, --scores and --tag.
 
 Examples:
-  attnx export multirun/mine
-  echo attention | python multirun/mine/export/onnx/run.py --width 5
+  attnx export multirun/runs/mine
+  echo attention | python multirun/runs/mine/export/onnx/run.py --width 5
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ symbol, head and hypothesis, and a player of how each was decoded; of two runs
 side by side. It needs no other file.
 
 Examples:
-  attnx page multirun/mine
+  attnx page multirun/runs/mine
   attnx page multirun/scorers/0 multirun/scorers/1 --out scorers.html
 """
 

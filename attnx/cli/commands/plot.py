@@ -3,7 +3,7 @@ to long, each beside its array in RUN/alignments, and six of them on one page,
 RUN/alignments.png or .svg.
 
 Examples:
-  attnx plot multirun/mine --format svg
+  attnx plot multirun/runs/mine --format svg
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 which finished jobs are skipped.
 
 Examples:
-  attnx resume multirun/mine
+  attnx resume multirun/runs/mine
   attnx resume multirun/scorers -j 2
 """
 

@@ -8,7 +8,7 @@ Gold alignments have a line for each line of RUN/predictions.tsv, with links
 SOURCE-REFERENCE counted from 0: 3-2 is a sure link, 3p2 or 3?2 a possible one.
 
 Examples:
-  attnx stats multirun/mine --gold test.pharaoh
+  attnx stats multirun/runs/mine --gold test.pharaoh
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def build_classifier(
     size = embedding_dim
     embedding = nn.Linear(source_features, size) if source_features else nn.Embedding(source_symbols, size, PAD)
     encoder = registry.build("encoder", config["encoder"], input_size=size)
-    source = SourceEncoder(embedding, encoder, size, memory="states", values="states", positions=0, dropout=dropout)
+    source = SourceEncoder(
+        embedding, encoder, size, keys_from="states", values_from="states", positions=0, dropout=dropout
+    )
     sizes = {"state_size": encoder.size, "token_size": 0, "context_size": encoder.size, "tags": tags}
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     parts = config["scorer"], config["scope"], config["normalizer"]

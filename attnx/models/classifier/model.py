@@ -63,11 +63,11 @@ class Classifier(SequenceModel[LabelState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        sampling: float = 0.0,
+        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:
-        """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``sampling`` have no effect."""
+        """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``scheduled_sampling`` have no effect."""
         logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
         terms = (attention.penalty, attention.log_prob)
         penalty, log_prob = (None if term is None else F.pad(term, (0, inputs.shape[1] - 1)) for term in terms)

@@ -55,7 +55,7 @@ class Entity(SequenceModel[LabelState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        sampling: float = 0.0,
+        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:

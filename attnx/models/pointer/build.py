@@ -54,7 +54,7 @@ def build_pointer(
     embedding = (Numbers(source_features) if source_features else Symbols(source_symbols)).embedding(embedding_dim)
     encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
     source = SourceEncoder(
-        embedding, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0
+        embedding, encoder, embedding_dim, keys_from="states", values_from="inputs", positions=0, dropout=0.0
     )
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim)
     first_state = BRIDGES[bridge](decoder, source.final_size)

@@ -60,7 +60,7 @@ class Pointer(SequenceModel[PointerState]):
     >>> from attnx.nn.bridges import ZeroBridge
     >>> from attnx.nn.encoders.recurrent import RecurrentEncoder
     >>> encoder, decoder = RecurrentEncoder(7, hidden_size=5), RecurrentDecoder(7, hidden_size=13)
-    >>> source = SourceEncoder(nn.Linear(2, 7), encoder, 7, memory="states", values="inputs", positions=0, dropout=0.0)
+    >>> source = SourceEncoder(nn.Linear(2, 7), encoder, 7, "states", "inputs", positions=0, dropout=0.0)
     >>> query = Query([CurrentState(state_size=13)])
     >>> attention = build(scorer="additive", query_size=query.size, memory_size=source.keys_size, values_size=7)
     >>> bridge = ZeroBridge(decoder, source.final_size)
@@ -97,16 +97,16 @@ class Pointer(SequenceModel[PointerState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        sampling: float = 0.0,
+        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`: logits (b, t, 4 + s), -inf for impossible outputs; weights (b, t, s).
 
-        ``sampling`` must be 0. ``schedule`` is another one that the plan admits, for tests.
+        ``scheduled_sampling`` must be 0. ``schedule`` is another one that the plan admits, for tests.
         """
-        if sampling:
+        if scheduled_sampling:
             raise ValueError("scheduled sampling is not possible with a pointer")
         state = self.init_state(source, source_mask, tag, source_lengths)
         tokens = _gather_rows(state.embeddings, inputs)

@@ -95,7 +95,7 @@ def _build_source(
         layers = {"layers": resolved.encoder_layers} if "layers" in config["encoder"] else {}
         tag_size = model["tag_dim"] if "encoder" in (model["tag_inputs"] or []) else 0
         encoder = registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
-    picks = resolved.memory, resolved.values
+    picks = resolved.keys_from, resolved.values_from
     return SourceEncoder(embedding, encoder, size, *picks, model["position_dim"], model["dropout"])
 
 
@@ -110,7 +110,7 @@ def build_parts(
     """Build the parts around a source encoder; at equal seeds their order decides their initial weights."""
     model, state_size = config["model"], config["decoder"]["hidden_size"]
     tag_inputs, token_size = model["tag_inputs"] or [], model["embedding_dim"]
-    keys_size, values_size = model["position_dim"] if resolved.memory in POSITIONS else state_size, state_size
+    keys_size, values_size = model["position_dim"] if resolved.keys_from in POSITIONS else state_size, state_size
     if source is not None and "encoder" in resolved.sources:
         keys_size, values_size = source.keys_size, source.values_size
     sizes = {"state_size": state_size, "token_size": token_size, "context_size": values_size}
@@ -126,7 +126,7 @@ def build_parts(
     query, attention = build_query_and_attention(config, {**sizes, "tags": tags}, keys_size)
     projection = None
     if "decoder" in resolved.sources:
-        projection = DecoderStateProjection(state_size, keys_size, values_size, resolved.memory)
+        projection = DecoderStateProjection(state_size, keys_size, values_size, resolved.keys_from)
     tied = embedding.weight if model["tie_embeddings"] else None
     output_sizes = {**sizes, "size": readout.size, "width": target.width}
     output = registry.build("output", config.get("output", "linear"), tied=tied, **output_sizes)

@@ -20,6 +20,7 @@ from attnx.models.resolve import (
 Config = Mapping[str, Any]
 
 POSITIONS = ("one_hot", "sinusoidal")
+FINAL = "final"  # the encoder's last state, the context without attention
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,17 @@ class ResolvedSeq2seqConfig:
     visible_state_offset: int  # the number of decoder states that a query may read, less its step index: -1, 0 or 1
     # the source of the keys: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions, or
     # ``final`` without attention
-    memory: str
-    values: str  # the source of the values, likewise, positions excepted
+    keys_from: str
+    values_from: str  # the source of the values, likewise, positions excepted
     bridge: str  # the decoder's initial state: ``last``, ``zeros`` or ``learned``
     encoder_layers: int  # the number of encoder layers that are used, and built; 0 for embeddings alone
     needs_tags: bool  # whether any part reads the rows' tags
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
-        derived = f"model.feed={self.plan.feed} bridge={self.bridge} memory={self.memory} values={self.values}"
+        derived = f"model.feed={self.plan.feed} model.bridge={self.bridge}"
+        if self.keys_from != FINAL:
+            derived += f" model.keys_from={self.keys_from} model.values_from={self.values_from}"
         return {"schedule": str(self.plan), "derived": derived}
 
 
@@ -53,27 +56,27 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     sources = _sources(config) if attends else ("encoder",)
     continues = _continues(config, attends, sources)
     schedule = plan(_planner_inputs(config, attends, sources), model["schedule"])
-    memory = values = "final"
+    keys_from = values_from = FINAL
     if attends:
-        memory = _source(config, "keys_from", model["keys_from"])
-        values_from = model["values_from"] or ("states" if memory in POSITIONS else memory)
-        values = _source(config, "values_from", values_from)
-    _check_memory(config, sources, memory, values)
-    read = {memory, values} if "encoder" in sources else set()
+        keys_from = _source(config, "keys_from", model["keys_from"])
+        values_choice = model["values_from"] or ("states" if keys_from in POSITIONS else keys_from)
+        values_from = _source(config, "values_from", values_choice)
+    _check_memory(config, sources, keys_from, values_from)
+    read = {keys_from, values_from} if "encoder" in sources else set()
     has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
-    bridge = _bridge(config, memory, continues, has_no_encoder)
+    bridge = _bridge(config, keys_from, continues, has_no_encoder)
     encoder_layers = _layers_read(config, read, bridge)
     _check_embeddings(config, encoder_layers)
     _check_copies(config, attends, sources)
     _check_read(config, schedule, sources)
     if attends and config["attention"]["projection"] == "never":
-        _check_widths(config, memory, values, sources)
+        _check_widths(config, keys_from, values_from, sources)
     return ResolvedSeq2seqConfig(
         plan=schedule,
         sources=sources,
         visible_state_offset=_visible_state_offset(config) if "decoder" in sources else 0,
-        memory=memory,
-        values=values,
+        keys_from=keys_from,
+        values_from=values_from,
         bridge=bridge,
         encoder_layers=encoder_layers,
         needs_tags=bool(model["tag_inputs"]) or "tag" in _needed(config),
@@ -154,7 +157,7 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
         feed=config["model"]["feed"],
         growing="decoder" in sources,
         needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
-        sampling=config["model"]["scheduled_sampling"] > 0,
+        scheduled_sampling=config["model"]["scheduled_sampling"] > 0,
     )
 
 
@@ -172,28 +175,28 @@ def _source(config: Config, knob: str, choice: str) -> str:
     return choice
 
 
-def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
+def _check_memory(config: Config, sources: tuple[str, ...], keys_from: str, values_from: str) -> None:
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
     if config["encoder"]["name"] != "none":  # model=history has no encoder
         reject_text_encoder(config, "seq2seq")
-    for knob, pick in (("keys_from", memory), ("values_from", values)):
+    for knob, pick in (("keys_from", keys_from), ("values_from", values_from)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
-    has_other_layers = "encoder" in sources and {memory, values} - {"states", "final"}
+    has_other_layers = "encoder" in sources and {keys_from, values_from} - {"states", FINAL}
     if has_other_layers and part_declarations(config, "encoder").get("shortens"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
-            f"model.values_from must both be states, not {memory} and {values}"
+            f"model.values_from must both be states, not {keys_from} and {values_from}"
         )
 
 
-def _bridge(config: Config, memory: str, continues: bool, has_no_encoder: bool) -> str:
+def _bridge(config: Config, keys_from: str, continues: bool, has_no_encoder: bool) -> str:
     """The bridge: the configured one, else ``last``, or ``learned`` without an encoder."""
     bridge: str = config["model"]["bridge"] or ("learned" if has_no_encoder else "last")
     if bridge == "last" and has_no_encoder:
-        setting = f"task={config['task']['name']}" if continues else f"model.keys_from={memory}"
+        setting = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
         raise UserError(f"model.bridge=last needs an encoder, and {setting} has none; use zeros or learned")
     return bridge
 
@@ -201,7 +204,7 @@ def _bridge(config: Config, memory: str, continues: bool, has_no_encoder: bool) 
 def _layers_read(config: Config, read: set[str], bridge: str) -> int:
     """The number of encoder layers that are used; an unused parameter would stop distributed training."""
     layers: int = config["encoder"].get("layers", 1)
-    layer_counts = {"inputs": 0, "one_hot": 0, "sinusoidal": 0, "states": layers, "final": layers}
+    layer_counts = {"inputs": 0, "one_hot": 0, "sinusoidal": 0, "states": layers, FINAL: layers}
     counts = [layer_counts[pick] if pick in layer_counts else int(pick.removeprefix("layer:")) + 1 for pick in read]
     from_bridge = min(layers, config["decoder"].get("layers", 1)) if bridge == "last" else 0
     return max(*counts, from_bridge, 0)
@@ -261,7 +264,7 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
             )
 
 
-def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, ...]) -> None:
+def _check_widths(config: Config, keys_from: str, values_from: str, sources: tuple[str, ...]) -> None:
     """Check that widths are equal where they must be; that of a plug-in is not known before it is built."""
     model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
     sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
@@ -269,8 +272,8 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
     if "encoder" in sources:
         is_plug_in = encoder["name"] != "recurrent"
         encoded = None if is_plug_in else encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1)
-    key, value = (sizes.get(pick, encoded) for pick in (memory, values))
-    for pick, size in ((memory, key), (values, value)) if "decoder" in sources else ():
+    key, value = (sizes.get(pick, encoded) for pick in (keys_from, values_from))
+    for pick, size in ((keys_from, key), (values_from, value)) if "decoder" in sources else ():
         if pick not in POSITIONS and size not in (None, state):
             raise UserError(
                 f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "

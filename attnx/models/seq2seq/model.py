@@ -75,7 +75,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        sampling: float = 0.0,
+        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
@@ -86,7 +86,9 @@ class Seq2seq(SequenceModel[DecoderState]):
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
-        outputs = run(self, TeacherForcedInputs(tokens, start, masks, sampling, need_weights or self.output.copies))
+        outputs = run(
+            self, TeacherForcedInputs(tokens, start, masks, scheduled_sampling, need_weights or self.output.copies)
+        )
         readouts = outputs.readouts
         if readouts is None:
             readouts = self.readout(outputs.states, outputs.contexts, outputs.tokens)

@@ -43,7 +43,7 @@ class TeacherForcedInputs(NamedTuple):
     tokens: Tensor  # (b, t, e) the embedded target, after dropout
     start: DecoderState  # the state before the first step
     masks: Masks  # of all steps
-    sampling: float  # chance to read the model's own last output instead; steps only
+    scheduled_sampling: float  # chance to read the model's own last output instead; steps only
     need_weights: bool  # whether the weights are requested
 
 
@@ -52,7 +52,7 @@ class DecoderOutputs(NamedTuple):
 
     states: Tensor  # (b, t, d)
     contexts: Tensor  # (b, t, v)
-    tokens: Tensor  # (b, t, e) the tokens read; under sampling some are the model's own
+    tokens: Tensor  # (b, t, e) the tokens read; under scheduled sampling some are the model's own
     readouts: Tensor | None  # (b, t, r), where the schedule had to compute them; else None
     weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
     penalty: Tensor | None = None  # (b, t) what attention adds to the loss, or None
@@ -104,16 +104,16 @@ def _tag_per_step(inputs: TeacherForcedInputs) -> Tensor:
 
 def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     """Take one step after another: attention depends on the state, and the state on the context."""
-    tokens, state, sampling = inputs.tokens, inputs.start, inputs.sampling
+    tokens, state, scheduled_sampling = inputs.tokens, inputs.start, inputs.scheduled_sampling
     used: list[Tensor] = []
     states: list[DecoderState] = []
     outputs: list[AttentionOutput] = []
     for step in range(tokens.shape[1]):
         token, masks = tokens[:, step], inputs.masks.at_step(step)
-        if sampling and step:
+        if scheduled_sampling and step:
             with torch.no_grad():
                 drawn = model.target.sample(model.logits(used[-1], state, outputs[-1]))
-            token = _scheduled_sampling(model, token, drawn, masks, sampling)
+            token = _scheduled_sampling(model, token, drawn, masks, scheduled_sampling)
         state, attention = model.forward_step(token, state, masks, inputs.need_weights)
         used.append(token)
         states.append(state)
@@ -133,11 +133,13 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     )
 
 
-def _scheduled_sampling(model: Seq2seq, token: Tensor, drawn: Tensor, masks: Masks, sampling: float) -> Tensor:
+def _scheduled_sampling(
+    model: Seq2seq, token: Tensor, drawn: Tensor, masks: Masks, scheduled_sampling: float
+) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     sampled = model.embedding(drawn)
     sampled = sampled if masks.tokens is None else sampled * masks.tokens
-    is_sampled = torch.rand(len(token), 1, device=token.device) < sampling
+    is_sampled = torch.rand(len(token), 1, device=token.device) < scheduled_sampling
     return torch.where(is_sampled, sampled, token)
 
 

@@ -4,8 +4,8 @@ The input is streamed, 16 batches at a time; with --batch 1 each line is
 answered at once.
 
 Examples:
-  attnx predict multirun/mine words.txt --nbest 5
-  cut -f1 words.tsv | attnx predict multirun/mine decoding=beam
+  attnx predict multirun/runs/mine words.txt --nbest 5
+  cut -f1 words.tsv | attnx predict multirun/runs/mine decoding=beam
 """
 
 from __future__ import annotations
