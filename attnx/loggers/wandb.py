@@ -39,9 +39,9 @@ class Wandb:
     Source: Weights & Biases, https://docs.wandb.ai
 
     Everything is first recorded in the run folder, in ``wandb/``. Without a key, or if the server does not answer
-    within ``patience`` seconds, nothing is uploaded; the command that uploads it later is printed at the end and is in
+    within ``timeout`` seconds, nothing is uploaded; the command that uploads it later is printed at the end and is in
     the folder's README. A server that is lost while training costs no training time, and at the end at most twice
-    ``patience`` and a few seconds. ``artifact`` uploads the best checkpoint with the files that ``attnx.open_run``
+    ``timeout`` and a few seconds. ``artifact`` uploads the best checkpoint with the files that ``attnx.open_run``
     needs.
     """
 
@@ -53,16 +53,16 @@ class Wandb:
         tags: list[str] | None = None,
         offline: bool = False,
         artifact: bool = False,
-        patience: Rate = 10.0,
+        timeout: Rate = 10.0,
     ) -> None:
         self.project, self.entity, self.group, self.tags = project, entity, group, tags or []
-        self.offline, self.artifact, self.patience = offline, artifact, patience
+        self.offline, self.artifact, self.timeout = offline, artifact, timeout
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
         """Start a run, or resume it under its id."""
         # W&B sends reports of its own errors to the same server, and waits for them when the process ends.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-        os.environ.setdefault("WANDB_HTTP_TIMEOUT", str(math.ceil(self.patience)))  # read at the import
+        os.environ.setdefault("WANDB_HTTP_TIMEOUT", str(math.ceil(self.timeout)))  # read at the import
         import wandb
 
         self._wandb, self._start = wandb, run
@@ -102,7 +102,7 @@ class Wandb:
         self._run.summary.update(dict(summary))
         if not self._close(EXIT_CODES[status]):
             self._start.report(
-                f"wandb: the server did not take everything within {self.patience:g} s; all is kept here"
+                f"wandb: the server did not take everything within {self.timeout:g} s; all is kept here"
             )
         return sync_command(unsynced(self._start.folder))
 
@@ -114,7 +114,7 @@ class Wandb:
             return f"WANDB_MODE={mode}"
         if unsynced(self._start.folder):
             return "an earlier part of this run is not uploaded yet"  # parts can only be uploaded in order
-        return offline_reason(self._wandb.setup().settings, self.patience)
+        return offline_reason(self._wandb.setup().settings, self.timeout)
 
     def _try_online(self) -> str:
         """Start online; if that fails, delete the recording and return the reason."""
@@ -131,7 +131,7 @@ class Wandb:
     def _with_server(self, act: Callable[[], Any]) -> None:
         """Call what needs the server; if it fails, continue offline in a second recording."""
         if not self._run.offline and not self._run.disabled:
-            problem = unreachable_reason(self._run.settings.base_url, self.patience)
+            problem = unreachable_reason(self._run.settings.base_url, self.timeout)
             if not problem:
                 try:
                     act()
@@ -149,7 +149,7 @@ class Wandb:
         folder, is_complete = Path(self._run.dir).parent, False
         with _silence_wandb() as output:
             try:
-                call_with_timeout(self.patience + STOP_SECONDS, lambda: self._run.finish(exit_code=exit_code))
+                call_with_timeout(self.timeout + STOP_SECONDS, lambda: self._run.finish(exit_code=exit_code))
                 is_complete = "wandb sync" not in output.getvalue()
             except TimeoutError as error:
                 if isinstance(error, CallTimeout):  # W&B does not always keep its own timeout
@@ -160,8 +160,8 @@ class Wandb:
 
     def _settings(self) -> Any:
         return self._wandb.Settings(
-            init_timeout=self.patience,
-            finish_timeout=self.patience,
+            init_timeout=self.timeout,
+            finish_timeout=self.timeout,
             finish_timeout_raises=True,
             console="off",  # a progress bar would flood it
             disable_git=True,  # a remote's address can hold a password; run.json has the commit

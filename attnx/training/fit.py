@@ -130,7 +130,7 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
 def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
     """Train from the last checkpoint, or from the beginning without one."""
     path, trainer = run.path, prepared.config["trainer"]
-    has_checkpoint = "plan" in run.info and any((path / CHECKPOINTS).glob("*.ckpt"))
+    has_checkpoint = "step_plan" in run.info and any((path / CHECKPOINTS).glob("*.ckpt"))
     if has_checkpoint:
         last = path / CHECKPOINTS / LAST
         if not last.is_file():

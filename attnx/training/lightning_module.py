@@ -31,7 +31,7 @@ class TrainingModule(lightning.LightningModule):
         plan: the optimizer steps of the run, set before it is trained.
     """
 
-    plan: StepPlan
+    step_plan: StepPlan
     batch: Batch | None = None  # the last one that was moved to the device, for messages
 
     def __init__(
@@ -57,7 +57,7 @@ class TrainingModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss per target step of a batch; over all ranks and accumulation steps."""
-        progress = self.plan.progress(self.global_step)
+        progress = self.step_plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.smoothing, self.scheduled_sampling * progress)
         turns = self.trainer.accumulate_grad_batches
         return loss.mean if self.trainer.world_size * turns == 1 else self._distributed_loss(loss, turns)
@@ -148,7 +148,7 @@ class TrainingModule(lightning.LightningModule):
     def configure_optimizers(self) -> Any:
         """The optimizer and its schedule, stepped at every optimizer step."""
         optimizer = self.build_optimizer(parameters=self.model.parameters())
-        schedule = self.build_lr_schedule(optimizer=optimizer, progress=self.plan.progress)
+        schedule = self.build_lr_schedule(optimizer=optimizer, progress=self.step_plan.progress)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 

@@ -138,7 +138,7 @@ def train(
     """
     process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
     module, options = prepared.module, prepared.config["trainer"]
-    module.plan, task = plan, module.task
+    module.step_plan, task = plan, module.task
     with StopSignal() as stop_signal:
         ranking = task.monitor, task.maximize, options["save_top_k"]
         intervals = options["checkpoint_every"], options["checkpoint_minutes"]

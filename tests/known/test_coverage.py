@@ -129,7 +129,7 @@ def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: 
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     predictor = Predictor(covering(build_model, 3.0), Unmeasured(), data, Greedy())
     experiment = TrainingModule(predictor, None, None, 0.0)
-    experiment.plan = StepPlan([Revision(0, 1, 1)])
+    experiment.step_plan = StepPlan([Revision(0, 1, 1)])
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
     for name, stand_in in (

@@ -200,7 +200,7 @@ def test_the_term_is_shared_among_accumulated_batches(turns: int, build_model: B
     data = SimpleNamespace(tags=(), pairs=None)
     task = SimpleNamespace(smoothing=0.0, metrics=lambda tags: {})
     module = TrainingModule(SimpleNamespace(model=model, task=task, data=data), None, None, 0.0)
-    module.plan = StepPlan([Revision(0, 1, 1)])
+    module.step_plan = StepPlan([Revision(0, 1, 1)])
     module._trainer = SimpleNamespace(accumulate_grad_batches=turns, world_size=1, global_step=0)
     gradients = []
     for take in (lambda: module.train().training_step(BATCH, 0), lambda: token_loss(model, BATCH).mean):

@@ -181,7 +181,7 @@ def test_a_workspace_is_saved_online(
 
     write_run("multirun/scorers/0", wandb_with(entity="us"))
     saved: list[str] = []
-    monkeypatch.setattr(wandb_server, "offline_reason", lambda settings, patience: "")
+    monkeypatch.setattr(wandb_server, "offline_reason", lambda settings, timeout: "")
     monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))
     monkeypatch.setattr(Workspace, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
     assert run_command(["dashboard", "multirun/scorers"]) == 0

@@ -68,7 +68,7 @@ def test_loggers_are_a_set() -> None:
         (["logger=wandb", "logger.project=mine"], "write logger.wandb.project"),
         (["logger.wandb.project=mine"], r"not part of this logger; add it with \+logger="),
         (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
-        (["logger=wandb", "logger.wandb.patience=0"], "a number above 0"),
+        (["logger=wandb", "logger.wandb.timeout=0"], "a number above 0"),
     ],
 )
 def test_mistakes_are_reported(overrides: list[str], message: str) -> None:

@@ -132,7 +132,7 @@ def test_the_clock_of_the_first_process_decides(run: Callable[..., Any], clock: 
     clock.loss = rate
     run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
     assert 54 <= results("one")["train_seconds"] <= 66
-    assert len(info("one")["plan"]) > 1
+    assert len(info("one")["step_plan"]) > 1
     assert results("one")["steps"] == info("one")["steps"]
     assert float(rows("one")[-1]["learning_rate"]) == 0
 
@@ -144,8 +144,8 @@ def test_the_same_clock_gives_the_same_run(
     for folder in ("one", "two"):
         clock.now = clock.zero = 0.0
         run(*MINUTE, folder=folder)
-    assert len(info("one")["plan"]) > 1
-    assert info("one")["plan"] == info("two")["plan"]
+    assert len(info("one")["step_plan"]) > 1
+    assert info("one")["step_plan"] == info("two")["step_plan"]
     assert same_weights(["one", "two"])
 
 
@@ -157,9 +157,9 @@ def test_a_run_is_reproduced_by_its_number_of_steps(
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
-    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]
+    assert info("timed")["step_plan"] == [{"step": 0, "steps": steps, "validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
-    assert (info("counted")["budget"], info("counted")["plan"]) == ("steps", info("timed")["plan"])
+    assert (info("counted")["budget"], info("counted")["step_plan"]) == ("steps", info("timed")["step_plan"])
     assert same_weights(["timed", "counted"])
 
 
@@ -181,7 +181,7 @@ def test_a_killed_run_resumes_and_keeps_its_time(
     monkeypatch.setattr(TrainingModule, "training_step", copy_run)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
     run(*MINUTE, "trainer.checkpoint_every=60", "trainer.num_validations=1", folder="whole")
-    plan, complete = info("cut")["plan"], dict(rates)
+    plan, complete = info("cut")["step_plan"], dict(rates)
     revised = plan[-1]["step"]
     assert 60 < revised < 75
     rates.clear()
@@ -190,7 +190,7 @@ def test_a_killed_run_resumes_and_keeps_its_time(
     assert (answer.code, answer.err) == (0, "")
     assert min(rates) == 60
     assert all(rates[step] == complete[step] for step in range(60, revised + 1))
-    assert info("cut")["plan"][: len(plan)] == plan
+    assert info("cut")["step_plan"][: len(plan)] == plan
     # The sixty steps before count: 20 s, and ten of 0.6 s. The rest of the minute passes twice as fast as before.
     assert 54 <= results("cut")["train_seconds"] <= 66
     assert results("cut")["steps"] > results("whole")["steps"]
@@ -221,5 +221,5 @@ def test_validations_are_evenly_spaced() -> None:
     ids=repr,
 )
 def test_an_invalid_plan_is_reported(plan: object) -> None:
-    with pytest.raises(UserError, match=r"one/run\.json: plan: is not a valid step plan"):
-        read_plan(Path("one"), {"budget": "steps", "plan": plan}, None)
+    with pytest.raises(UserError, match=r"one/run\.json: step_plan: is not a valid step plan"):
+        read_plan(Path("one"), {"budget": "steps", "step_plan": plan}, None)

@@ -31,7 +31,7 @@ from attnx.sweeps.record import save_sweep
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
-PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=1", "trainer.log_every_n_steps=1")
+PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.timeout=1", "trainer.log_every_n_steps=1")
 Ended = Callable[..., tuple[str, Path]]
 
 

@@ -87,7 +87,7 @@ class StepPlan:
     def run_fields(self) -> dict[str, Any]:
         """The fields of run.json."""
         budget = "steps" if self.seconds is None else "time"
-        return {"steps": self.end, "budget": budget, "plan": [revision._asdict() for revision in self.revisions]}
+        return {"steps": self.end, "budget": budget, "step_plan": [revision._asdict() for revision in self.revisions]}
 
 
 def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> StepPlan:
@@ -97,13 +97,13 @@ def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> St
         UserError: there is no valid plan.
     """
     try:
-        revisions = [Revision(**fields) for fields in info["plan"]]
+        revisions = [Revision(**fields) for fields in info["step_plan"]]
     except (KeyError, TypeError):
         revisions = []
     is_timed = info.get("budget") == "time"
     time_budget = seconds(max_time) if is_timed else None
     if not _are_valid(revisions) or (is_timed and time_budget is None):
-        raise UserError(f"{folder / RUN}: plan: is not a valid step plan; restore the file, or start a new run")
+        raise UserError(f"{folder / RUN}: step_plan: is not a valid step plan; restore the file, or start a new run")
     return StepPlan(revisions, time_budget)
 
 

@@ -33,7 +33,7 @@ def read_info(folder: str) -> dict[str, Any]:
 def steps(folder: str) -> set[int]:
     """The steps that were planned, and those that were taken."""
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    assert read_info(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
+    assert read_info(folder)["step_plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
     assert read_info(folder)["budget"] == "steps"
     return {read_info(folder)["steps"], results["steps"]}
 
