@@ -43,6 +43,11 @@ def unflatten_state(tensors: Iterable[Tensor], template: Any) -> Any:
     return template
 
 
+def _encoder(model: nn.Module) -> nn.Module | None:
+    """The encoder of the source, if the model has one."""
+    return getattr(getattr(model, "source_encoder", None), "encoder", None)
+
+
 class EncodeProgram(nn.Module):
     """Sources (b, s), their mask (b, s) bool, and tags (b,) if there are any -> the tensors of the first state."""
 
@@ -53,7 +58,7 @@ class EncodeProgram(nn.Module):
     def forward(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> tuple[Tensor, ...]:
         """Encode. The encoder's outputs (b, s, e) come last, if there is one."""
         outputs: list[Tensor] = []
-        encoder = getattr(self.model.source, "encoder", None)
+        encoder = _encoder(self.model)
         if encoder is not None:
             # An output because ONNX's exporter cannot drop unused outputs of a recurrence.
             hook = encoder.register_forward_hook(lambda _module, _inputs, result: outputs.append(result.layers[-1]))
@@ -125,7 +130,7 @@ def make_programs(
     axes = dict(zip(names, map(_differing_axes, _list_tensors(small), _list_tensors(large)), strict=True))
     next_state = [f"{name}_after" for name in state]
     axes |= {next_name: axes[name] for next_name, name in zip(next_state, state, strict=True)}
-    encoded = ["encoded"] if getattr(model.source, "encoder", None) is not None else []
+    encoded = ["encoded"] if _encoder(model) is not None else []
     axes |= {name: [0, 1] for name in encoded}
     step_inputs = (small.symbol, *flatten_state(small.state))
     return (

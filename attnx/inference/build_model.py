@@ -25,7 +25,7 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
         UserError: as :func:`new_model`; or a file of vectors is missing, malformed, or named for features.
     """
     model = new_model(config, data)
-    for side, module_name in (("source", "source.embedding"), ("target", "embedding")):
+    for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
         knob, vocabulary = f"{side}_vectors", getattr(data, side)
         if config["model"].get(knob):
             if not isinstance(vocabulary, Vocabulary):

@@ -101,9 +101,7 @@ class Wandb:
             self._with_server(lambda: self._run.log_artifact(model_artifact(self._start.folder, f"model-{self._id}")))
         self._run.summary.update(dict(summary))
         if not self._close(EXIT_CODES[status]):
-            self._start.report(
-                f"wandb: the server did not take everything within {self.timeout:g} s; all is kept here"
-            )
+            self._start.report(f"wandb: the server did not take everything within {self.timeout:g} s; all is kept here")
         return sync_command(unsynced(self._start.folder))
 
     def _offline_reason(self, mode: str) -> str:

@@ -168,7 +168,7 @@ def test_one_label_by_hand() -> None:
     )
     model = small_model(config).eval()
     states = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    model.source.encoder.forward = lambda *args: EncoderOutput([states], ((states[:, 1],),))
+    model.source_encoder.encoder.forward = lambda *args: EncoderOutput([states], ((states[:, 1],),))
     with torch.no_grad():
         model.output.weight.zero_()
         model.output.bias.zero_()

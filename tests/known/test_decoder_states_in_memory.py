@@ -40,7 +40,7 @@ def test_one_row_of_weights_covers_both_sources(build_model: BuildModel, schedul
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-        model.source.embedding.weight[7] = LN3
+        model.source_encoder.embedding.weight[7] = LN3
         model.embedding.weight[3] = 1.0
         model.decoder.layers[0].weight_ih_l0.fill_(LN2)
         model.output.weight[:, 0] = torch.arange(17.0)

@@ -19,8 +19,8 @@ from attnx.tasks.contract import token_loss
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 Import = Callable[[str], ModuleType]
 PARTS = {
-    "source": "source.embedding",
-    "encoder": "source.encoder.recurrent.layers.0",
+    "source": "source_encoder.embedding",
+    "encoder": "source_encoder.encoder.recurrent.layers.0",
     "start_h": "bridge.maps.0.0",
     "start_c": "bridge.maps.0.1",
     "target": "embedding",

@@ -30,7 +30,7 @@ def test_equal_scores_by_hand() -> None:
     """
     parts = {"scorer": "tanh_dot", "query": {"self_attentive": {"size": 5}}, "readout": {"inputs": ["context"]}}
     model = small_model(small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, **parts))
-    for query in (model.query.inputs[0], model.source.encoder.query):
+    for query in (model.query.inputs[0], model.source_encoder.encoder.query):
         nn.init.zeros_(query.vectors)
     source = torch.tensor([[7, 8, STOP, STOP, 0]])
     weights = model(source, source > 0, source[:, :1], need_weights=True).weights

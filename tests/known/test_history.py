@@ -116,7 +116,7 @@ def test_a_history_model_works_without_a_source(build_model: BuildModel, feed: s
     assert torch.equal(output.logits, model(SOURCE + 2, ~SOURCE_MASK, INPUTS).logits)
     output.logits.sum().backward()
     assert all(value.grad is not None for value in model.parameters())
-    assert model.source is None
+    assert model.source_encoder is None
 
 
 def test_a_history_model_works_with_an_encoder(build_model: BuildModel) -> None:

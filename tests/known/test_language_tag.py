@@ -72,7 +72,7 @@ def test_a_query_by_hand(build_model: BuildModel) -> None:
         scorer="multiplicative", query=["language_tag"], model={"embedding_dim": 1, "keys_from": "inputs"}
     )
     with torch.no_grad():
-        model.source.embedding.weight[5:8, 0] = torch.tensor([0.0, 0.0, LN3])
+        model.source_encoder.embedding.weight[5:8, 0] = torch.tensor([0.0, 0.0, LN3])
         model.query.inputs[0].embedding.weight[:2] = torch.tensor([[0.0], [1.0]]).expand(2, 5)
         model.attention.scorer.memory.weight.fill_(1 / 5)
     source = torch.tensor([[5, 7]] * 2)
@@ -88,7 +88,7 @@ def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
         encoder={**cell_config, "bidirectional": False},
         decoder=cell_config,
     )
-    layers = [model.source.encoder.recurrent.layers[0], model.decoder.layers[0]]
+    layers = [model.source_encoder.encoder.recurrent.layers[0], model.decoder.layers[0]]
     with torch.no_grad():
         model.tag_embedding.weight.copy_(torch.tensor([[LN2], [0.0], [LN3]]))
         for layer in layers:
@@ -107,5 +107,5 @@ def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
 def test_only_listed_inputs_receive_the_tag(build_model: BuildModel, listeners: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
     model = build_model(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
-    for name, reader in (("encoder", model.source.encoder.recurrent), ("decoder", model.decoder)):
+    for name, reader in (("encoder", model.source_encoder.encoder.recurrent), ("decoder", model.decoder)):
         assert reader.layers[0].input_size == 7 + 11 * (name in listeners)

@@ -208,7 +208,7 @@ def test_a_model_learns_the_same_with_lookup(
     monkeypatch.setattr(autograd, "prefers_lookup", lambda *_: False)
     for first, second in zip(looked_up, gradients(), strict=True):
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
-    for embedding in (model.source.embedding, model.embedding):
+    for embedding in (model.source_encoder.embedding, model.embedding):
         assert not embedding.weight.grad[0].any()
 
 

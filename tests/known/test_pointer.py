@@ -36,8 +36,8 @@ def test_the_equations_of_the_recipe() -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
-        model.source.embedding.weight.fill_(1)
-        for recurrent in (model.source.encoder.recurrent, model.decoder):
+        model.source_encoder.embedding.weight.fill_(1)
+        for recurrent in (model.source_encoder.encoder.recurrent, model.decoder):
             recurrent.layers[0].weight_ih_l0.fill_(1)
         model.attention.scorer.query.weight.fill_(3)
         model.attention.scorer.memory.weight.fill_(-2)

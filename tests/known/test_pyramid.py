@@ -106,13 +106,13 @@ def test_the_recipe_las_location_uses_a_pyramid(build_model: BuildModel) -> None
     Step 0: s = 0, f = 0, e = v tanh(U h) with U = 5 ln 2: e_0 = v tanh(4 ln 2), e_1 = v tanh(3 ln 2).
     """
     model = las(build_model)
-    first, second = (layer.layers[0] for layer in model.source.encoder.layers)
+    first, second = (layer.layers[0] for layer in model.source_encoder.encoder.layers)
     scorer = model.attention.scorer
     up, near, far = 5 * LN2, (256 - 1) / (256 + 1), (64 - 1) / (64 + 1)  # tanh(4 ln 2), tanh(3 ln 2)
     v = LN3 / (far - near)
     with torch.no_grad():
         for symbol, number in ((5, LN2), (7, LN3)):
-            model.source.embedding.weight[symbol] = number
+            model.source_encoder.embedding.weight[symbol] = number
         first.weight_ih_l0.fill_(1.0)
         second.weight_ih_l0.copy_(torch.tensor([[5 / 4 * LN2, 5 / 3 * LN3]]))
         scorer.additive.memory.weight.fill_(up)

@@ -42,7 +42,7 @@ def tiny(build_model: BuildModel, ih: list[float], hh: float, **choices: Any) ->
     )
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
-    fill(model.source.embedding.weight[7], LN3)
+    fill(model.source_encoder.embedding.weight[7], LN3)
     fill(model.embedding.weight[3], 1.0)
     (layer,) = model.decoder.layers
     fill(layer.weight_ih_l0, ih)
@@ -98,7 +98,7 @@ def test_no_attention_by_hand(build_model: BuildModel) -> None:
         attention="none",
         encoder={"cell": "rnn", "hidden_size": 1, "bidirectional": False},
     )
-    fill(model.source.encoder.recurrent.layers[0].weight_ih_l0, 1.0)
+    fill(model.source_encoder.encoder.recurrent.layers[0].weight_ih_l0, 1.0)
     sources = torch.tensor([[5, 7, 5], [5, 7, 5]])
     source_mask = torch.tensor([[True, True, False], [True, True, True]])
     logits = model(sources, source_mask, INPUTS.expand(2, 2)).logits
@@ -152,7 +152,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(build_model: BuildModel) 
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
-    query_states = torch.cat([start.top_hidden, torch.zeros(2, model.source.values_size)], -1)[:, None]
+    query_states = torch.cat([start.top_hidden, torch.zeros(2, model.source_encoder.values_size)], -1)[:, None]
     torch.testing.assert_close(read.weights, model.attention(query_states, start.memory, need_weights=True).weights)
 
 
@@ -162,14 +162,14 @@ def test_the_state_remembers_what_the_plan_needs(build_model: BuildModel, place:
     model = build_model(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     source_mask = source > 0
-    inputs = model.source.embedding(source)
-    layers = model.source.encoder(inputs, source_mask).layers if model.source.encoder else []
+    inputs = model.source_encoder.embedding(source)
+    layers = model.source_encoder.encoder(inputs, source_mask).layers if model.source_encoder.encoder else []
     places = {"states": 2, "layer:0": 0, "layer:1": 1}
     expected = inputs if place == "inputs" else layers[places[place]]
     memory = model.init_state(source, source_mask).memory
     torch.testing.assert_close(memory.keys, expected * source_mask[..., None])
     torch.testing.assert_close(memory.values, inputs * source_mask[..., None])
-    assert (model.source.encoder is None) == (place == "inputs")
+    assert (model.source_encoder.encoder is None) == (place == "inputs")
 
 
 def test_a_tied_output_layer_is_the_embedding(build_model: BuildModel) -> None:
@@ -184,7 +184,7 @@ def test_padding_embeds_to_zeros_after_training(build_model: BuildModel) -> None
     model = build_model()
     source, inputs = torch.tensor([[3, 5, 0]]), torch.tensor([[1, 5, 0]])
     model(source, source > 0, inputs).logits.pow(2).sum().backward()
-    for embedding in (model.source.embedding, model.embedding):
+    for embedding in (model.source_encoder.embedding, model.embedding):
         assert (embedding.weight[0] == 0).all()
         assert (embedding.weight.grad[0] == 0).all()
         assert (embedding.weight.grad[5] != 0).any()
@@ -203,7 +203,7 @@ def test_sources_may_be_vectors(build_model: BuildModel, memory: str) -> None:
     assert torch.equal(logits, model(source + 97.0 * ~source_mask[..., None], source_mask, inputs).logits)
     assert not torch.allclose(logits, model(source + 1.0, source_mask, inputs).logits)
     if memory == "inputs":
-        expected = source @ model.source.embedding.weight.T + model.source.embedding.bias
+        expected = source @ model.source_encoder.embedding.weight.T + model.source_encoder.embedding.bias
         torch.testing.assert_close(
             model.init_state(source, source_mask).memory.values, expected * source_mask[..., None]
         )

@@ -188,9 +188,9 @@ def test_the_loss_of_a_batch_of_numbers(build_model: Callable[..., Any]) -> None
 
 # The weights of a run folder of format 1, written before targets were classes of their own.
 OLD = {
-    "source.embedding.weight": (23, 7),
+    "source_encoder.embedding.weight": (23, 7),
     **{
-        f"source.encoder.recurrent.layers.0.{name}_l0{way}": shape
+        f"source_encoder.encoder.recurrent.layers.0.{name}_l0{way}": shape
         for way in ("", "_reverse")
         for name, shape in {"weight_ih": (44, 7), "weight_hh": (44, 11), "bias_ih": (44,), "bias_hh": (44,)}.items()
     },

@@ -102,12 +102,14 @@ def test_training_starts_from_pretrained_vectors(prepare_run: Callable[..., Prep
     plain = prepare_run()
     job = prepare_run("model.source_vectors=source.txt", "model.target_vectors=target.txt")
     model, data = job.module.model, job.data
-    assert model.source.embedding.weight[data.source.encode("a")[0]].tolist() == [1, 2, 3, 4, 5]
-    assert model.source.embedding.weight[data.source.encode("k")[0]].tolist() == [-1, 0, 0.5, 2, 9]
+    assert model.source_encoder.embedding.weight[data.source.encode("a")[0]].tolist() == [1, 2, 3, 4, 5]
+    assert model.source_encoder.embedding.weight[data.source.encode("k")[0]].tolist() == [-1, 0, 0.5, 2, 9]
     assert model.embedding.weight[data.target.encode(["AA"])[0]].tolist() == [5, 4, 3, 2, 1]
     for symbol in "bde":  # what the file lacks keeps its random start
         number = data.source.encode(symbol)[0]
-        assert torch.equal(model.source.embedding.weight[number], plain.module.model.source.embedding.weight[number])
+        assert torch.equal(
+            model.source_encoder.embedding.weight[number], plain.module.model.source_encoder.embedding.weight[number]
+        )
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Classifier(SequenceModel[LabelState]):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.query, self.attention, self.readout = source, query, attention, readout
+        self.source_encoder, self.query, self.attention, self.readout = source, query, attention, readout
         self.output = nn.Linear(readout.size, target.width)
         self.target, self.dropout = target, dropout
 
@@ -95,7 +95,7 @@ class Classifier(SequenceModel[LabelState]):
         need_weights: bool = False,
     ) -> tuple[Tensor, AttentionOutput]:
         """The logits (b, symbols) of the labels, and the reads joined: context (b, 1, r v), loss terms (b, 1)."""
-        encoded = self.source(source, source_mask, None, source_lengths)
+        encoded = self.source_encoder(source, source_mask, None, source_lengths)
         state = encoded.final[-1][0]
         tag = torch.zeros(len(source), dtype=torch.int64, device=source.device) if tag is None else tag
         states = state[:, None].expand(-1, self.query.rows, -1)
@@ -125,7 +125,7 @@ class Classifier(SequenceModel[LabelState]):
 
     def _step_weights(self, weights: Tensor, source_mask: Tensor, spans: Spans | None) -> Tensor:
         """Weights over the states as weights over the source's steps."""
-        downsampling = self.source.downsampling
+        downsampling = self.source_encoder.downsampling
         if spans is not None:
             return spread_weights(weights, spans)
         if downsampling == 1:

@@ -84,7 +84,7 @@ class Pointer(SequenceModel[PointerState]):
         schedule: str = "auto",
     ) -> None:
         super().__init__()
-        self.source, self.target, self.bridge, self.decoder = source, target, bridge, decoder
+        self.source_encoder, self.target, self.bridge, self.decoder = source, target, bridge, decoder
         self.query, self.attention = query, attention
         self.plan = plan(PlannerInputs(query.needs, feed="none", needs_history=attention.needs_history), schedule)
         # Initialized like the weights of a Linear(size, 1).
@@ -162,7 +162,7 @@ class Pointer(SequenceModel[PointerState]):
         max_positions = self.target.width - FIRST_POSITION_ID
         if positions > max_positions:
             raise UserError(f"a source of {positions} positions is longer than the maximum of {max_positions}")
-        encoded = self.source(source, source_mask, lengths=source_lengths)
+        encoded = self.source_encoder(source, source_mask, lengths=source_lengths)
         values_size = encoded.values.shape[-1]
         memory = concat_sources(
             self.attention.make_memory(encoded.keys, encoded.source_mask, encoded.values),

@@ -49,7 +49,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.embedding = parts.source, target, parts.embedding
+        self.source_encoder, self.target, self.embedding = parts.source_encoder, target, parts.embedding
         self.tag_embedding = parts.tag_embedding
         self.encoder_tags, self.decoder_tags = parts.encoder_tags, parts.decoder_tags
         self.bridge, self.query, self.attention = parts.bridge, parts.query, parts.attention
@@ -57,7 +57,9 @@ class Seq2seq(SequenceModel[DecoderState]):
         self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
         self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
         self.dropout = dropout
-        self.downsampling = parts.source.downsampling if parts.source is not None and "encoder" in sources else 1
+        self.downsampling = (
+            parts.source_encoder.downsampling if parts.source_encoder is not None and "encoder" in sources else 1
+        )
 
     @property
     def is_distribution(self) -> bool:
@@ -111,7 +113,11 @@ class Seq2seq(SequenceModel[DecoderState]):
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
         tags = None if self.tag_embedding is None else self.tag_embedding(tag)
         source_tags = tags if self.encoder_tags else None
-        encoded = None if self.source is None else self.source(source, source_mask, source_tags, source_lengths)
+        encoded = (
+            None
+            if self.source_encoder is None
+            else self.source_encoder(source, source_mask, source_tags, source_lengths)
+        )
         memory = self._init_memory(encoded, rows)
         is_fed = self.plan.feed == "next"
         return DecoderState(

@@ -25,7 +25,7 @@ class Seq2seqParts:
     decoder: Decoder  # the recurrence
     readout: Readout  # joins state, context and token
     output: OutputLayer  # from the readout to logits
-    source: SourceEncoder | None = None  # embeds and encodes the source; None if the model has no source
+    source_encoder: SourceEncoder | None = None  # embeds and encodes the source; None if the model has no source
     # projects decoder states into the memory; None if the memory holds none
     state_projection: DecoderStateProjection | None = None
     tag_embedding: nn.Embedding | None = None  # the rows' tags to vectors; None if neither uses them

@@ -77,7 +77,7 @@ class Transformer(SequenceModel[TransformerState]):
         self.is_bidirectional = not options.self_attention.is_causal
         self.embedding = _init_embedding(target.embedding(size))
         self.tags = nn.Embedding(num_tags, size) if options.tag_inputs else None
-        self.source = None if source is None else _init_embedding(source.embedding(size))
+        self.source_embedding = None if source is None else _init_embedding(source.embedding(size))
         self.encoder = _build_stack(options, encoder_layers, has_source=False) if encoder_layers else None
         self.decoder = _build_stack(options, layers, has_source=encoder_layers > 0)
         self.source_positions = _build_positions(options)
@@ -122,7 +122,7 @@ class Transformer(SequenceModel[TransformerState]):
         memories = self.decoder.empty_memories(rows, self.output.weight)
         offset = torch.zeros(rows, dtype=torch.int64, device=source.device)
         sources: tuple[Memory, ...] = ()
-        if self.source is not None:
+        if self.source_embedding is not None:
             chunk, states = self._embed_source(source, source_mask, tag_embedding)
             if self.encoder is None:
                 prefix = self.decoder.make_memory(states, chunk)
@@ -179,12 +179,12 @@ class Transformer(SequenceModel[TransformerState]):
         self, source: Tensor, source_mask: Tensor, tag_embedding: Tensor | None
     ) -> tuple[SequenceChunk, Tensor]:
         """The source (b, s, ...) as a chunk, and its embeddings (b, s, hidden_size)."""
-        assert self.source is not None
+        assert self.source_embedding is not None
         encoding, steps = self.source_positions, torch.arange(source.shape[1], device=source.device)
         if source.is_floating_point():  # padding may be NaN
             source = source.masked_fill(~source_mask[..., None], 0.0)
         tags = tag_embedding if "encoder" in self.tag_inputs else None
-        states = self._embed(self.source, source, encoding.additive(steps[None]), tags)
+        states = self._embed(self.source_embedding, source, encoding.additive(steps[None]), tags)
         return SequenceChunk(steps, encoding.rotary(steps[None]), source_mask, self.is_bidirectional), states
 
     def _cross_memories(self, states: Tensor, source_mask: Tensor) -> tuple[Memory, ...]:
