@@ -70,8 +70,8 @@ def test_the_recipe_by_hand() -> None:
     assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
     assert model.encoder.layers[0].self_attention.num_heads == 2
     first, second = [1.0, -1, 1, -1], [1.0, -1, -1, 1]
-    place_embedding(model, model.source, 5, 0, first)
-    place_embedding(model, model.source, 7, 1, second)
+    place_embedding(model, model.source_embedding, 5, 0, first)
+    place_embedding(model, model.source_embedding, 7, 1, second)
     place_embedding(model, model.embedding, BOS, 0, first)
     encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
     with torch.no_grad():

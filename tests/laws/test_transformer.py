@@ -130,7 +130,7 @@ def of(combination: Config) -> Any:
 
 def case(model: Any) -> ModelLaws:
     """The model with what it reads and writes."""
-    source = FEATURES if isinstance(model.source, torch.nn.Linear) else SOURCE
+    source = FEATURES if isinstance(model.source_embedding, torch.nn.Linear) else SOURCE
     return ModelLaws(model, source, ROWS if isinstance(model.target, Numbers) else INPUTS)
 
 
