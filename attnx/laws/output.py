@@ -21,7 +21,7 @@ class OutputLaws(TensorLaws):
 
     kind, independent_axes = "output", 2
     quick = ("declarations", "numbers_are_finite", "every_parameter_has_a_gradient", "rows_are_independent")
-    methods = ("forward", "symbols")
+    methods = ("forward", "copy_ids")
 
     def _build(self) -> Any:
         part = self.candidate.build(size=SIZE, width=WIDTH, tied=None, **SIZES)
@@ -38,11 +38,11 @@ class OutputLaws(TensorLaws):
     def _compute(self, readouts: Tensor, *, source_rows: Tensor, **inputs: Tensor) -> Tensor:
         """The outputs (b, t, 17); ``source_rows`` (b, t) are the rows of the source that may be copied."""
         source = SOURCE[source_rows[:, 0]]
-        symbols = self.part.symbols(source, source != 0)
-        outputs = self.part(readouts, OutputInputs(**inputs, symbols=symbols))
+        copy_ids = self.part.copy_ids(source, source != 0)
+        outputs = self.part(readouts, OutputInputs(**inputs, copy_ids=copy_ids))
         return require_tensor(outputs, "forward", (*readouts.shape[:-1], WIDTH))
 
     def declarations(self) -> None:
-        """An output layer is an nn.Module with the methods forward and symbols, and declares whether it ``copies``."""
+        """An output layer is an nn.Module with the methods forward and copy_ids, and declares whether it ``copies``."""
         self._require_declarations()
         self._require_module()

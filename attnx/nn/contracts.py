@@ -18,7 +18,7 @@ class Spans(NamedTuple):
     """Which state stands for each step of a source, where a state stands for several."""
 
     mask: Tensor  # (b, n) bool, which states are there
-    states: Tensor  # (b, s) int64, the state of each step
+    state_index: Tensor  # (b, s) int64, the state of each step
     shares: Tensor  # (b, s), the share of each step in its state; 0 at padding
 
 
@@ -133,7 +133,7 @@ class OutputInputs(NamedTuple):
     # (..., m), the attention weights, of several heads their mean; the source's positions come first. None unless the
     # layer ``copies`` or they were requested.
     weights: Tensor | None
-    symbols: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.symbols` returned for the source
+    copy_ids: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.copy_ids` returned for the source
 
 
 class OutputLayer(Protocol):
@@ -145,7 +145,7 @@ class OutputLayer(Protocol):
         """Readouts (..., size) -> (..., width)."""
         ...
 
-    def symbols(self, source: Tensor, source_mask: Tensor) -> Tensor | None:
+    def copy_ids(self, source: Tensor, source_mask: Tensor) -> Tensor | None:
         """(b, s) source ids and (b, s) bool -> (b, s) the target ids that may be copied; None if nothing is copied."""
         ...
 

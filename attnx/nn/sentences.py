@@ -27,6 +27,6 @@ def spread_weights(weights: Tensor, spans: Spans) -> Tensor:
     >>> spread_weights(torch.tensor([[0.4, 0.6]]), Spans(index[:, :2] > -1, index, shares))
     tensor([[0.1000, 0.3000, 0.6000]])
     """
-    shape = (len(weights), *[1] * (weights.dim() - 2), spans.states.shape[1])
-    index = spans.states.view(shape).expand(*weights.shape[:-1], -1)
+    shape = (len(weights), *[1] * (weights.dim() - 2), spans.state_index.shape[1])
+    index = spans.state_index.view(shape).expand(*weights.shape[:-1], -1)
     return weights.gather(-1, index) * spans.shares.view(shape)

@@ -134,7 +134,7 @@ def data(source: str, target: str) -> SequenceData:
 def test_symbols_are_matched_by_name(compose_config: Callable[..., Any]) -> None:
     """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
     model: Any = new_model(compose_config(output="copy"), data("abd", "bcd"))
-    assert model.output.same.tolist() == [0, 0, 0, 0, 0, 4, 6]
+    assert model.output.target_ids.tolist() == [0, 0, 0, 0, 0, 4, 6]
     assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
 
 

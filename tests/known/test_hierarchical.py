@@ -42,7 +42,7 @@ def test_a_sentence_is_read_by_itself() -> None:
     """Its vector and its words' shares are those of the sentence alone (equations 1 to 7)."""
     encoder, inputs = build_encoder(), torch.randn(2, 5, 2)
     encoded = encoder(inputs, MASK, sentence_ends=ENDS)
-    assert encoded.spans.states.tolist() == [[0, 0, 0, 1, 0], [0, 0, 1, 1, 1]]
+    assert encoded.spans.state_index.tolist() == [[0, 0, 0, 1, 0], [0, 0, 1, 1, 1]]
     assert encoded.spans.mask.tolist() == [[True, True]] * 2
     torch.testing.assert_close(encoded.spans.shares.sum(1), torch.tensor([2.0, 2.0]))
     for row, part in ((0, slice(0, 3)), (0, slice(3, 4)), (1, slice(0, 2)), (1, slice(2, 5))):

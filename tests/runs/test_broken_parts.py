@@ -103,7 +103,7 @@ class Mine(nn.Linear):
     def forward(self, vectors: Tensor, seen: object = None) -> Tensor:
         return super().forward(vectors)
 
-    def symbols(self, source: Tensor, source_mask: Tensor) -> None:
+    def copy_ids(self, source: Tensor, source_mask: Tensor) -> None:
         return None
 """
 OPTIMIZER = """\
@@ -272,8 +272,8 @@ BROKEN = {
     "a readout of another width": Broken(
         "readout", "return state\n", "return token\n", "def forward", "instead of (2, 13)"
     ),
-    "an output without symbols": Broken(
-        "output", "def symbols", "def signs", "class Mine", "Mine has no method symbols"
+    "an output without copy_ids": Broken(
+        "output", "def copy_ids", "def signs", "class Mine", "Mine has no method copy_ids"
     ),
     "an output of another width": Broken(
         "output", "forward(vectors)", "forward(vectors)[..., 1:]", "def forward", "(2, 3, 16)"

@@ -130,7 +130,7 @@ class Seq2seq(SequenceModel[DecoderState]):
             step=torch.zeros(rows, dtype=torch.int64, device=source.device),
             history=self.attention.init_history(memory),
             pyramid_shares=pyramid_shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
-            copy_ids=self.output.symbols(source, source_mask),
+            copy_ids=self.output.copy_ids(source, source_mask),
         )
 
     def _init_memory(self, encoded: EncodedSource | None, rows: int) -> Memory:

@@ -28,10 +28,10 @@ class Copying(nn.Module):
 
     >>> output = Copying(size=13, width=17, tied=None, state_size=13, context_size=26, token_size=11)
     >>> output.set_vocabulary_map([0, 0, 0, 0, 5, 7])
-    >>> symbols = output.symbols(torch.tensor([[4, 5, 3]]), torch.tensor([[True, True, True]]))
-    >>> symbols
+    >>> copy_ids = output.copy_ids(torch.tensor([[4, 5, 3]]), torch.tensor([[True, True, True]]))
+    >>> copy_ids
     tensor([[5, 7, 0]])
-    >>> seen = OutputInputs(torch.ones(1, 13), torch.ones(1, 26), torch.ones(1, 11), torch.ones(1, 3) / 3, symbols)
+    >>> seen = OutputInputs(torch.ones(1, 13), torch.ones(1, 26), torch.ones(1, 11), torch.ones(1, 3) / 3, copy_ids)
     >>> output(torch.ones(1, 13), seen).shape
     torch.Size([1, 17])
     """
@@ -51,8 +51,8 @@ class Copying(nn.Module):
         self.vocabulary = LinearOutput(size, width, tied)
         self.gate = nn.Linear(context_size + state_size + token_size, 1)
         # It follows from the vocabularies, so no checkpoint holds it.
-        self.same: Tensor | None
-        self.register_buffer("same", None, persistent=False)
+        self.target_ids: Tensor | None
+        self.register_buffer("target_ids", None, persistent=False)
 
     def set_vocabulary_map(self, ids: Sequence[int]) -> None:
         """Say which id of the target each id of the source has; 0, PAD, for those that it has not.
@@ -65,22 +65,22 @@ class Copying(nn.Module):
                 "output=copy copies source symbols that the target has, too, and these have none in common; use "
                 "output=linear"
             )
-        self.same = torch.tensor(ids, device=self.gate.weight.device)
+        self.target_ids = torch.tensor(ids, device=self.gate.weight.device)
 
-    def symbols(self, source: Tensor, source_mask: Tensor) -> Tensor:
+    def copy_ids(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """(b, s) ids of the source and (b, s) bool -> (b, s) those of the target, PAD where there is none."""
-        assert self.same is not None, "set_vocabulary_map says first which symbols are the same"
-        return self.same[source].masked_fill(~source_mask, PAD)
+        assert self.target_ids is not None, "set_vocabulary_map says first which symbols are the same"
+        return self.target_ids[source].masked_fill(~source_mask, PAD)
 
     def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
         """Readouts (..., size) and what was seen -> log-probabilities (..., width)."""
         assert inputs.weights is not None
-        assert inputs.symbols is not None
+        assert inputs.copy_ids is not None
         log_probs = torch.log_softmax(self.vocabulary(vectors), dim=-1)
         gate = self.gate(torch.cat([inputs.contexts, inputs.states, inputs.tokens], dim=-1)).to(log_probs.dtype)
         write, copy = torch.sigmoid(gate), torch.sigmoid(-gate)
-        weights = inputs.weights[..., : inputs.symbols.shape[-1]].to(log_probs.dtype)
-        symbols = (inputs.symbols if weights.dim() == 2 else inputs.symbols[:, None]).expand_as(weights)
+        weights = inputs.weights[..., : inputs.copy_ids.shape[-1]].to(log_probs.dtype)
+        symbols = (inputs.copy_ids if weights.dim() == 2 else inputs.copy_ids[:, None]).expand_as(weights)
         weights = weights.masked_fill(symbols == PAD, 0.0)
         remainder = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
         log_probs = log_probs + (write + copy * remainder).clamp(min=torch.finfo(log_probs.dtype).tiny).log()

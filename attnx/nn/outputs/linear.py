@@ -33,5 +33,5 @@ class LinearOutput(nn.Linear):
         """Readouts (..., size) -> (..., width)."""
         return super().forward(vectors)
 
-    def symbols(self, source: Tensor, source_mask: Tensor) -> None:
-        """Nothing of the source is looked at."""
+    def copy_ids(self, source: Tensor, source_mask: Tensor) -> None:
+        """Nothing is copied."""
