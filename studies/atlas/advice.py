@@ -30,16 +30,17 @@ class Advice(NamedTuple):
 
 
 def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
-    """The advice of a task's comparison; None if no run has its CPU time."""
+    """The advice of a task's comparison: the defaults where nothing is tested; None if no run has its CPU time."""
     task = tasks[comparison.constant["task"]]
     main, points = comparison.metrics[0], {point.name: point for point in cost_points(comparison)}
-    equals = [main.rows[0], *main.undecided] if main.pooled.degrees else main.rows[:1]
+    is_tested = bool(main.pooled.degrees)
+    equals = [main.rows[0], *main.undecided] if is_tested else main.rows
     candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
     if not candidates:
         return None
     choice = min(candidates, key=lambda point: point.cpu_seconds)
     default = next((point for point in candidates if _words(task, comparison, point.name) == DEFAULTS), None)
-    if default is not None and default.cpu_seconds < MIN_SAVING * choice.cpu_seconds:
+    if default is not None and (not is_tested or default.cpu_seconds < MIN_SAVING * choice.cpu_seconds):
         choice = default
     baseline = find_baseline(comparison)
     return Advice(
@@ -48,7 +49,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         quality=f"{main.measure.label} {main.measure.format(choice.mean)}",
         baseline="" if baseline is None else main.measure.format(baseline.mean),
         cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
-        certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=bool(main.pooled.degrees)),
+        certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=is_tested),
     )
 
 
@@ -68,7 +69,7 @@ def _cost(point: CostPoint, baseline: CostPoint | None) -> str:
 def _certainty(equal: int, settings: int, baseline: RankedSetting | None, *, is_tested: bool) -> str:
     if not is_tested:
         return "one seed each: not tested"
-    text = f"{equal} of {settings} settings do not differ from the best" if equal > 1 else "the only best setting"
+    text = f"{equal} of {settings} settings cannot be told from the best" if equal > 1 else "the only best setting"
     if baseline is None or baseline.difference is None:
         return text
     return f"{text}; better than none: {p_text(baseline.difference.p)}"

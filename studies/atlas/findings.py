@@ -12,7 +12,7 @@ from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDif
 from attnx.reports.sweep.conclusions import p_text
 from studies.atlas.changes import Changes
 
-Expected = Literal["better", "worse", "equal"]
+Expected = Literal["better", "worse", "equal", "not better", "not worse"]
 HEAD = ("published", "task", "here", "did it hold?")
 
 
@@ -54,6 +54,8 @@ def judge(expected: Expected, difference: MeanDifference | None) -> str:
     'no, better: p < 0.001'
     >>> judge("equal", MeanDifference(-1.0, -2.5, 0.5, 0.2, "pooled"))
     'not contradicted, no significant difference: p = 0.20'
+    >>> judge("not worse", MeanDifference(-1.0, -1.5, -0.5, 0.0002, "pooled"))
+    'yes, better: p < 0.001'
     >>> judge("worse", MeanDifference(-1.0, -2.5, 0.5, 0.2, "pooled"))
     'not significant: p = 0.20'
     """
@@ -61,6 +63,10 @@ def judge(expected: Expected, difference: MeanDifference | None) -> str:
         return "not tested, one seed each"
     p = p_text(difference.p)
     if difference.p >= SIGNIFICANCE_LEVEL:
-        return f"not contradicted, no significant difference: {p}" if expected == "equal" else f"not significant: {p}"
+        is_open = expected in ("better", "worse")
+        return f"not significant: {p}" if is_open else f"not contradicted, no significant difference: {p}"
     measured = "worse" if difference.difference > 0 else "better"
-    return f"yes, {p}" if measured == expected else f"no, {measured}: {p}"
+    if expected == measured:
+        return f"yes, {p}"
+    has_held = expected.startswith("not ") and expected != f"not {measured}"
+    return f"{'yes' if has_held else 'no'}, {measured}: {p}"

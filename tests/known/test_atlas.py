@@ -226,7 +226,7 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
     assert advice.words == words
     assert (advice.cost, advice.quality) in (
         ("15 s, 1.5 times as much", "PER 10.50"), ("30 s, 3.0 times as much", "PER 10.40"))  # fmt: skip
-    assert advice.certainty == "2 of 3 settings do not differ from the best; better than none: p < 0.001"
+    assert advice.certainty == "2 of 3 settings cannot be told from the best; better than none: p < 0.001"
     alone = advise(comparisons([run for run in runs if run.seed == 1])[0], tasks)
     assert alone is not None
     assert (alone.words, alone.certainty) == ("the defaults", "one seed each: not tested")
@@ -238,7 +238,7 @@ def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
     runs += [record("none", seed, 30 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     runs += [record("mlp", seed, 10.1 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     findings = read_findings(STUDY / "findings.yaml")
-    assert {finding.expected for finding in findings} == {"better", "worse", "equal"}
+    assert {finding.expected for finding in findings} == {"better", "worse", "equal", "not better", "not worse"}
     (row,) = finding_rows(findings, single_changes(comparisons(runs), tasks))
     assert row[0].startswith("A decoder without attention is far behind. 9.98 to 11.57")
     assert row[1:] == ["g2p", "PER 30.40 against 10.40", "yes, p < 0.001"]

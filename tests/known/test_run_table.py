@@ -170,6 +170,7 @@ def test_an_empty_cell_is_a_value(table: Path) -> None:
         (lambda lines: [lines[0], lines[1] + ",7"], r"t\.csv:2: \d+ cells where \d+ were expected"),
         (lambda lines: [lines[0], lines[1].replace("5.1", "five")], r"t\.csv:2: cannot be read: .*'five'"),
         (lambda lines: [lines[0], lines[1].replace("finished", "fine")], r"t\.csv:2: .* 'fine' is no status"),
+        (lambda lines: [lines[0], lines[1].replace("2031-01-01", "yesterday")], r"t\.csv:2: .*'yesterday'"),
         (lambda lines: [lines[0].replace("seed", "sed")], r"t\.csv:1: .* no column 'seed'; did you mean sed\?"),
         (lambda lines: [], r"t\.csv:1: not a table of runs"),
     ],
@@ -182,6 +183,17 @@ def test_a_wrong_row_is_refused_by_its_line(
     with pytest.raises(UserError, match=message):
         command(["report", "t.csv", "--out", "elsewhere"])
     assert not Path("elsewhere").exists()
+
+
+def test_a_table_from_a_spreadsheet_is_read(table: Path) -> None:
+    """With a byte order mark, and with what is not a number, which run folders do not have either."""
+    head, first, *rows = table.read_text(encoding="utf-8").splitlines()
+    column = head.split(",").index("steps")
+    cells = [cell if index != column else "nan" for index, cell in enumerate(first.split(","))]
+    Path("t.csv").write_text("\n".join([head, ",".join(cells), *rows]), encoding="utf-8-sig")
+    runs = attnx.report("t.csv").runs
+    assert [run.choices for run in runs] == [run.choices for run in attnx.report(table).runs]
+    assert ["steps" in run.results for run in runs[:2]] == [False, True]
 
 
 def test_hard_alignments_are_of_right_outputs() -> None:

@@ -22,7 +22,8 @@ ERRORS = {
     RESIDUAL: "The error of intervals and tests is the residual of the fit, since there is one seed.",
     LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap, or some of them "
     "share the values of all choices, since numbers are grouped. The error of intervals and tests is therefore the "
-    "lack of fit, the variance of settings about the model of main effects and the tested term. If another interaction "
+    "lack of fit, the variance of settings about the model of main effects and the tested term; each setting counts "
+    "once, however many seeds it has. If another interaction "
     "is significant, the term is also tested together with it, and the larger p counts.",
 }
 
@@ -81,12 +82,9 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     repeated = repeated_settings([row.setting for row in usual], compared)
     rows = [row for row in usual if row.setting in repeated]
     compared = restrict(compared, repeated)
-    values = np.array([value for row in rows for value in row.values.values()])
-    indices = [row.setting for row in rows for _ in row.values]
-    columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
-    sizes = [len(factor.values) for factor in compared]
-    pooled = within_variance([[*row.values.values()] for row in rows])
-    analysis = analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
+    analysis = _analyze(compared, ranking, [(row.setting, [*row.values.values()]) for row in rows])
+    if analysis.error == LACK_OF_FIT:  # a variance of settings, so each counts once, however many seeds it has
+        analysis = _analyze(compared, ranking, [(row.setting, [row.mean]) for row in rows])
     main = _main_effects(compared, rows, analysis)
     pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)
     summary = [ERRORS[analysis.error], *_significant(pairs, len(compared))]
@@ -96,6 +94,16 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     ):
         summary += _left_out([ranking.name(row) for row in part], reason)
     return Effects(main, pairs, summary)
+
+
+def _analyze(compared: Sequence[Factor], ranking: Ranking, groups: Sequence[tuple[int, list[float]]]) -> Analysis:
+    """The analysis of settings, by their indices, with their values."""
+    values = np.array([value for _, group in groups for value in group])
+    indices = [setting for setting, group in groups for _ in group]
+    columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
+    sizes = [len(factor.values) for factor in compared]
+    pooled = within_variance([group for _, group in groups])
+    return analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
 
 
 def _main_effects(compared: Sequence[Factor], rows: Sequence[RankedSetting], analysis: Analysis) -> list[Effect]:

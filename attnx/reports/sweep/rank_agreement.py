@@ -26,13 +26,21 @@ class RankAgreement(NamedTuple):
 
 def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
     """The agreement of each pair of comparisons, by their main metrics; pairs with few common settings are left out."""
-    keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys if key_part(key) != "task"))
+    keys = _identifying_keys(compared)
     means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.metrics]
     agreements = []
     for (first, a), (second, b) in combinations(means, 2):
         if (agreement := rank_correlation(a, b)) is not None:
             agreements.append(RankAgreement((first, second), *agreement))
     return agreements
+
+
+def _identifying_keys(compared: Sequence[Comparison]) -> list[str]:
+    """What varies in some comparison, but for the task, and all knobs of the parts that do: they may differ between."""
+    varied = dict.fromkeys(key for comparison in compared for key in comparison.keys if key_part(key) != "task")
+    settings = [setting for comparison in compared for setting in comparison.settings]
+    chosen = dict.fromkeys(key for setting in settings for key in setting.runs[0].choices)
+    return [*varied, *(key for key in chosen if key not in varied and key_part(key) in varied)]
 
 
 def _means(comparison: Comparison, keys: Iterable[str]) -> dict[Hashable, float]:

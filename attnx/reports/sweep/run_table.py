@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monit
 DETAILS = ("curve", "length_errors", "hard_alignments")
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets write
 DIGITS = 10  # significant ones; results are measured in single precision
 
 
@@ -64,7 +67,8 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         UserError: it is no table of runs, a cell cannot be read, or a run is there twice, with the lines.
     """
     csv.field_size_limit(MAX_TABLE_BYTES)  # a cell may be long
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    text = read_text(path).removeprefix(BYTE_ORDER_MARK)
+    reader = csv.reader(io.StringIO(text, newline=""))
     columns = next(reader, [])
     for name in (*FACTS, *DETAILS):
         if name not in columns:
@@ -90,15 +94,19 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
 def _read_row(row: dict[str, str], where: str) -> RunRecord:
     """The run in a row's cells, which are used up, yet without a label.
 
-    What is neither fact, detail nor choice is a result.
+    What is neither fact, detail nor choice is a result; one that is not finite is left out.
     """
     facts = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
     choices: dict[str, Any] = {name: row.pop(name) for name in list(row) if _is_choice(name)}
     try:
-        results = {name: float(cell) for name, cell in row.items()}
+        results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
+        if facts["created"]:
+            datetime.fromisoformat(facts["created"])
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
         errors = {length: LengthErrors(*_whole_numbers(cell)) for length, cell in _split(details["length_errors"])}
+        if any(counts.examples < 1 for counts in errors.values()):
+            raise ValueError("length_errors: a length without an example")
         alignments = {index: _whole_numbers(cell) for index, cell in _split(details["hard_alignments"])}
         return RunRecord(
             path=Path(where),
