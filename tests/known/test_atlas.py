@@ -15,7 +15,6 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.errors import UserError
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
@@ -314,77 +313,6 @@ def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> Non
     assert rows[0] == ["`scorer=additive`", "13.00", "**10.00**", ""]
     assert ["`scorer=dot`", "**12.00**", "11.00", "**14.00**"] in rows
     assert rate_table(tasks["reverse"], comparisons(runs)[0]) == ([], [])
-
-
-def test_what_the_page_says_is_in_the_table(tasks: dict[str, Task]) -> None:
-    """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
-    report = attnx.report(STUDY / "results.csv", ["optimizer.lr=0.004"])
-    changes = single_changes(report.comparisons, tasks)
-
-    def is_significant(task: str, words: str, sign: int) -> bool:
-        difference = changes[task].by_words[words].difference
-        return difference is not None and difference.p < SIGNIFICANCE_LEVEL and sign * difference.difference > 0
-
-    pronunciation, predicted = ("g2p", "g2p_multilingual"), "scope=local scope.center=predictive scope.window="
-    moving = "scope=local scope.center=monotonic scope.window="
-    tested = (*pronunciation, "translation", "reverse")
-    worse = {
-        "attention=none": tested,
-        "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
-        "scorer=scaled": ("g2p_multilingual", "reverse"),
-        "scorer=coverage scorer.penalty=1": (*pronunciation, "translation"),
-        **dict.fromkeys(["scorer=dot", "scorer=cosine"], ("reverse",)),
-        **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
-        "scorer=concat": pronunciation,
-        "query=[token]": pronunciation,
-        "scorer=tanh_dot query=[self_attentive]": ("g2p",),
-        "normalizer=monotonic": ("g2p",),
-        "normalizer=mocha": ("g2p",),
-        "normalizer=stepwise_monotonic": ("g2p",),
-        "normalizer=sigmoid": (*pronunciation, "reverse"),
-        **dict.fromkeys([f"{moving}2", f"{moving}5"], ("reverse",)),
-        **dict.fromkeys([f"{predicted}2", f"{predicted}5"], ("translation",)),
-    }
-    for words, names in worse.items():
-        assert all(is_significant(name, words, 1) for name in names), words
-    alike = dict.fromkeys(["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], tested)
-    alike |= dict.fromkeys([f"{predicted}2", f"{predicted}5"], pronunciation)
-    biases = [f"attention.bias={name}" for name in ("alibi", "distance", "relative")]
-    alike |= dict.fromkeys(["normalizer=forward", "attention.hops=2", *biases], ("g2p",))
-    for words, names in alike.items():
-        assert not any(is_significant(name, words, sign) for name in names for sign in (1, -1)), words
-    for name in tested:
-        scorers = [words for words in changes[name].by_words if words.startswith("scorer=")]
-        assert not any(is_significant(name, words, -1) for words in scorers), name
-    none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
-    assert 0.9 < concat / none < 1.1
-    (pronounced,) = (comparison for comparison in report.comparisons if comparison.constant["task"] == "g2p")
-    default = changes["g2p"].default
-    grid = scorer_by_scope(pronounced, default.setting)
-    assert grid is not None
-    by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
-    windows = [
-        f"local, center={text}" for text in ("predictive, window=2", "predictive, window=5", "monotonic, window=2")
-    ]
-    assert all(by_scope[window] - default.mean < (concat - default.mean) / 2 for window in windows)
-    ratios = {
-        changes["g2p"].by_words[f"normalizer={name}"].row.mean / changes["g2p"].default.mean
-        for name in ("monotonic", "mocha", "stepwise_monotonic")
-    }
-    assert 1.05 < min(ratios) < max(ratios) < 1.15
-    assert all(change.difference is None for change in changes["etth1"].by_words.values())
-    forecasts = [run.results for run in report.runs if run.choices["task"] == "etth1"]
-    assert max(run["test_linear_mse"] for run in forecasts) < min(run["test_mse"] for run in forecasts)
-    for comparison in report.comparisons:
-        name, rates = comparison.constant["task"], comparison.length_rates
-        if name in tested:
-            assert rates is not None
-            settings = changes[name].by_words["attention=none"].row.setting, changes[name].default.setting
-            gaps = [
-                none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)
-            ]
-            assert (gaps[-1] > 2 * gaps[0]) is (name != "translation")
-            assert gaps[-1] > 0
 
 
 def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,42 @@ def test_tests_agree_if_they_rank_settings_alike() -> None:
     *_, text = agreement_section([agreement])
     assert "| 5 | +0.90 |" in text
     assert list(agreement_section([])) == []
+
+
+def test_settings_with_other_knobs_are_not_shared() -> None:
+    """The sources of ``local`` are the same within each test, and others in the second one."""
+    scorers = ["additive", "concat", "cosine", "dot", "mlp"]
+    runs = [
+        replace(run, path=Path(task, scope, scorer), choices={**run.choices, "scope": scope, **sources})
+        for task, source in (("g2p", "encoder"), ("etth1", "decoder"))
+        for scope in ("global", "local")
+        for sources in [{"scope.sources": source} if scope == "local" else {}]
+        for rank, scorer in enumerate(scorers)
+        for run in [record(scorer, 1, 5.0 + rank, task)]
+    ]
+    (agreement,) = rank_agreements(comparisons(runs))
+    assert agreement.settings == 5
+
+
+def test_settings_of_a_fraction_count_once() -> None:
+    """Nine of 27 settings: further seeds of some, with the same mean, change no effect."""
+    runs = [
+        replace(run, path=Path(*values, str(seed)), choices=choices)
+        for index, values in enumerate(product(("dot", "mlp", "cosine"), ("global", "local", "history")))
+        for normalizer in [("softmax", "sparsemax", "entmax")[(index + index // 3) % 3]]
+        for choices in [
+            {"task": "g2p", **dict(zip(("scorer", "scope"), values, strict=True)), "normalizer": normalizer}
+        ]
+        for seed in ((1,) if index else (1, 2, 3))
+        for run in [record("dot", seed, 10 + (index * 5) % 7 + 0.25 * (seed - 2) * (index == 0))]
+    ]
+    many, few = (comparisons(some)[0].metrics[0] for some in (runs, runs[1:2] + runs[3:]))
+    assert "each setting counts once" in many.effects_summary[0]
+    assert [effect.test for effect in many.effects] == [effect.test for effect in few.effects]
+    for effect, same in zip(many.effects, few.effects, strict=True):
+        assert [(level.mean, level.low) for level in effect.levels] == [
+            (level.mean, level.low) for level in same.levels
+        ]
 
 
 def test_values_agree_if_settings_keep_their_order() -> None:

@@ -72,7 +72,8 @@ def _tests(ranking: Ranking) -> list[str]:
     if not pooled.degrees:
         test = "Test: paired bootstrap over the test examples, adjusted for all comparisons."
         return [f"{summary} {test}", ONE_SEED]
-    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_outlying(ranking), *_both_sources(ranking)]
+    sentences = [f"{summary} {_seed_test(rows, pooled)}", *_single_seeds(rows), *_outlying(ranking)]
+    sentences += _both_sources(ranking)
     difference = rows[1].difference
     if ranking.undecided and difference is not None and difference.test != EXAMPLES:
         advice = "With more seeds smaller differences become significant"
@@ -91,6 +92,13 @@ def _seed_test(rows: Sequence[RankedSetting], pooled: PooledVariance) -> str:
     degrees = f"{pooled.degrees} {'degree' if pooled.degrees == 1 else 'degrees'} of freedom"
     test = "Student's t" if len(rows) == 2 else "Dunnett's, of each setting against all settings"
     return f"Test: {test} over seeds, pooled variance ({degrees})."
+
+
+def _single_seeds(rows: Sequence[RankedSetting]) -> list[str]:
+    """How many settings have no variance of their own."""
+    count = sum(len(row.values) == 1 for row in rows)
+    sentence = f"{count} of {len(rows)} settings have one seed: the tests take the variance of the others for theirs."
+    return [sentence] if count else []
 
 
 def _outlying(ranking: Ranking) -> list[str]:

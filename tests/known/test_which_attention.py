@@ -1,0 +1,179 @@
+"""The sentences of docs/which-attention.md hold in the study's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import pytest
+from scipy import stats
+
+import attnx
+from attnx.reports.stats.multiple_comparisons import POOLED, SIGNIFICANCE_LEVEL
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.report import Report
+from studies.atlas.changes import Changes, single_changes
+from studies.atlas.design import Task, read_design
+from studies.atlas.figures import scorer_by_scope
+from studies.atlas.rates import rate_table
+
+STUDY = Path(__file__).parents[2] / "studies" / "atlas"
+TESTED = ("g2p", "g2p_multilingual", "translation", "reverse")
+PREDICTED = "scope=local scope.center=predictive scope.window="
+MOVING = "scope=local scope.center=monotonic scope.window="
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Task]:
+    return read_design(STUDY / "design.yaml")[0]
+
+
+class Page(NamedTuple):
+    """What the page on the study is made from."""
+
+    report: Report
+    changes: dict[str, Changes]
+
+    def is_significant(self, task: str, words: str, sign: int) -> bool:
+        """Whether a change is significantly worse, or with the sign -1 better."""
+        difference = self.changes[task].by_words[words].difference
+        return difference is not None and difference.p < SIGNIFICANCE_LEVEL and sign * difference.difference > 0
+
+    def percent(self, task: str, words: str) -> float:
+        """By how much the mean of a change is worse than that of the defaults."""
+        result = self.changes[task]
+        gap = result.by_words[words].row.mean - result.default.mean
+        return 100 * (-gap if result.measure.is_higher_better else gap) / result.default.mean
+
+    def comparison(self, task: str) -> Comparison:
+        return next(comparison for comparison in self.report.comparisons if comparison.constant["task"] == task)
+
+
+@pytest.fixture(scope="module")
+def page(tasks: dict[str, Task]) -> Page:
+    report = attnx.report(STUDY / "results.csv", ["optimizer.lr=0.004"])
+    return Page(report, single_changes(report.comparisons, tasks))
+
+
+def test_changes_are_worse_or_alike(page: Page) -> None:
+    """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
+    changes, is_significant, report = page.changes, page.is_significant, page.report
+    pronunciation = ("g2p", "g2p_multilingual")
+    worse = {
+        **dict.fromkeys(["attention=none", "scope=history"], TESTED),
+        "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
+        "scorer=scaled": ("g2p_multilingual", "reverse"),
+        "scorer=coverage scorer.penalty=1": (*pronunciation, "translation"),
+        **dict.fromkeys(["scorer=dot", "scorer=cosine"], ("reverse",)),
+        **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
+        "scorer=concat": pronunciation,
+        "query=[token]": pronunciation,
+        "query=[last_context]": ("g2p_multilingual",),
+        "scorer=tanh_dot query=[self_attentive]": ("g2p",),
+        "normalizer=monotonic": ("g2p",),
+        "normalizer=mocha": ("g2p",),
+        "normalizer=stepwise_monotonic": ("g2p",),
+        "normalizer=sigmoid": (*pronunciation, "reverse"),
+        **dict.fromkeys([f"{MOVING}2", f"{MOVING}5"], ("reverse",)),
+        **dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], ("translation",)),
+    }
+    for words, names in worse.items():
+        assert all(is_significant(name, words, 1) for name in names), words
+    alike = dict.fromkeys(["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], TESTED)
+    alike |= dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], (*pronunciation, "reverse"))
+    alike |= dict.fromkeys(["query=[token,last_context]", "scorer=location"], TESTED)
+    biases = [f"attention.bias={name}" for name in ("alibi", "distance", "relative")]
+    alike |= dict.fromkeys(["normalizer=forward", "attention.hops=2", *biases], ("g2p",))
+    for words, names in alike.items():
+        assert not any(is_significant(name, words, sign) for name in names for sign in (1, -1)), words
+    for name in TESTED:
+        scorers = [words for words in changes[name].by_words if words.startswith("scorer=")]
+        assert not any(is_significant(name, words, -1) for words in scorers), name
+    none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
+    assert 0.9 < concat / none < 1.1
+    default = changes["g2p"].default
+    grid = scorer_by_scope(page.comparison("g2p"), default.setting)
+    assert grid is not None
+    by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
+    windows = [
+        f"local, center={text}" for text in ("predictive, window=2", "predictive, window=5", "monotonic, window=2")
+    ]
+    assert all(by_scope[window] - default.mean < (concat - default.mean) / 2 for window in windows)
+    ratios = {
+        changes["g2p"].by_words[f"normalizer={name}"].row.mean / changes["g2p"].default.mean
+        for name in ("monotonic", "mocha", "stepwise_monotonic")
+    }
+    assert 1.05 < min(ratios) < max(ratios) < 1.15
+    assert all(change.difference is None for change in changes["etth1"].by_words.values())
+    forecasts = [run.results for run in report.runs if run.choices["task"] == "etth1"]
+    assert max(run["test_linear_mse"] for run in forecasts) < min(run["test_mse"] for run in forecasts)
+    for comparison in report.comparisons:
+        name, rates = comparison.constant["task"], comparison.length_rates
+        if name in TESTED:
+            assert rates is not None
+            settings = changes[name].by_words["attention=none"].row.setting, changes[name].default.setting
+            gaps = [
+                none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)
+            ]
+            assert (gaps[-1] > 2 * gaps[0]) is (name != "translation")
+            assert gaps[-1] > 0
+
+
+def test_means(page: Page) -> None:
+    for name in TESTED:
+        assert page.percent(name, "scope=history") > page.percent(name, "attention=none") > 0
+    assert [page.percent(name, "scorer=location") < 0 for name in TESTED].count(True) == 3
+    narrow = page.percent("translation", f"{MOVING}2")
+    assert narrow == min(page.percent("translation", words) for words in page.changes["translation"].by_words)
+    reach = {}
+    for name in TESTED:
+        result = page.changes[name]
+        pooled = [change.difference for change in result.by_words.values() if change.difference]
+        pooled = [difference for difference in pooled if difference.test == POOLED]
+        reach[name] = 100 * min(gap.high - gap.difference for gap in pooled) / result.default.mean
+    assert reach["g2p"] < 5
+    assert reach["g2p_multilingual"] < 15
+    assert 30 < reach["translation"] < reach["reverse"] < 41
+
+
+def test_long_words(page: Page) -> None:
+    """Of words as long as those trained on the errors are few; scorers are told apart by longer ones."""
+    comparison, trained = page.comparison("reverse"), range(2, 11)
+
+    def error_rate(words: str) -> float:
+        runs = comparison.settings[page.changes["reverse"].by_words[words].row.setting].runs
+        errors = [counts for run in runs for n, counts in run.outputs.length_errors.items() if n in trained]
+        return 100 * sum(counts.edits for counts in errors) / sum(counts.symbols for counts in errors)
+
+    rates = {words: error_rate(words) for words in page.changes["reverse"].by_words if words.startswith("scorer=")}
+    assert rates.pop("scorer=concat") > 1
+    assert max(rates.values()) < 0.1
+    for scorer in ("dot", "cosine", "scaled", "multiplicative"):
+        assert page.is_significant("reverse", f"scorer={scorer}", 1)
+
+
+def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
+    complete = next(
+        comparison
+        for comparison in attnx.report(STUDY / "results.csv").comparisons
+        if comparison.constant["task"] == "g2p"
+    )
+    head, rows = rate_table(tasks["g2p"], complete)
+    assert head[2:] == ["rate 0.004", "rate 0.012"]
+    table = {row[0]: [float(cell.strip("*")) if cell else None for cell in row[1:]] for row in rows}
+    low, default, high = zip(*(table[f"`scorer={name}`"] for name in ("additive", "dot", "cosine")), strict=True)
+    for additive, *products in (low, default, high):
+        assert max(products) < additive
+    gains = {name: 100 * (1 - high / default) for name, (_, default, high) in table.items() if high and default}
+    assert gains.pop("`scorer=concat`") < 0
+    assert len(gains) >= 5
+    assert min(gains.values()) > max(-page.percent("g2p", words) for words in page.changes["g2p"].by_words)
+
+
+def test_seeds_of_translation(page: Page) -> None:
+    """Of translation the second seed is better in whatever setting."""
+    pairs = [row.values for row in page.comparison("translation").metrics[0].rows if {1, 2} <= row.values.keys()]
+    gains = [values[2] - values[1] for values in pairs]
+    assert fmean(gains) > 0
+    assert stats.ttest_1samp(gains, 0).pvalue < 0.01
