@@ -27,6 +27,7 @@ RUNS = [
     record("d", 30.0, attention="none", optimizer_lr=0.004),
     RunRecord(Path("e"), "e", RunStatus.UNREADABLE, error="e: cannot be read"),
 ]
+UNDATED = RunRecord(Path("f"), "f", RunStatus.FINISHED, choices={"scorer": "dot"}, created="yesterday")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,11 @@ RUNS = [
 def test_filters_select_the_runs_of_a_report(words: list[str], expected: str) -> None:
     """A run that cannot be read stays, since the report names it."""
     assert "".join(run.label for run in filter_records(RUNS, words)) == expected
+
+
+def test_a_run_without_a_time_is_of_no_time() -> None:
+    assert filter_records([*RUNS, UNDATED], ["scorer=dot"])[1] is UNDATED
+    assert UNDATED not in filter_records([*RUNS, UNDATED], ["since=2031-01-01T00:00:00+00:00"])
 
 
 @pytest.mark.parametrize(

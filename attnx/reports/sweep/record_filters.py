@@ -34,8 +34,15 @@ def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[R
 def _values(record: RunRecord) -> dict[str, Any]:
     """What filters may ask for: choices, of which a table of runs has the text, results, and three facts."""
     choices = {key: _number_or(value) for key, value in record.choices.items()}
-    created = datetime.fromisoformat(record.created).astimezone() if record.created else None
-    return {**choices, **record.results, "seed": record.seed, "status": record.status, "created": created}
+    facts = {"seed": record.seed, "status": record.status, "created": _time_or_none(record.created)}
+    return {**choices, **record.results, **facts}
+
+
+def _time_or_none(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return None
 
 
 def _number_or(value: Any) -> Any:

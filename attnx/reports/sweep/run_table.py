@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +100,6 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
     choices: dict[str, Any] = {name: row.pop(name) for name in list(row) if _is_choice(name)}
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
-        if facts["created"]:
-            datetime.fromisoformat(facts["created"])
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
         errors = {length: LengthErrors(*_whole_numbers(cell)) for length, cell in _split(details["length_errors"])}
         if any(counts.examples < 1 for counts in errors.values()):
