@@ -175,7 +175,7 @@ class Attention(nn.Module):
         masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
         mask = ScopeMask(*masks[0])
         if len(masks) > 1:
-            gains = [mask.gain for mask in masks if mask.gain is not None]
+            gains = [mask.gain.expand_as(mask.allowed_mask) for mask in masks if mask.gain is not None]
             allowed_mask = torch.cat([mask.allowed_mask for mask in masks], -1)
             mask = ScopeMask(allowed_mask, torch.cat(gains, -1) if gains else None)
         if inputs.allowed_mask is None:

@@ -47,11 +47,12 @@ def build(
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
             unequal ones, or heads that do not divide the widths.
     """
-    for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size or 1}.items():
+    values_size = memory_size if values_size is None else values_size
+    for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size}.items():
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
     checked = registry.check("attention", "standard", {"projection": "never", **knobs})
-    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), checked)
+    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size), checked)
 
 
 def build_attention(

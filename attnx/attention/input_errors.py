@@ -10,8 +10,12 @@ from attnx.errors import UserError
 from attnx.ops.tracing import is_tracing
 
 
-def check_states(states: Tensor, memory_mask: Tensor | None, values: Tensor | None, memory_size: int) -> None:
+def check_states(
+    states: Tensor, memory_mask: Tensor | None, values: Tensor | None, memory_size: int, values_size: int | None = None
+) -> None:
     """Check that a memory can be made of states (b, m, memory_size), a mask (b, m) and values (b, m, v), if given.
+
+    ``values_size`` is the width that the values must have; None if any will do.
 
     Raises:
         UserError: it cannot.
@@ -28,6 +32,11 @@ def check_states(states: Tensor, memory_mask: Tensor | None, values: Tensor | No
         raise UserError(
             f"make_memory: values are {_describe(values)}; expected (b, m, v), the rows and positions of the "
             f"states {tuple(states.shape[:2])}"
+        )
+    width = (states if values is None else values).shape[-1]
+    if values_size not in (None, width):
+        raise UserError(
+            f"make_memory: the values are {width} wide; this attention was built for {values_size}, its values_size"
         )
 
 
@@ -47,13 +56,17 @@ def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, qu
         raise UserError(
             f"attention: the queries have {queries.shape[0]} rows, the memory {rows}; give each row its own"
         )
-    if allowed_mask is not None and (
-        allowed_mask.dtype != torch.bool or allowed_mask.shape[-1:] not in ((), (1,), (positions,))
-    ):
+    shape = max(rows, queries.shape[0]), queries.shape[1], positions
+    if allowed_mask is not None and (allowed_mask.dtype != torch.bool or not _broadcasts(allowed_mask, shape)):
         raise UserError(
-            f"attention: allowed_mask is {_describe(allowed_mask)}; expected (b, q, m) bool, here "
-            f"{(*queries.shape[:2], positions)}, True where may be read"
+            f"attention: allowed_mask is {_describe(allowed_mask)}; expected (b, q, m) bool, here {shape}, True where "
+            "may be read"
         )
+
+
+def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
+    return tensor.dim() <= len(shape) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def _check_batch(tensor: Tensor, function: str, what: str, middle: str, width: int) -> None:

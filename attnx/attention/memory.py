@@ -72,7 +72,9 @@ def zero_context(memory: Memory) -> Tensor:
 
 def empty_history(memory: Memory) -> AttentionHistory:
     """The past of a memory that was never read."""
-    nothing = memory.values.new_zeros(memory.keys.shape[:-1])
+    # 16 bits would not hold a sum of many weights.
+    single = torch.promote_types(memory.values.dtype, torch.float32)
+    nothing = memory.values.new_zeros(memory.keys.shape[:-1], dtype=single)
     return AttentionHistory(nothing, nothing)
 
 

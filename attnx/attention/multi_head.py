@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
 
         ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates the keys by their positions.
         """
-        check_states(states, memory_mask, values, self.keys.in_features)
+        check_states(states, memory_mask, values, self.keys.in_features, self.values.in_features)
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
         projected = self._split(states, self.keys, rotation)

@@ -29,7 +29,8 @@ class DecoderStateProjection(nn.Module):
         """(b, t, state_size) and their steps, (t,) or (b, t) -> keys (b, t, keys_size), values (b, t, values_size)."""
         values = self.values(states)
         if self.positions is not None:
-            return self.positions(steps, self.keys_size).expand(*states.shape[:2], -1), values
+            keys = self.positions(steps, self.keys_size).to(states.dtype)
+            return keys.expand(*states.shape[:2], -1), values
         return (values if self.shared else self.keys(states)), values
 
 

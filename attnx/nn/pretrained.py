@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,13 +27,13 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
     vectors_by_symbol = 0
     try:
         opener = gzip.open if path.endswith(".gz") else open
-        with opener(Path(path).expanduser(), "rt", encoding="utf-8") as file:
+        with opener(Path(path).expanduser(), "rt", encoding="utf-8-sig") as file:
             for index, line in enumerate(file, start=1):
                 symbol, numbers = _fields(line, embedding.embedding_dim)
                 if not symbol or (index == 1 and len(numbers) == 1):
                     continue  # a blank line, or word2vec's header: how many symbols, how wide
                 vectors_by_symbol += _copy(embedding, ids.get(symbol), numbers, f"{path}:{index}")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot read the vectors ({error})") from error
     if not vectors_by_symbol:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")

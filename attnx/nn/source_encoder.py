@@ -71,6 +71,8 @@ class SourceEncoder(nn.Module):
 
         ``tag_embedding`` (b, g) enters the encoder at every step. ``lengths`` (b,) of the sources are on the CPU.
         """
+        if source.is_floating_point():  # padding may be NaN
+            source = source.masked_fill(~source_mask[..., None], 0.0)
         inputs = self.embedding(source)
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
@@ -89,7 +91,7 @@ class SourceEncoder(nn.Module):
     def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:
         if what in POSITIONS:
             steps = torch.arange(inputs.shape[1], device=inputs.device)
-            return POSITIONS[what](steps, self.keys_size).expand(inputs.shape[0], -1, -1)
+            return POSITIONS[what](steps, self.keys_size).to(inputs.dtype).expand(inputs.shape[0], -1, -1)
         if what == "inputs":
             return inputs
         if what == "final":

@@ -60,7 +60,7 @@ def monotonic_alignment(stop: Tensor, start: Tensor) -> Tensor:
              [0.2500, 0.2500, 0.1875]]])
     """
     rounds = [product.unbind(1) for product in decay_products(1 - F.pad(stop, (1, 0))[..., :-1])]
-    alignment, alignments = start.to(stop.dtype), []
+    alignment, alignments = start.to(stop.dtype).expand(stop.shape[0], -1), []
     for step, probability in enumerate(stop.unbind(1)):
         alignment = probability * linear_scan(alignment, [products[step] for products in rounds])
         alignments.append(alignment)

@@ -36,4 +36,5 @@ def apply_rope(vectors: Tensor, by: Tensor) -> Tensor:
     """
     first, second = vectors.chunk(2, dim=-1)
     cosine, sine = by
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    turned = torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    return turned.to(vectors.dtype)

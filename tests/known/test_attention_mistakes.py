@@ -76,11 +76,31 @@ def test_another_object_is_no_memory(attention: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "allowed_mask", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"]
+    "allowed_mask",
+    [
+        torch.ones(2, 5, 7),
+        torch.ones(2, 5, 6, dtype=BOOL),
+        torch.ones(2, 4, 7, dtype=BOOL),
+        torch.ones(3, 5, 7, dtype=BOOL),
+        torch.ones(1, 2, 5, 7, dtype=BOOL),
+    ],
+    ids=["numbers", "narrow", "steps", "rows", "axes"],
 )
 def test_an_invalid_mask_is_refused(attention: Any, allowed_mask: torch.Tensor) -> None:
     with pytest.raises(UserError, match=r"^attention: allowed_mask is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=allowed_mask)
+
+
+def test_heads_know_the_width_of_the_values() -> None:
+    attention: Any = build(query_size=4, memory_size=6, heads=2)
+    with pytest.raises(UserError, match=r"^make_memory: the values are 8 wide; this attention was built for 6"):
+        attention.make_memory(torch.zeros(2, 5, 6), values=torch.zeros(2, 5, 8))
+
+
+@pytest.mark.parametrize("normalizer", ["monotonic", "mocha", "stepwise_monotonic", "forward"])
+def test_one_memory_row_may_serve_recurrent_parts(normalizer: str) -> None:
+    attention: Any = build(query_size=4, memory_size=6, normalizer=normalizer).train()
+    assert attention(torch.zeros(2, 3, 4), attention.make_memory(torch.zeros(1, 5, 6))).context.shape == (2, 3, 6)
 
 
 def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
@@ -92,6 +112,7 @@ def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
     ("options", "message"),
     [
         ({"query_size": 0}, "query_size=0: expected a whole number, 1 or more"),
+        ({"values_size": 0}, "values_size=0: expected a whole number, 1 or more"),
         ({"memory_size": "3"}, "memory_size='3': expected a whole number"),
         ({"heads": 0}, "attention.heads=0: expected a whole number, 1 or more"),
         ({"scorer": None}, "scorer=None: expected a name, or a name with knobs"),

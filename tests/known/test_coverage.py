@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.attention import AttentionHistory
+from attnx.attention import AttentionHistory, build
+from attnx.attention.memory import update_history
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
@@ -145,3 +146,15 @@ def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: 
     torch.testing.assert_close(logged["valid_loss"], plain, check_dtype=False)
     torch.testing.assert_close(logged["valid_perplexity"], plain.exp(), check_dtype=False)
     torch.testing.assert_close(experiment.training_step(BATCH, 0), plain + 9 / TOKENS)
+
+
+def test_the_sum_of_weights_is_not_in_16_bits() -> None:
+    """1,200 steps add 1,200 to it, where sums of 16 bits stop at 256 or 512."""
+    attention = build(scorer="coverage", query_size=3, memory_size=2)
+    with torch.autocast("cpu", torch.bfloat16):
+        memory = attention.make_memory(torch.randn(1, 400, 2).bfloat16())
+        history = attention.init_history(memory)
+        for _ in range(1200):
+            output = attention(torch.zeros(1, 1, 3).bfloat16(), memory, history=history, need_weights=True)
+            history = update_history(history, output)
+    assert history.cumulative.sum().item() == pytest.approx(1200, rel=0.02)

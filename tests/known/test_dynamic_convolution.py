@@ -90,3 +90,8 @@ def test_a_model_never_reads_backwards(build_model: BuildModel) -> None:
         _, state, read = model.decode_step(torch.tensor([symbol]), state, need_weights=True)
         positions.append(int(read.weights.argmax()))
     assert all(0 <= now - earlier <= 2 for earlier, now in itertools.pairwise(positions))
+
+
+def test_a_long_prior_sums_to_one() -> None:
+    """Its binomial coefficients are too large for a float."""
+    assert beta_binomial(trials=2000, alpha=0.1, beta=0.9).sum().item() == pytest.approx(1, abs=1e-4)

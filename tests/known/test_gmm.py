@@ -95,3 +95,20 @@ def test_centers_far_from_the_start_in_16_bits() -> None:
             largest += (1 + scores[0].argmax(-1)).tolist()
     assert (queries.dtype, scores.dtype) == (torch.bfloat16, torch.bfloat16)
     assert largest == list(range(1, 601))
+
+
+def test_no_row_is_without_weights_in_16_bits() -> None:
+    """A narrow component that is 150 positions away scores far below the least number of 16 bits."""
+    scorer = Gmm(query_size=1, components=1, initial_width=0.3)
+    keys = torch.zeros(1, 8, 1, dtype=torch.float16)
+    with torch.autocast("cpu", torch.float16):
+        queries = scorer.project_queries(torch.zeros(1, 150, 1))
+        scores, _ = scorer.score(queries, keys, scorer.init_carry(keys))
+    assert scores.dtype == torch.float16
+    assert scores.isfinite().all()
+
+
+def test_a_large_first_width_can_be_set() -> None:
+    """``softplus`` of it is the number itself, whose exponential is too large for a float."""
+    scorer = Gmm(query_size=1, components=1, hidden_size=None, initial_width=800)
+    assert torch.nn.functional.softplus(scorer.parameters_of_query[0].bias[2]).item() == pytest.approx(800)

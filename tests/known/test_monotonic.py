@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from attnx.attention.normalizers.mocha import Mocha
 from attnx.attention.normalizers.monotonic import Monotonic
+from attnx.attention.normalizers.stepwise_monotonic import StepwiseMonotonic
 from attnx.ops import hard_monotonic_alignment, monotonic_alignment
 
 # Odds of 1 to 1, 3 to 1 and 1 to 3: p = (1/2, 3/4, 1/4) at every step.
@@ -97,3 +100,10 @@ def test_the_hard_alignment_is_the_expected_one_of_certain_stops() -> None:
     stop = torch.bernoulli(torch.full((7, 13, 11), 0.2))
     start = torch.eye(11)[:7]
     assert torch.equal(hard_monotonic_alignment(stop, start), monotonic_alignment(stop, start))
+
+
+@pytest.mark.parametrize("part", [Monotonic, Mocha, StepwiseMonotonic])
+def test_a_whole_number_is_a_bias(part: Any) -> None:
+    """As a command line gives it: ``normalizer.bias=-2``."""
+    parameters = dict(part(bias=-2).named_parameters())
+    assert [value.item() for name, value in parameters.items() if name.endswith("bias")] == [-2.0]

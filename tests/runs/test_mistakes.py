@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +269,11 @@ def test_malformed_vectors_are_reported_with_file_and_line(
 ) -> None:
     (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
     assert message in refuse_run("model.source_vectors=vectors.txt")
+
+
+def test_damaged_vectors_are_reported(refuse_run: Callable[..., str], work_folder: Path) -> None:
+    (work_folder / "vectors.gz").write_bytes(gzip.compress(b"a 1 2 3 4 5\n" * 99)[:-9])
+    assert "vectors.gz: cannot read the vectors (Compressed file ended" in refuse_run("model.source_vectors=vectors.gz")
 
 
 def test_missing_vectors_are_reported(refuse_run: Callable[..., str]) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from attnx.ops import masked_normalize
 from attnx.registry import Rate, register
 
-MAX_LOG_WEIGHT = 16.0
+MAX_LOG_WEIGHT = 11.0  # its exponential is below the largest number of 16 bits, 65,504
 
 
 @register("normalizer", "exponential")
@@ -19,7 +19,7 @@ class Exponential(nn.Module):
     Source: Graves 2013, equation 46, https://arxiv.org/abs/1308.0850, whose window is such weights
 
     It is for scores that are logarithms of weights. Other scores, such as inner products, have weights without bound:
-    those above 16 T count as 16 T, so no weight is above exp(16), nine million.
+    those above 11 T count as 11 T, so no weight is above exp(11), sixty thousand.
 
     >>> Exponential()(torch.tensor([0.0, -50.0, 0.5, 9.0]).log1p(), torch.tensor([True, False, True, False]))
     tensor([1.0000, 0.0000, 1.5000, 0.0000])

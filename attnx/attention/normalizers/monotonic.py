@@ -38,7 +38,7 @@ class Monotonic(nn.Module):
     def __init__(self, noise: NonNegative = 1.0, bias: float = 0.0, temperature: Rate = 1.0) -> None:
         super().__init__()
         self.noise, self.temperature = noise, temperature
-        self.bias = nn.Parameter(torch.tensor(bias))
+        self.bias = nn.Parameter(torch.tensor(float(bias)))
 
     def init_carry(self, memory_mask: Tensor) -> Tensor:
         """The first real position: (b, m) bool -> (b, m)."""

@@ -47,7 +47,7 @@ class Coverage(nn.Module):
 
     def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the history -> (b, q, m)."""
-        return self.additive.score(queries, keys + history.cumulative[..., None] * self.covered)
+        return self.additive.score(queries, keys + (history.cumulative[..., None] * self.covered).to(keys.dtype))
 
     def penalty(self, weights: Tensor, history: AttentionHistory) -> Tensor:
         """(b, q, m) weights and the history -> (b, q), the overlap of what is read with what was read before."""

@@ -100,9 +100,12 @@ def beta_binomial(trials: int, alpha: float, beta: float) -> Tensor:
     def log_beta(first: float, second: float) -> float:
         return math.lgamma(first) + math.lgamma(second) - math.lgamma(first + second)
 
+    def log_choose(count: int) -> float:
+        return -math.log(trials + 1) - log_beta(count + 1, trials - count + 1)
+
     return torch.tensor(
         [
-            math.comb(trials, count) * math.exp(log_beta(count + alpha, trials - count + beta) - log_beta(alpha, beta))
+            math.exp(log_choose(count) + log_beta(count + alpha, trials - count + beta) - log_beta(alpha, beta))
             for count in range(trials + 1)
         ]
     )

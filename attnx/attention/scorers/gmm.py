@@ -57,7 +57,7 @@ class Gmm(nn.Module):
         self.parameters_of_query = nn.Sequential(*hidden, output)
         steps, widths = math.log(initial_step), -math.log(2 * initial_width**2)
         if form == "softplus":  # whose inverse is log(exp(x) - 1)
-            steps, widths = (math.log(math.expm1(value)) for value in (initial_step, initial_width))
+            steps, widths = (value + math.log(-math.expm1(-value)) for value in (initial_step, initial_width))
         with torch.no_grad():
             output.bias.copy_(torch.tensor([0.0, steps, widths]).repeat_interleave(components))
 
@@ -85,7 +85,8 @@ class Gmm(nn.Module):
         components = (torch.split(part, 1, dim=-1) for part in (log_heights, centers, precisions))
         for log_height, center, precision in zip(*components, strict=True):
             scores = torch.logaddexp(scores, log_height - precision * (positions - center) ** 2)
-        return scores.to(queries.dtype), centers[:, -1]
+        # The least number stands for what is below it: a row of -inf would have no weights.
+        return scores.clamp(min=torch.finfo(queries.dtype).min).to(queries.dtype), centers[:, -1]
 
     def _maps(self, heights: Tensor, steps: Tensor, widths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """w', d' and s' (b, q, components) -> the logarithms of heights, the steps, and 1 / (2 s^2)."""

@@ -209,7 +209,7 @@ class Transformer(SequenceModel[TransformerState]):
         if isinstance(embedding, nn.Embedding):
             vectors = vectors * embedding.embedding_dim**0.5
         if positions is not None:
-            vectors = vectors + positions
+            vectors = vectors + positions.to(vectors.dtype)
         if tag_embedding is not None:
             vectors = vectors + tag_embedding[:, None]
         return F.dropout(vectors, self.dropout, self.training)
