@@ -85,6 +85,7 @@ class ResumableOutput:
             try:
                 self.streams[path] = path.open("r+b" if size else "wb")
             except OSError as error:
+                self.__exit__(UserError, None, None)
                 raise UserError(f"{path}: cannot be written: {error.strerror}") from error
             self.streams[path].truncate(size)
             self.streams[path].seek(size)
@@ -113,7 +114,9 @@ class ResumableOutput:
 
     def _read_sidecar(self) -> dict[str, Any]:
         """The sidecar's content, empty if there is none; that of another request is refused."""
-        record: dict[str, Any] = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
+        record: Any = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
+        if not isinstance(record, dict):
+            raise UserError(f"{self.sidecar}: holds no progress of a command; move it away to start anew")
         recorded = record.get("request", {})
         if changed := [name for name, value in self.request.items() if record and recorded.get(name) != value]:
             raise UserError(

@@ -50,6 +50,8 @@ def expand_path(knob: str, path: str) -> Path:
     The path, in the option ``knob``, is a file, a folder, or a pattern of files, which need not exist. A variable that
     is not set is a UserError.
     """
+    if not path:
+        raise UserError(f"{knob}= is empty, perhaps from an unset variable; name a file or a folder")
     if in_data := IN_DATA_FOLDER.fullmatch(path):
         return find_in_folders(in_data[1], data_folders())
     expanded = os.path.expandvars(os.path.expanduser(path))

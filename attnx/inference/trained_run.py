@@ -166,6 +166,8 @@ class TrainedRun(Predictor):
         """Refuse to copy unknown symbols unless sources and targets are symbols that attention aligns."""
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
             raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
+        if registry.describe("task", self.config["task"]["name"]).properties.get("has_labels"):
+            raise UserError("unknown=keep copies symbols into an output of several; this run's is one label")
         reads_symbols = registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True)
         if missing := "the source" if not self.reads_source else "symbols" if not reads_symbols else "":
             raise UserError(
@@ -183,7 +185,8 @@ class TrainedRun(Predictor):
         """Whether predictions have attention weights; an ensemble of different models has none."""
         tag = next(iter(self.tags), "")
         if isinstance(self.source, Features):
-            pair = self.pair(np.zeros((1, self.source.width), np.float32), tag)
+            steps = getattr(self.task, "num_source_steps", 1)
+            pair = self.pair(np.zeros((steps, self.source.width), np.float32), tag)
         else:
             pair = Pair((self.source.symbols[-1],), ((),), tag, target=self.empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None

@@ -44,8 +44,10 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
     """The folder of a new run by ``folder=`` or ``name=``; None if neither is set.
 
     Raises:
-        UserError: the folder is not empty, or is inside another run's.
+        UserError: the folder has no name, is not empty, or is inside another run's.
     """
+    if config["folder"] == "":
+        raise UserError("folder= is empty, perhaps from an unset variable; expected the path of a folder")
     if not config["folder"] and not config["name"]:
         return None
     folder, knob = Path(config["folder"] or RUNS / config["name"]), "folder" if config["folder"] else "name"

@@ -165,9 +165,14 @@ class Forecasting(SequenceTask):
         labels = series.labels[start - self.lookback :]
         return Pair(labels, (labels[self.lookback :],), features=source, target=target, name=path.name)
 
+    @property
+    def num_source_steps(self) -> int:
+        """How many steps a source has: the window, and the forecast's steps if anything is known of them."""
+        return self.lookback + (self.horizon if self.known_columns else 0)
+
     def check_source(self, matrix: Any) -> None:
         """Raise a UserError if a matrix is not as long as a window."""
-        if len(matrix) != self.lookback + (self.horizon if self.known_columns else 0):
+        if len(matrix) != self.num_source_steps:
             raise UserError(f"a matrix of {len(matrix)} steps, but {self._source_steps()} are needed")
 
     def _source_steps(self) -> str:

@@ -35,6 +35,7 @@ from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
 from attnx.training.run_folder import create_run_folder, save_vocabularies, task_notes
+from attnx.training.run_lock import lock_run
 from attnx.training.train import PreparedRun, prepare, train
 
 
@@ -66,7 +67,7 @@ def fit(
     prepared = prepare(config)
     folder = create_run_folder(prepared, overrides)
     record_begun_run(folder)
-    with record_failure(folder, config["trainer"]):
+    with lock_run(folder), record_failure(folder, config["trainer"]):
         return _start(prepared, folder, console or Console(), is_verbose)
 
 
@@ -103,7 +104,7 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
     """Resume a run from its last checkpoint; from its beginning if it has none yet.
 
     Raises:
-        UserError: not a run folder, or its checkpoint does not fit.
+        UserError: not a run folder, its checkpoint does not fit, or another process trains the run.
         Interrupted: as :func:`fit`.
         RunFailed: as :func:`fit`.
     """
@@ -117,14 +118,15 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
     if run.recorded_status == RunStatus.FINISHED:  # killed after its results were written
         if not is_main_launch():
             return load_run(path)
-        with record_failure(path, {}):
+        with lock_run(path), record_failure(path, {}):
             return _finish(path, console)
     config = resolve_devices({**run.config, "folder": str(path)})
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(resume, path), config)
-    prepared = prepare(config)
-    _refuse_changed(run, prepared)
-    return _continue(run, prepared, console)
+    with lock_run(path):
+        prepared = prepare(config)
+        _refuse_changed(run, prepared)
+        return _continue(run, prepared, console)
 
 
 def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:

@@ -38,15 +38,16 @@ MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE = 4.0, 0.05
 def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPlan:
     """Plan the optimizer steps of a run.
 
-    ``trainer.max_steps`` and ``trainer.max_epochs`` fix the number of steps. In a sweep a time fixes it, too, the same
-    for all jobs, unless ``budget=time``. A single run, and a job with ``budget=time``, ends by its clock.
+    The first of ``trainer.max_steps`` and ``trainer.max_epochs`` fixes their number. Without both ``trainer.max_time``
+    does so in a sweep, the same for all jobs, unless ``budget=time``. A single run, and a job with ``budget=time``,
+    ends by its clock.
     """
     trainer = prepared.config["trainer"]
     time_allowed: float | None = None
-    if trainer["max_steps"] is not None:
-        steps = int(trainer["max_steps"])
-    elif trainer["max_epochs"] is not None:
-        steps = int(trainer["max_epochs"] * len(prepared.loaders.batches))
+    lengths = {"max_steps": 1, "max_epochs": len(prepared.loaders.batches)}
+    ends = [int(trainer[end] * length) for end, length in lengths.items() if trainer[end] is not None]
+    if ends:
+        steps = min(ends)
     else:
         sweep = sweep_of(folder) if prepared.config.get("budget", "steps") == "steps" else None
         per_step = _measure_once(sweep, prepared, folder, console) if sweep else measure_step(prepared)

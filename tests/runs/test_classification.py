@@ -46,6 +46,8 @@ def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any])
     answer = command("predict", "one", "lines.txt", "--nbest", "2")
     assert answer.code == 0, answer.err
     assert sorted(line.split("\t")[3] for line in answer.out.splitlines()) == ["dry", "wet"]
+    answer = command("predict", "one", "lines.txt", "--unknown", "keep")
+    assert (answer.code, "this run's is one label" in answer.err) == (2, True)
     Path("more.tsv").write_text("it rains!\twet\nit shines\twet\n", encoding="utf-8")
     assert command("evaluate", "one", "task.test=more.tsv").code == 0
     evaluated = json.loads(next(Path("one/evaluations").rglob("results.json")).read_text(encoding="utf-8"))

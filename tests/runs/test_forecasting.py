@@ -295,6 +295,15 @@ def test_columns_of_another_file_may_be_reordered(no_pictures: None, command: Ca
     assert "test_mse" in measured
 
 
+def test_forecasts_have_alignments(no_pictures: None, command: Callable[..., Any]) -> None:
+    """A window is tried to see whether there are weights, and a shorter one is none."""
+    write()
+    fit_run(*HISTORY, folder="one")
+    answer = command("predict", "one", "series.csv", "--alignments", "weights.jsonl")
+    assert answer.code == 0, answer.err
+    assert Path("weights.jsonl").read_text(encoding="utf-8").count("weights") > 0
+
+
 def test_forecasts_are_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()

@@ -323,6 +323,16 @@ def test_an_interrupted_output_is_resumed(runs: Path, command: Callable[..., Any
     assert not Path(f"out.txt{SUFFIX}").exists()
 
 
+def test_an_output_that_cannot_be_opened_leaves_no_other(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    answer = command("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")
+    assert (answer.code, answer.err.startswith("attnx: /proc/links.txt: cannot be written")) == (2, True)
+    assert not Path("out.txt").exists()
+    Path(f"out.txt{SUFFIX}").write_text("[1]", encoding="utf-8")
+    answer = command("predict", "one", "words.txt", "--out", "out.txt")
+    assert (answer.code, "holds no progress of a command; move it away" in answer.err) == (2, True)
+
+
 CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
     "another search": (lambda: None, ("decoding=beam",), "was left by another request, which differs in decoding"),
     "another run": (lambda: os.replace("two", "one"), (), "was left by another request, which differs in weights"),

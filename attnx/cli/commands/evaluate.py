@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
+MAX_NAME_BYTES = 200  # of a folder; file systems allow 255, and it has endings while it is written
 
 
 class EvaluateArgs(NamedTuple):
@@ -163,7 +164,8 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
         parts.append(f"examples={value_text(overrides['trainer.test_examples'])}")
     parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
     parts += [f"code={code}"] if code else []
-    return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"
+    name = re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")
+    return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore") or "test"
 
 
 def _check_test(run: Run, test: Any) -> None:

@@ -24,11 +24,11 @@ from attnx.training.distributed.process_group import rank_info
 class TrainerSettings:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
 
-    Formula: ``steps = max_steps, else max_epochs * batches, else max_time / time of a step``
+    Formula: ``steps = min(max_steps, max_epochs * batches), or if neither is set max_time / time of a step``
     Source: Lightning, https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
-    The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A run goes by the clock where a
-    time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs.
+    Training ends at the first of ``max_steps`` and ``max_epochs``, without both after ``max_time``. A run goes by the
+    clock where a time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs.
     ``num_validations`` is how many times a run validates, each time decoding ``valid_examples`` examples, and
     ``test_examples`` once at the end (null: all); these are a sample, the same in all runs on the same data.
     ``patience`` stops after so many validations without a better result, and the ``save_top_k`` best checkpoints stay.

@@ -210,7 +210,7 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
             raise UserError(f"--alignments {alignments}: unknown format; {formats}")
         if any(run.config["attention"]["name"] == "none" for run in runs):
             raise UserError(f"--alignments {alignments}: this run has no attention (attention=none); leave it out")
-        if alignments == out:
+        if out and alignments.resolve() == out.resolve():
             raise UserError(f"--out and --alignments both name {out}; name two files")
     return PredictArgs(
         runs, lines, search, arguments.checkpoint, layout, out, alignments, arguments.batch, arguments.on_error
