@@ -14,6 +14,7 @@ from typing import Any
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, Command, load_command
+from attnx.cli.steady_output import steady_output
 from attnx.errors import (
     ExitCode,
     Interrupted,
@@ -174,7 +175,8 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if arguments.multirun:
         from attnx.cli.hydra import SweepArgs, sweep
 
-        return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
+        with steady_output():
+            return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
     if arguments.cfg or arguments.info or arguments.package or arguments.resolve:
         return _show_config(arguments, flags)
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
@@ -183,7 +185,8 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
-    return train_one(config, overrides, arguments.verbose)
+    with steady_output():
+        return train_one(config, overrides, arguments.verbose)
 
 
 def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:

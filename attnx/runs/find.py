@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
@@ -18,7 +18,7 @@ def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for root in roots:
         if not root.is_dir():
             raise UserError(f"{root}: not a folder")
-        for path in run_folders(root):
+        for path in run_folders(root, lambda error: messages.append(f"{error.filename}: {error.strerror}")):
             try:
                 run = Run(path).load()
                 _ = run.status
@@ -28,9 +28,12 @@ def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return list(runs.values()), messages
 
 
-def run_folders(root: Path) -> Iterator[Path]:
-    """The run folders below a folder, itself included; links and hidden folders are skipped."""
-    for folder, names, files in os.walk(root):
+def run_folders(root: Path, report: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """The run folders below a folder, itself included; links and hidden folders are skipped.
+
+    ``report`` is told of each folder that cannot be read.
+    """
+    for folder, names, files in os.walk(root, onerror=report):
         if RUN in files:
             yield Path(folder)
             names.clear()

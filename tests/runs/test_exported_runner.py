@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import runpy
@@ -152,6 +153,8 @@ def test_the_runner_prints_what_predict_prints(
     if task == "points":  # a matrix by itself is a source, too
         expected = command("predict", "one", "five.csv")
         assert run_exported("five.csv") == (0, expected.out)
+    Path("asked.txt.gz").write_bytes(gzip.compress(Path("asked.txt").read_bytes()))
+    assert run_exported("asked.txt.gz", *tag) == run_exported("asked.txt", *tag)
     # Standard input, and no new line at its end.
     expected_output = "\n".join(lines).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(expected_output)))

@@ -17,6 +17,7 @@ import torch
 
 import attnx
 from attnx.errors import Interrupted
+from attnx.files.bounded_files import read_mapping
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
@@ -222,6 +223,23 @@ def test_a_run_without_a_checkpoint_starts_from_the_beginning(
     assert answer.code == 0
     assert "no checkpoint yet" in answer.out
     assert same_weights(["whole", "cut"])
+
+
+@pytest.mark.parametrize("sweep", [False, True], ids=["run", "sweep"])
+def test_a_run_outlives_the_reader_of_its_output(words: Path, small: list[str], sweep: bool) -> None:
+    """As in ``attnx | head -1``."""
+    options = ["-m", "seed=1,2", "name=some"] if sweep else ["folder=one"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "attnx", *small, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+    assert (process.returncode, err) == (0, "")
+    for folder in ("multirun/some/0", "multirun/some/1") if sweep else ("one",):
+        assert read_mapping(Path(folder, "run.json"))["status"] == "finished"
 
 
 def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:

@@ -64,6 +64,7 @@ MESSAGES = {
     "predict one words.tsv --alignments links": ["--alignments links: unknown format"],
     "predict one words.tsv --out a.txt --alignments a.txt": ["--out and --alignments both name a.txt"],
     "predict one words.tsv --out a.txt --alignments one/../a.txt": ["--out and --alignments both name a.txt"],
+    "predict one words.tsv --out a.txt.gz": ["--out a.txt.gz: is written as plain text"],
     "predict one words.tsv --out words.tsv": ["words.tsv: is there already"],
     "predict one words.tsv --out no/a.txt": ["there is no folder no"],
     "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column cannot go together"],

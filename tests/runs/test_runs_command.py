@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -541,6 +541,31 @@ def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, mo
     assert answer.code == 1
     assert answer.err.startswith("attnx: multirun/one: not deleted, or only in part: ")
     assert "0 bytes freed" in answer.out
+
+
+def test_what_is_left_of_a_folder_is_named(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was hidden before it was emptied."""
+    write_run("multirun/one")
+    monkeypatch.setattr(run_pruning.shutil, "rmtree", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
+    answer = command("runs", "prune", "what=folders", "--yes")
+    (hidden,) = Path("multirun").glob(".one.*.deleted")
+    assert answer.err.endswith(f"; what is left of it is in {hidden}\n")
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run("multirun/one")
+
+    def walk(root: Path, onerror: Callable[[OSError], object]) -> Iterator[Any]:
+        onerror(PermissionError(13, "Permission denied", f"{root}/secret"))
+        return real_walk(root)
+
+    real_walk = os.walk
+    monkeypatch.setattr(os, "walk", walk)
+    answer = command("runs")
+    assert answer.err == "attnx: left out: multirun/secret: Permission denied\n"
+    assert "one" in answer.out
 
 
 def test_the_command_imports_neither_torch_nor_hydra(write_run: Make) -> None:

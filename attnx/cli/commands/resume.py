@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 from attnx.cli.args import whole_number
+from attnx.cli.steady_output import steady_output
 from attnx.errors import UserError
 from attnx.runs.sweep import is_sweep
 
@@ -31,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     if is_sweep(folder):
         from attnx.cli.hydra import resume_sweep
 
-        return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)
+        with steady_output():
+            return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)
     if arguments.jobs:
         raise UserError("-j is the number of parallel jobs of a sweep, but this is a single run; leave it out")
     if arguments.config_dir:
@@ -47,5 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
     check_task_files(run.config["task"])
     from attnx.training.fit import resume as resume_run
 
-    resume_run(folder)
+    with steady_output():
+        resume_run(folder)
     return 0

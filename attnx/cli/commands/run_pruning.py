@@ -137,7 +137,7 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     """Delete; return the bytes freed, and a message for each run that could not be deleted."""
     freed, messages = 0, []
     for deletion in deletions:
-        path = deletion.run.path
+        path, hidden = deletion.run.path, None
         try:
             if deletion.checkpoints:
                 _delete_checkpoints(deletion)
@@ -147,7 +147,8 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
                 shutil.rmtree(hidden)
             freed += deletion.size
         except (OSError, UserError) as error:
-            messages.append(f"{path}: not deleted, or only in part: {error}")
+            remainder = f"; what is left of it is in {hidden}" if hidden else ""
+            messages.append(f"{path}: not deleted, or only in part: {error}{remainder}")
     for sweep in map(read_sweep, _sweeps(deletions)):
         for job in sweep.jobs:
             sync_from_folder(sweep, job)

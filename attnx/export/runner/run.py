@@ -7,6 +7,7 @@ package of the run's tokenizer, if it has one; attnx is not needed.
 from __future__ import annotations
 
 import argparse
+import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -96,7 +97,9 @@ def open_lines(file: str, has_matrix_names: bool) -> AbstractContextManager[Iter
     """Open the lines of a file, or of standard input; a matrix file is one line, its name."""
     if has_matrix_names and Path(file).suffix in MATRIX_ENDINGS:
         return nullcontext([Path(file).name.encode()])
-    return nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")
+    if file == "-":
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(file) if file.endswith(".gz") else Path(file).open("rb")
 
 
 def positive(text: str) -> int:

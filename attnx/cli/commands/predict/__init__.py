@@ -204,6 +204,8 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
         raise UserError("--tag and --tag-column cannot go together; leave one out")
     lines = InputOptions(file, arguments.column, arguments.tag or "", arguments.tag_column, arguments.unknown)
     out, alignments = arguments.out, arguments.alignments
+    if out and out.suffix == ".gz":
+        raise UserError(f"--out {out}: is written as plain text; leave .gz out")
     if alignments:
         if alignments.suffix not in (*PHARAOH, JSON_LINES):
             formats = f"{' and '.join(PHARAOH)} are Pharaoh links, {JSON_LINES} is JSON with the weights"

@@ -1,0 +1,47 @@
+"""Standard output that a command outlives: a run goes on when whoever reads it goes away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO, TypeVar, cast
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def steady_output() -> Iterator[None]:
+    """Write nothing more once standard output cannot be written, as after ``attnx | head``, and go on."""
+    stream = sys.stdout
+    sys.stdout = cast("TextIO", _SteadyStream(stream))
+    try:
+        yield
+    finally:
+        sys.stdout = stream
+
+
+class _SteadyStream:
+    """A stream whose writes never fail for want of a reader."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, if anybody reads."""
+        return self._try(lambda: self._stream.write(text), len(text))
+
+    def flush(self) -> None:
+        """Flush, if anybody reads."""
+        self._try(self._stream.flush, None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _try(self, write: Callable[[], T], result: T) -> T:
+        try:
+            return write()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            return result
