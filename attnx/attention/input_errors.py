@@ -66,7 +66,7 @@ def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, qu
 
 def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
     sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    return tensor.dim() <= len(shape) and all(size in (1, wanted) for size, wanted in sizes)
+    return tensor.dim() <= len(shape) and all(size in (1, full_size) for size, full_size in sizes)
 
 
 def _check_batch(tensor: Tensor, function: str, what: str, middle: str, width: int) -> None:

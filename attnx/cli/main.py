@@ -185,8 +185,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
-    with steady_output():
-        return train_one(config, overrides, arguments.verbose)
+    return train_one(config, overrides, arguments.verbose)
 
 
 def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
@@ -222,10 +221,11 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     start_compiling(config)
     from attnx.training.fit import fit, resume
 
-    if earlier is None:
-        fit(config, overrides, is_verbose=is_verbose)
-    else:
-        resume(earlier)
+    with steady_output():
+        if earlier is None:
+            fit(config, overrides, is_verbose=is_verbose)
+        else:
+            resume(earlier)
     return 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnx.errors import UserError
 
-_held: set[int] = set()
+_descriptors: set[int] = set()
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def lock_run(folder: Path) -> Iterator[None]:
     import fcntl  # not on every system
 
     descriptor = os.open(folder, os.O_RDONLY)
-    _held.add(descriptor)
+    _descriptors.add(descriptor)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,15 +32,15 @@ def lock_run(folder: Path) -> Iterator[None]:
             pass
         yield
     finally:
-        _held.discard(descriptor)
+        _descriptors.discard(descriptor)
         os.close(descriptor)
 
 
 def _forget_locks() -> None:
     """Close what a forked process has inherited: a worker that outlives a killed run must not hold its lock."""
-    for descriptor in _held:
+    for descriptor in _descriptors:
         os.close(descriptor)
-    _held.clear()
+    _descriptors.clear()
 
 
 os.register_at_fork(after_in_child=_forget_locks)

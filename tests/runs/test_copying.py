@@ -26,7 +26,7 @@ def calls(work_folder: Path) -> None:
 
 
 def symbols_that_can_be_copied(run: Any) -> set[str]:
-    return {run.source.symbols[number] for number, same in enumerate(run.model.output.same.tolist()) if same}
+    return {run.source.symbols[number] for number, target in enumerate(run.model.output.target_ids.tolist()) if target}
 
 
 @pytest.mark.parametrize(

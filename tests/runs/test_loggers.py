@@ -198,9 +198,9 @@ def test_only_the_first_process_logs(
 
 def test_gradient_norms_are_computed_per_part() -> None:
     """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention: 13 in all."""
-    model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source", "query", "output", "idle")})
-    model["output"].weight = model["source"].weight
-    model["source"].weight.grad = torch.tensor([[3.0, 4.0]])
+    model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source_encoder", "query", "output", "idle")})
+    model["output"].weight = model["source_encoder"].weight
+    model["source_encoder"].weight.grad = torch.tensor([[3.0, 4.0]])
     model["query"].weight.grad = torch.tensor([[0.0, 12.0]])
     result = {name: float(norm) for name, norm in gradient_norms(model).items()}
     assert result == {"encoder": 5.0, "attention": 12.0, "all": 13.0}

@@ -13,7 +13,7 @@ from attnx.cli import main
 from attnx.training.callbacks.profile import BETWEEN, WARMUP_STEPS
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
+PARTS = {"source_encoder", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
 
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
@@ -28,7 +28,7 @@ def test_every_part_is_measured(
     assert info["steps"] == 3
     assert parts.keys() >= PARTS
     assert all(part["forward"] >= 0 and part["backward"] >= 0 for part in parts.values())
-    for learned in ("source", "attention", "decoder", "output"):
+    for learned in ("source_encoder", "attention", "decoder", "output"):
         assert parts[learned]["forward"] > 0, learned
         assert parts[learned]["backward"] > 0, learned
     assert "where a training step's" in capsys.readouterr().out

@@ -36,11 +36,11 @@ def test_a_run_that_is_being_trained_is_not_resumed(run: Callable[..., Any]) -> 
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     Path("one/README.md").unlink()
-    before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    contents = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
     message = "^one: another process trains this run; wait for its end, or stop it first$"
     with lock_run(Path("one")), pytest.raises(UserError, match=message):
         resume("one")
-    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == contents
     resume("one")
 
 

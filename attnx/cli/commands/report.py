@@ -28,7 +28,8 @@ from attnx.errors import UserError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER [FOLDER ...] [FILTER ...] [--out FOLDER] [--reference WORD ...]"
+    parser.usage = """attnx report FOLDER [FOLDER ...] [FILTER ...]
+                    [--out FOLDER] [--reference WORD ...]"""
     help_text = "a sweep, a run, a folder of some, a table of runs, or a filter"
     parser.add_argument("words", nargs="+", metavar="FOLDER", help=help_text)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")

@@ -39,8 +39,8 @@ def _identifying_keys(compared: Sequence[Comparison]) -> list[str]:
     """What varies in some comparison, but for the task, and all knobs of the parts that do: they may differ between."""
     varied = dict.fromkeys(key for comparison in compared for key in comparison.keys if key_part(key) != "task")
     settings = [setting for comparison in compared for setting in comparison.settings]
-    chosen = dict.fromkeys(key for setting in settings for key in setting.runs[0].choices)
-    return [*varied, *(key for key in chosen if key not in varied and key_part(key) in varied)]
+    choices = dict.fromkeys(key for setting in settings for key in setting.runs[0].choices)
+    return [*varied, *(key for key in choices if key not in varied and key_part(key) in varied)]
 
 
 def _means(comparison: Comparison, keys: Iterable[str]) -> dict[Hashable, float]:

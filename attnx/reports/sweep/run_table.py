@@ -101,9 +101,7 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
-        errors = {length: LengthErrors(*_whole_numbers(cell)) for length, cell in _split(details["length_errors"])}
-        if any(counts.examples < 1 for counts in errors.values()):
-            raise ValueError("length_errors: a length without an example")
+        errors = {length: _length_errors(cell) for length, cell in _split(details["length_errors"])}
         alignments = {index: _whole_numbers(cell) for index, cell in _split(details["hard_alignments"])}
         return RunRecord(
             path=Path(where),
@@ -125,6 +123,13 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None
+
+
+def _length_errors(cell: str) -> LengthErrors:
+    counts = LengthErrors(*_whole_numbers(cell))
+    if counts.examples < 1:
+        raise ValueError(f"length_errors: {cell} counts no example")
+    return counts
 
 
 def _saved_points(run: RunRecord) -> list[tuple[int, float]]:

@@ -14,7 +14,8 @@ from attnx.training.callbacks.throughput import Throughput
 
 # Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
 CHILD_NAMES = {
-    "source": "encoder",
+    "source_encoder": "encoder",
+    "source_embedding": "encoder",
     "query": "attention",
     "state_projection": "attention",
     "bridge": "decoder",
@@ -78,10 +79,10 @@ class Logs(Callback):
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
     """The Euclidean norm of the gradients of each child, and of all; a shared weight counts for the first child.
 
-    >>> model = nn.ModuleDict({"source": nn.Linear(2, 1, bias=False), "output": nn.Linear(2, 1, bias=False)})
-    >>> model["source"].weight.grad, model["output"].weight.grad = torch.tensor([[3.0, 0]]), torch.tensor([[0, 4.0]])
+    >>> model = nn.ModuleDict({"bridge": nn.Linear(2, 1, bias=False), "output": nn.Linear(2, 1, bias=False)})
+    >>> model["bridge"].weight.grad, model["output"].weight.grad = torch.tensor([[3.0, 0]]), torch.tensor([[0, 4.0]])
     >>> {part: float(norm) for part, norm in gradient_norms(model).items()}
-    {'encoder': 3.0, 'output': 4.0, 'all': 5.0}
+    {'decoder': 3.0, 'output': 4.0, 'all': 5.0}
     """
     gradients = defaultdict(list)
     for name, weight in model.named_parameters():
