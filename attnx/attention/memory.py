@@ -73,8 +73,8 @@ def zero_context(memory: Memory) -> Tensor:
 def empty_history(memory: Memory) -> AttentionHistory:
     """The past of a memory that was never read."""
     # 16 bits would not hold a sum of many weights.
-    single = torch.promote_types(memory.values.dtype, torch.float32)
-    nothing = memory.values.new_zeros(memory.keys.shape[:-1], dtype=single)
+    wide = torch.promote_types(memory.values.dtype, torch.float32)
+    nothing = memory.values.new_zeros(memory.keys.shape[:-1], dtype=wide)
     return AttentionHistory(nothing, nothing)
 
 

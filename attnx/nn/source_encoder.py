@@ -27,6 +27,11 @@ class EncodedSource(NamedTuple):
     spans: Spans | None = None  # which position stands for each step, of an encoder with a state for each sentence
 
 
+def zero_feature_padding(source: Tensor, source_mask: Tensor) -> Tensor:
+    """Symbols (b, s) as they are; features (b, s, f), whose padding may be NaN, with zeros where the mask is False."""
+    return source.masked_fill(~source_mask[..., None], 0.0) if source.is_floating_point() else source
+
+
 class SourceEncoder(nn.Module):
     """Embed and encode the source.
 
@@ -71,9 +76,7 @@ class SourceEncoder(nn.Module):
 
         ``tag_embedding`` (b, g) enters the encoder at every step. ``lengths`` (b,) of the sources are on the CPU.
         """
-        if source.is_floating_point():  # padding may be NaN
-            source = source.masked_fill(~source_mask[..., None], 0.0)
-        inputs = self.embedding(source)
+        inputs = self.embedding(zero_feature_padding(source, source_mask))
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
         encoded = EncoderOutput([], ())

@@ -283,7 +283,9 @@ def _check_widths(config: Config, keys_from: str, values_from: str, sources: tup
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     query["nothing"] = config["query"].get("self_attentive", {}).get("size")
     widths = [query[need] for need in _needed(config)]
-    is_known = None not in (key, *widths) and config["attention"]["heads"] == 1  # heads project queries and keys
+    if config["attention"]["heads"] > 1:  # each projects queries and keys to one width
+        return
+    is_known = None not in (key, *widths)
     if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
         raise UserError(
             f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory "

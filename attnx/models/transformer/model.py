@@ -19,6 +19,7 @@ from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
+from attnx.nn.source_encoder import zero_feature_padding
 
 Embedding = TypeVar("Embedding", bound=nn.Module)
 DEFAULT_OPTIONS = TransformerOptions()
@@ -181,8 +182,7 @@ class Transformer(SequenceModel[TransformerState]):
         """The source (b, s, ...) as a chunk, and its embeddings (b, s, hidden_size)."""
         assert self.source_embedding is not None
         encoding, steps = self.source_positions, torch.arange(source.shape[1], device=source.device)
-        if source.is_floating_point():  # padding may be NaN
-            source = source.masked_fill(~source_mask[..., None], 0.0)
+        source = zero_feature_padding(source, source_mask)
         tags = tag_embedding if "encoder" in self.tag_inputs else None
         states = self._embed(self.source_embedding, source, encoding.additive(steps[None]), tags)
         return SequenceChunk(steps, encoding.rotary(steps[None]), source_mask, self.is_bidirectional), states

@@ -23,8 +23,8 @@ ERRORS = {
     LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap, or some of them "
     "share the values of all choices, since numbers are grouped. The error of intervals and tests is therefore the "
     "lack of fit, the variance of settings about the model of main effects and the tested term; each setting counts "
-    "once, however many seeds it has. If another interaction "
-    "is significant, the term is also tested together with it, and the larger p counts.",
+    "once, however many seeds it has. If another interaction is significant, the term is also tested together with it, "
+    "and the larger p counts.",
 }
 
 
@@ -82,9 +82,10 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     repeated = repeated_settings([row.setting for row in usual], compared)
     rows = [row for row in usual if row.setting in repeated]
     compared = restrict(compared, repeated)
-    analysis = _analyze(compared, ranking, [(row.setting, [*row.values.values()]) for row in rows])
-    if analysis.error == LACK_OF_FIT:  # a variance of settings, so each counts once, however many seeds it has
-        analysis = _analyze(compared, ranking, [(row.setting, [row.mean]) for row in rows])
+    # The lack of fit is a variance of settings, so each counts once, however many seeds it has.
+    analysis = _analyze(compared, ranking, [(row.setting, [row.mean]) for row in rows])
+    if analysis.error != LACK_OF_FIT:
+        analysis = _analyze(compared, ranking, [(row.setting, [*row.values.values()]) for row in rows])
     main = _main_effects(compared, rows, analysis)
     pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)
     summary = [ERRORS[analysis.error], *_significant(pairs, len(compared))]

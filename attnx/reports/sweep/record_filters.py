@@ -19,16 +19,18 @@ def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[R
     Raises:
         UserError: a word is no filter, no run has its key, or none passes.
     """
+    if not words:
+        return list(records)
     unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]
-    passed = [record for record in records if record.status != RunStatus.UNREADABLE]
+    passed = [(record, _values(record)) for record in records if record.status != RunStatus.UNREADABLE]
     filters = list(map(parse_filter, words))
-    check_keys([condition.key for condition in filters], {key for record in passed for key in _values(record)})
+    check_keys([condition.key for condition in filters], {key for _, values in passed for key in values})
     for condition in filters:
-        values = [_values(record).get(condition.key) for record in passed]
-        passed = [record for record, value in zip(passed, values, strict=True) if condition.admits(value)]
+        compared = [values.get(condition.key) for _, values in passed]
+        passed = [entry for entry, value in zip(passed, compared, strict=True) if condition.admits(value)]
         if not passed:
-            raise UserError(f"no run passes {explain_empty(condition, values)}")
-    return [*passed, *unreadable]
+            raise UserError(f"no run passes {explain_empty(condition, compared)}")
+    return [*(record for record, _ in passed), *unreadable]
 
 
 def _values(record: RunRecord) -> dict[str, Any]:
