@@ -10,6 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
+NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EIO)  # for reading or writing
+
 
 class ExitCode(IntEnum):
     """Exit code of the command, of a sweep's job, and of a rank."""
@@ -45,14 +49,17 @@ class Interrupted(Exception):
 
 
 def exit_code_for(error: BaseException) -> ExitCode:
-    """The exit code of a process that an error ends.
+    """The exit code of a process that an error ends; a folder that cannot be written is a mistake, a full disk is not.
 
     >>> exit_code_for(UserError("trainer.devices=0")), exit_code_for(KeyboardInterrupt())
     (<ExitCode.USER_ERROR: 2>, <ExitCode.INTERRUPTED: 130>)
+    >>> exit_code_for(OSError(errno.EROFS, "Read-only file system"))
+    <ExitCode.USER_ERROR: 2>
     """
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ExitCode.INTERRUPTED
-    is_mistake = isinstance(error, UserError) and not isinstance(error, RunFailed)
+    is_unwritable = isinstance(error, OSError) and error.errno in (*NOT_WRITABLE, errno.EACCES, errno.EPERM)
+    is_mistake = is_unwritable or (isinstance(error, UserError) and not isinstance(error, RunFailed))
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
@@ -90,11 +97,6 @@ def reject_duplicates(knob: str, names: Sequence[str], kind: str) -> None:
     """Refuse a list of a knob that names something, such as a ``language``, more than once."""
     if len(set(names)) < len(names):
         raise UserError(f"{knob}=[{','.join(names)}]: name each {kind} once")
-
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
-NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EIO)  # for reading or writing
 
 
 def exception_chain(error: BaseException | None) -> Iterator[BaseException]:

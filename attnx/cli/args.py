@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.refuse(words, words.index(unknown[0]))
         for flag in self.flags:
-            if getattr(arguments, flag.lstrip("-").replace("-", "_"), None) == "":
+            if f"{flag}=" in words or (flag, "") in pairwise(words):
                 raise UserError(f"{flag} needs a value")
         return arguments
 

@@ -162,6 +162,8 @@ def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pyt
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
         (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
+        (["dot", "--out", ""], "--out needs a value"),
+        (["dot", "--out="], "--out needs a value"),
         (["dot", "--page", "away/dot.html"], r"--page away/dot\.html: no such folder"),
         (["dot", "--page", "dot.html", "--out", "pictures"], "--out.*--page|--page.*--out"),
         (["locl", "--page", "local.html"], "no part or kind 'locl'"),
@@ -212,6 +214,13 @@ def test_the_command_prints_its_output(command: Callable[..., Any]) -> None:
     answer = command("gallery", "token")
     assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png\nparts/query-token.html")
     assert command("gallery", "tokn").code == 2
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake(command: Callable[..., Any], work_folder: Path) -> None:
+    (work_folder / "file").write_text("")
+    answer = command("gallery", "dot", "--out", "file/pictures")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.strip().endswith("cannot write (Not a directory); make it writable, then the same again")
 
 
 def test_choices_that_change_a_picture_are_shown() -> None:
