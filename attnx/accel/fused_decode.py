@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnx.accel.attention.modules import FastAttention
 from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
-from attnx.accel.linear_cpu import fast_linear
+from attnx.accel.linear_cpu import FastLinearOutput, fast_linear
 from attnx.accel.lstm.autograd import lstm_step
 from attnx.accel.lstm.bindings import pack_weights
 from attnx.accel.lstm.module import FastMemoryCellLayer
@@ -74,7 +74,7 @@ class FusedDecoder:
 
     @staticmethod
     def is_supported(model: Seq2seq) -> bool:
-        """Whether the context only enters linear maps, of a single LSTM layer with a fast path, in evaluation mode."""
+        """Whether context and readout only enter linear maps, of an LSTM layer with a fast path, in evaluation mode."""
         if model.training or torch.is_autocast_enabled("cpu"):
             return False
         readout, decoder, attention = model.readout, model.decoder, model.attention
@@ -91,7 +91,8 @@ class FusedDecoder:
             and is_one_layer
             and model.plan.feed != "next"
             and is_plain
-            and not (reads_context or has_decoder_memory or model.output.copies)
+            and not (reads_context or has_decoder_memory)
+            and type(model.output) is FastLinearOutput
         )
 
     @torch.no_grad()
@@ -120,7 +121,7 @@ class FusedDecoder:
             attention = self._attend(query._replace(state=hidden[:, None]), state, need_weights)
             context_term, _ = self._split_context(attention, weights, 0)
         readout = self._readout(hidden, token, context_term, weights)
-        predicted = model.target.predict(model.output(readout))  # type: ignore[call-arg]
+        predicted = model.target.predict(cast("FastLinearOutput", model.output)(readout))
         shown = model.upsample_weights(attention.weights, state.pyramid_shares)
         attention = attention._replace(context=attention.context[..., :0], weights=shown)
         return predicted, state._replace(hidden=hidden, cell=cell, step=state.step + 1), attention

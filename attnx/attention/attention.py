@@ -134,7 +134,7 @@ class Attention(nn.Module):
         Raises:
             UserError: the queries, the memory or the mask are of other shapes or types.
         """
-        check_query(queries, memory, allowed_mask, self.query_size)
+        check_query(queries, memory, allowed_mask, steps, self.query_size)
         if steps is None:
             steps = torch.arange(queries.shape[1], device=queries.device)
         if dropout_mask is None and self.dropout > 0 and self.training:

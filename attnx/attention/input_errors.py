@@ -23,15 +23,18 @@ def check_states(
     if is_tracing():  # where shapes are recorded and not known
         return
     _check_batch(states, "make_memory", "states", "m", memory_size)
+    _check_tensors("make_memory", memory_mask=memory_mask, values=values)
     if memory_mask is not None and (memory_mask.dtype != torch.bool or memory_mask.shape != states.shape[:2]):
         raise UserError(
             f"make_memory: memory_mask is {_describe(memory_mask)}; expected (b, m) bool, here "
             f"{tuple(states.shape[:2])}, False at padding"
         )
-    if values is not None and (values.dim() != 3 or values.shape[:2] != states.shape[:2]):
+    if values is not None and (
+        values.dim() != 3 or values.shape[:2] != states.shape[:2] or not values.is_floating_point()
+    ):
         raise UserError(
-            f"make_memory: values are {_describe(values)}; expected (b, m, v), the rows and positions of the "
-            f"states {tuple(states.shape[:2])}"
+            f"make_memory: values are {_describe(values)}; expected (b, m, v) floating-point numbers, the rows and "
+            f"positions of the states {tuple(states.shape[:2])}"
         )
     width = (states if values is None else values).shape[-1]
     if values_size not in (None, width):
@@ -40,8 +43,10 @@ def check_states(
         )
 
 
-def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, query_size: int) -> None:
-    """Check that queries (b, q, query_size), and a mask (b, q, m) if given, fit a memory of b rows, or of one.
+def check_query(
+    queries: Tensor, memory: Memory, allowed_mask: Tensor | None, steps: Tensor | None, query_size: int
+) -> None:
+    """Check that queries (b, q, query_size) fit a memory of b rows, or of one; so a mask (b, q, m) and steps if given.
 
     Raises:
         UserError: they do not.
@@ -51,6 +56,7 @@ def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, qu
     if not isinstance(memory, Memory):
         raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.make_memory(states)")
     _check_batch(queries, "attention", "queries", "q", query_size)
+    _check_tensors("attention", allowed_mask=allowed_mask, steps=steps)
     rows, positions = memory.mask.shape[0], memory.mask.shape[-1]
     if rows != queries.shape[0] and 1 not in (rows, queries.shape[0]):
         raise UserError(
@@ -62,6 +68,17 @@ def check_query(queries: Tensor, memory: Memory, allowed_mask: Tensor | None, qu
             f"attention: allowed_mask is {_describe(allowed_mask)}; expected (b, q, m) bool, here {shape}, True where "
             "may be read"
         )
+    if steps is not None and (steps.is_floating_point() or not _broadcasts(steps, shape[:2])):
+        raise UserError(
+            f"attention: steps are {_describe(steps)}; expected (q,) or (b, q) int64, here {shape[1:2]} or {shape[:2]}"
+        )
+
+
+def _check_tensors(function: str, **arguments: Tensor | None) -> None:
+    """Refuse an argument that is neither a tensor nor None."""
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor | None):
+            raise UserError(f"{function}: {name} is a {type(value).__name__}; expected a tensor")
 
 
 def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:

@@ -86,8 +86,8 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
         dropout_mask: Tensor | None = None,
     ) -> AttentionOutput:
-        """As :meth:`Attention.forward`; weights, scores, mask (b, h, q, m) and history (b, h, m) are of every head."""
-        check_query(queries, memory, allowed_mask, self.query.in_features)
+        """As :meth:`Attention.forward`, per head: weights, scores, dropout_mask (b, h, q, m) and history (b, h, m)."""
+        check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         if steps is None:
             steps = torch.arange(queries.shape[1], device=queries.device)
         split = self.project_queries(queries)

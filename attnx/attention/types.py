@@ -24,7 +24,9 @@ class ScopeMask(NamedTuple):
     """What a scope lets each query read."""
 
     allowed_mask: Tensor  # (b, q, m) bool
-    gain: Tensor | None = None  # (b, q, m) or None; multiplies the weights AFTER normalizing and is not renormalized
+    gain: Tensor | None = (
+        None  # broadcastable to (b, q, m), or None; multiplies the weights AFTER normalizing and is not renormalized
+    )
 
 
 class AttentionHistory(NamedTuple):

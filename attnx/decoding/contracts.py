@@ -79,7 +79,7 @@ class DecodeResult(NamedTuple):
 
 
 class Search(Protocol):
-    """How an output is looked for; a part of kind ``search``."""
+    """How an output is looked for; a part of kind ``decoding``."""
 
     def check(self, model: StepModel) -> None:
         """Look at what will be searched, before anything is trained.

@@ -52,7 +52,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         checkpoint: ``best`` or ``last``.
 
     Raises:
-        UserError: the run writes numbers, its model has no decoding step, a package is missing, or the files' outputs
+        UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files' outputs
             differ from the run's.
     """
     opened = open_run(run, checkpoint)
@@ -63,7 +63,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
     name = opened.config["model"]["name"]
     if not registry.describe("model", name).properties.get("exports", True):
-        raise UserError(f"{run}: model={name} cannot be exported; seq2seq and transformer can")
+        raise UserError(f"{run}: model={name} cannot be exported; pointer, seq2seq and transformer can")
     with atomic_folder(folder) as partial:
         _write(partial, opened, kind)
         return [compare_outputs(opened, _load_runner(partial), pairs, beam_size) for beam_size in BEAM_SIZES]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.types import AttentionHistory
 from attnx.laws.candidate import Candidate
 from attnx.laws.violation import describe_type, require, require_close, require_finite, require_gradients
 from attnx.registry import REQUIRED
@@ -183,7 +184,12 @@ class TensorLaws(PartLaws):
         """Results and gradients in bfloat16 are finite and bfloat16."""
         self.part.to(torch.bfloat16)
         inputs = self._inputs()
-        narrow = {name: tensor.to(torch.bfloat16) for name, tensor in _floating(inputs).items()}
+        # A history stays in single precision.
+        narrow = {
+            name: tensor.to(torch.bfloat16)
+            for name, tensor in _floating(inputs).items()
+            if name not in AttentionHistory._fields
+        }
         outputs = self._require_finite({**inputs, **narrow}, " of bfloat16")
         require(outputs.dtype == torch.bfloat16, self.member, f"{self.results} of bfloat16 are {outputs.dtype}")
 

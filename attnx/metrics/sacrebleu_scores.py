@@ -129,7 +129,7 @@ def ter(lower: bool = False) -> CorpusScore:
         https://github.com/mjpost/sacrebleu
 
     Lower is better, and it may exceed 100. Of several references the fewest edits count, over their mean length. Words
-    are separated by spaces.
+    are separated by spaces. Case counts; sacreBLEU's own default ignores it, as ``lower`` does.
 
     >>> metric = ter()
     >>> metric.update(["d e a b c x"], [["a b c d e f"]])  # "d e" is moved, x becomes f: 2 edits of 6 words

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from attnx.errors import UserError
 from attnx.ops import rope_cos_sin
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
@@ -38,10 +39,15 @@ class PositionEncoding(nn.Module):
     https://arxiv.org/abs/1705.03122) are added; ``rotary`` (Su et al. 2021, https://arxiv.org/abs/2104.09864) rotates
     queries and keys.
     There are ``max_positions`` learned vectors; later positions share the last.
+
+    Raises:
+        UserError: rotary positions, which rotate pairs of numbers, with an odd ``head_size``.
     """
 
     def __init__(self, hidden_size: int, kind: PositionKind, max_positions: int, head_size: int) -> None:
         super().__init__()
+        if kind == "rotary" and head_size % 2:
+            raise UserError(f"position_encoding=rotary needs an even size per head, not {head_size}")
         self.hidden_size, self.kind, self.head_size = hidden_size, kind, head_size
         vectors = torch.randn(max_positions, hidden_size) * hidden_size**-0.5 if kind == "learned" else None
         self.learned = None if vectors is None else nn.Parameter(vectors)

@@ -56,11 +56,15 @@ class _Entmax(torch.autograd.Function):
     2019, the scores in it written as what the weights say they are.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
-        weights = _weights(scores, alpha_minus_1)
-        ctx.save_for_backward(weights, alpha_minus_1)
-        return weights
+    def forward(scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
+        return _weights(scores, alpha_minus_1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output, inputs[1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:

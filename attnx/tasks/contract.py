@@ -83,7 +83,7 @@ def check_parts(parts: Splits[Any]) -> None:
     """Raise a UserError if a part is empty."""
     for name, part in parts._asdict().items():
         if not part:
-            remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
+            remedy = "lower task.holdout" if name == "train" else "raise task.holdout, or give more data"
             raise UserError(f"the {name} part holds no pairs; {remedy}")
 
 

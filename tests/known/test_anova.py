@@ -54,6 +54,16 @@ def test_a_full_grid_by_hand() -> None:
     assert worst.difference.p == pytest.approx(rows.p, rel=1e-4)  # two levels: one comparison
 
 
+def test_a_failed_seed_does_not_make_an_effect_of_an_interaction_of_others() -> None:
+    """The first factor has no effect, the others interact; of one cell two of three runs are missing."""
+    cells = {levels: [-1.0, 0.0, 1.0] for levels in product(range(2), repeat=3)} | {(0, 0, 0): [0.0]}
+    result = grid({(a, b, c): [9.0 * (b == c) + x for x in values] for (a, b, c), values in cells.items()}, 2, 2, 2)
+    assert result.main[0] is not None
+    assert result.main[0].f == pytest.approx(0, abs=1e-9)
+    assert [level.mean for level in result.levels[0]] == pytest.approx([4.5, 4.5])
+    assert result.interactions[1, 2][0].p < 0.001
+
+
 def test_one_factor_matches_scipy() -> None:
     """Groups of unequal sizes; the distances of levels are Tukey's and Kramer's."""
     random = np.random.default_rng(0)

@@ -39,6 +39,9 @@ def attention(request: pytest.FixtureRequest) -> Any:
         ),
         ((STATES, None, torch.zeros(2, 6, 26)), r"values are \(2, 6, 26\).*the states \(2, 7\)"),
         ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
+        ((STATES, None, STATES.long()), r"values are \(2, 7, 26\) int64; expected .* floating-point numbers"),
+        ((STATES, [[True]]), r"memory_mask is a list; expected a tensor"),
+        ((STATES, None, [[1.0]]), r"values is a list; expected a tensor"),
     ],
 )
 def test_an_invalid_memory_tensor_is_refused(attention: Any, value: tuple[Any, ...], message: str) -> None:
@@ -89,6 +92,19 @@ def test_another_object_is_no_memory(attention: Any) -> None:
 def test_an_invalid_mask_is_refused(attention: Any, allowed_mask: torch.Tensor) -> None:
     with pytest.raises(UserError, match=r"^attention: allowed_mask is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=allowed_mask)
+
+
+@pytest.mark.parametrize("steps", [torch.arange(4), torch.zeros(3, 5, dtype=torch.int64), torch.zeros(5)])
+def test_invalid_steps_are_refused(attention: Any, steps: torch.Tensor) -> None:
+    with pytest.raises(
+        UserError, match=r"^attention: steps are .*expected \(q,\) or \(b, q\) int64, here \(5,\) or \(2, 5\)"
+    ):
+        attention(QUERIES, attention.make_memory(STATES), steps=steps)
+
+
+def test_a_list_is_no_mask(attention: Any) -> None:
+    with pytest.raises(UserError, match=r"^attention: allowed_mask is a list; expected a tensor"):
+        attention(QUERIES, attention.make_memory(STATES), allowed_mask=[[True]])
 
 
 def test_heads_know_the_width_of_the_values() -> None:

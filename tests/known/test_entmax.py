@@ -174,3 +174,14 @@ def test_an_alpha_that_cannot_be_learned_is_refused(alpha: float) -> None:
     Entmax(alpha=alpha)
     with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
         Entmax(alpha=alpha, learned=True)
+
+
+def test_it_can_be_differentiated_and_vectorized_by_function_transforms() -> None:
+    scores, mask = randn(5, 3), torch.ones(5, 3, dtype=torch.bool)
+
+    def first_weight(row: Tensor) -> Tensor:
+        return entmax(row, ALL, 1.5)[0]
+
+    expected = scores.clone().requires_grad_()
+    entmax(expected, mask, 1.5)[:, 0].sum().backward()
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(first_weight))(scores), expected.grad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -138,10 +139,22 @@ def test_seeds_and_examples_are_two_sources_of_variance() -> None:
     values = random.normal(0, 2, (400, 2))
     values = (values - values.mean(axis=1, keepdims=True)) * 2 / math.sqrt(pool_variance(values.tolist()).variance)
     draws = [random.normal(0, 3, (4000, 1)) + group for group in values]
-    means = resample_means(draws[:2], values.tolist())
+    means = resample_means(draws[:2], values.tolist(), pool_variance(values.tolist()))
     assert np.var(means, axis=0) == pytest.approx([11, 11], rel=0.1)
     low, high = percentile_interval(means[:, 0] - means[:, 1])
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(22), rel=0.05)
+
+
+def test_a_setting_that_sometimes_fails_does_not_widen_the_intervals_of_others() -> None:
+    groups = [[9.9, 10.0, 10.1], [10.9, 11.0, 11.1], [11.9, 12.0, 12.1]]
+    draws = [np.full((1000, 3), fmean(group)) for group in [*groups, [15.0, 60.0, 14.0]]]
+    widths = []
+    for values in (groups, [*groups, [15.0, 60.0, 14.0]]):
+        means = resample_means(draws[: len(values)], values, pool_variance(values))
+        low, high = percentile_interval(means[:, 1] - means[:, 0])
+        widths.append(high - low)
+    assert widths[1] == pytest.approx(widths[0], rel=0.1)
+    assert np.ptp(means[:, 3]) > 10
 
 
 @pytest.mark.parametrize(("gap", "settings"), [(1.0, 2), (2.0, 2), (0.7, 2)])

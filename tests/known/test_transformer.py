@@ -189,6 +189,11 @@ def test_learned_positions_are_limited() -> None:
     assert places.rotary(torch.tensor([[0]])) is None
 
 
+def test_an_odd_size_cannot_be_rotated() -> None:
+    with pytest.raises(UserError, match="position_encoding=rotary needs an even size per head, not 3"):
+        PositionEncoding(6, "rotary", 5, 3)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -15,6 +15,8 @@ from attnx.accel.attention.window import WindowKernel
 from attnx.attention import Memory
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
+from attnx.attention.scorers.dot import Dot
+from attnx.attention.types import AttentionInputs
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 MEMORY_MASK = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
@@ -213,3 +215,31 @@ def cut(memory: Memory, positions: int) -> dict[str, Any]:
     """The first positions of a memory."""
     shorter = {name: getattr(memory, name)[:, :positions] for name in ("keys", "values", "mask")}
     return {**shorter, "lengths": (positions,)}
+
+
+@pytest.mark.parametrize(("query_rows", "memory_rows"), [(1, B), (B, 1)])
+def test_one_row_for_all_is_left_to_the_definition(query_rows: int, memory_rows: int) -> None:
+    fast, plain = both("additive")
+    queries, states = torch.randn(query_rows, Q, WIDTH), torch.randn(memory_rows, M, KEYS)
+    contexts = [attention(queries, attention.make_memory(states)).context for attention in (fast, plain)]
+    assert contexts[0].shape == (B, Q, KEYS)
+    torch.testing.assert_close(*contexts)
+
+
+def test_scores_of_positions_are_left_to_the_definition() -> None:
+    """In a window they would be counted from its start."""
+
+    class Positions(Dot):
+        is_positional = True
+
+        def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+            return super().score(queries, keys) + torch.arange(keys.shape[-2])
+
+    scope, sizes = ("local", {"window": 1}), (KEYS, KEYS, KEYS)
+    states, queries = torch.randn(B, 331, KEYS), torch.randn(B, 331, KEYS)
+    for scorer, is_used in ((Dot(), True), (Positions(), False)):
+        fast: Any = accel.enable(build_attention(scorer, scope, "softmax", sizes, {}).eval())
+        fast.kernels = (WindowKernel(),)
+        memory = fast.make_memory(states)
+        inputs = AttentionInputs(queries, queries, memory, torch.arange(331), None, None, None, need_weights=False)
+        assert WindowKernel().supports(fast, inputs) is is_used

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from attnx import accel
 from attnx.accel.fused_decode import MAX_ROWS_TO_PROJECT, MIN_WIDTH_PER_POSITION, FusedDecoder
@@ -15,6 +16,7 @@ from attnx.accel.lstm import bindings
 from attnx.decoding.beam import Beam
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
+from attnx.nn.contracts import OutputInputs
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
 SOURCE_MASK = SOURCE != 0
@@ -96,6 +98,24 @@ def test_fused_decoding_matches_plain_decoding(
 def test_unsupported_compositions_are_not_fused(build_decided_model: Build, composition: Any) -> None:
     model = build_decided_model(**composition)
     assert accel.fused_decoder(model) is model
+
+
+def test_an_output_layer_of_its_own_is_not_fused(build_decided_model: Build) -> None:
+    """It may read more than the readout."""
+
+    class TwoLayers(torch.nn.Sequential):
+        copies = False
+
+        def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
+            return super().forward(vectors)
+
+        def copy_ids(self, source: Tensor, source_mask: Tensor) -> None:
+            pass
+
+    model = build_decided_model(**PREVIOUS_STATE)
+    model.output = TwoLayers(model.output, torch.nn.Linear(17, 17))
+    assert accel.fused_decoder(model) is model
+    assert Greedy()(model, SOURCE, SOURCE_MASK).written.shape[:2] == (3, 1)
 
 
 def test_an_unsupported_model_is_not_fused(build_decided_model: Build) -> None:

@@ -28,9 +28,13 @@ _failures: dict[tuple[type, torch.device], str | None] = {}
 def call_kernels(kernels: Iterable[Kernel], attention: Attention, inputs: AttentionInputs) -> AttentionOutput | None:
     """Attend by the first kernel that supports the call and can be built; None if there is none.
 
+    Kernels read as many rows of queries as of the memory: one row for all is left to the definition, which broadcasts.
+
     Raises:
         Exception: what a kernel raises for another reason than that it cannot be built.
     """
+    if len(inputs.prepared_queries) != len(inputs.memory.mask):
+        return None
     device = inputs.prepared_queries.device
     for kernel in kernels:
         if is_for(kernel, device) and kernel.supports(attention, inputs) and build_failure(kernel, device) is None:

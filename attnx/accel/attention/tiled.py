@@ -102,10 +102,9 @@ def checkpointed(function: Callable[..., Any], *args: Any) -> Any:
 def _split(parts: Sequence[Tensor | None], size: int, axis: int) -> Iterator[tuple[Any, ...]]:
     """Several tensors in step, at least one at a time; what is None stays None."""
     # Split all at once: gradients of slices, each taken apart, would be as large as the whole.
-    sizes = max(size, 1)
-    return zip(
-        *(itertools.repeat(None) if part is None else torch.split(part, sizes, axis) for part in parts), strict=False
-    )
+    chunks = [None if part is None else torch.split(part, max(size, 1), axis) for part in parts]
+    count = next(len(chunk) for chunk in chunks if chunk is not None)
+    return zip(*(itertools.repeat(None, count) if chunk is None else chunk for chunk in chunks), strict=True)
 
 
 def _concat(outputs: list[AttentionOutput], axis: int) -> AttentionOutput:

@@ -45,8 +45,11 @@ class WindowKernel:
     priority = 10
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """Whether the memory is long compared with the windows, and only the context is needed."""
-        if inputs.history is not None or inputs.need_weights:
+        """Whether the memory is long compared with the windows, only the context is needed, and pairs have scores.
+
+        Scores that depend on the order of the memory would be those of a window's positions, counted from its start.
+        """
+        if inputs.history is not None or inputs.need_weights or getattr(attention.scorer, "is_positional", False):
             return False
         positions, width = inputs.memory.keys.shape[-2:]
         times = MIN_LENGTH_RATIO_OF_HIDDEN if getattr(attention.scorer, "hidden_size", 0) else MIN_LENGTH_RATIO

@@ -72,15 +72,16 @@ class DynamicConvolution(nn.Module):
         is_first = torch.arange(keys.shape[-2], device=keys.device) == 0
         was_read = history.cumulative.sum(-1, keepdim=True) > 0
         previous = torch.where(was_read, history.previous, is_first.to(history.previous.dtype))
-        near = _windows(previous, self.kernel_radius, self.kernel_radius)
+        near = _windows(previous.to(queries.dtype), self.kernel_radius, self.kernel_radius)
         dynamic_filters = queries.unflatten(-1, (-1, near.shape[-1]))  # type: ignore[no-untyped-call]
         dynamic = torch.einsum("bqfw, bmw -> bqmf", dynamic_filters, near)
         hidden = self.static(self.static_filters(near))[:, None] + self.dynamic(dynamic)
-        prior = _windows(previous, self.max_step, 0) @ self.prior
+        prior = _windows(previous, self.max_step, 0) @ self.prior.to(previous.dtype)
         # The smallest number instead of 0, whose logarithm is not finite.
-        bounded: Tensor = prior.clamp(min=torch.finfo(prior.dtype).tiny)
+        bounded = prior.clamp(min=torch.finfo(prior.dtype).tiny)
         # The keys are zeros, added so that what projects them has a gradient, which several processes require.
-        return torch.tanh(hidden) @ self.v + (bounded.log() + keys[..., 0])[:, None]
+        scores: Tensor = torch.tanh(hidden) @ self.v + (bounded.log().to(keys.dtype) + keys[..., 0])[:, None]
+        return scores
 
 
 def _windows(weights: Tensor, earlier: int, later: int) -> Tensor:

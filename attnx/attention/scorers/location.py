@@ -64,6 +64,6 @@ class Location(nn.Module):
     def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the history -> (b, q, m)."""
         # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
-        weights = torch.stack([getattr(history, kind) for kind in self.reads], dim=1)
+        weights = torch.stack([getattr(history, kind) for kind in self.reads], dim=1).to(keys.dtype)
         near = self.near(F.pad(weights, (0, 1)))[..., :-1]
         return self.additive.score(queries, keys + self.location(near.mT))

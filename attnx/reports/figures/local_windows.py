@@ -61,9 +61,16 @@ def view_window(window: LocalWindow | None, alignment: Alignment, view: str) -> 
 
 
 def read_window(config: Mapping[str, Any]) -> LocalWindow | None:
-    """The window of a run's configuration; None for any other scope."""
-    scope = _part(config, "scope")
-    if scope.get("name") != "local" or "window" not in scope:
+    """The window of a run's configuration; None for any other scope.
+
+    None also for an encoder with fewer states than source steps: windows count states, saved weights are over steps.
+    """
+    scope, encoder = _part(config, "scope"), (config.get("encoder") or {}).get("name", "recurrent")
+    if (
+        scope.get("name") != "local"
+        or "window" not in scope
+        or registry.declarations("encoder", encoder).get("shortens")
+    ):
         return None
     is_dense = _part(config, "normalizer").get("name", "softmax") in DENSE_NORMALIZERS
     return LocalWindow(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", is_dense)

@@ -69,7 +69,8 @@ def analyze(
     adds; missing combinations therefore cost only what cannot be estimated without them. The error is the variance over
     seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs. In a
     fraction of a grid, or if settings share all levels, it is the lack of fit
-    (:func:`attnx.reports.stats.f_tests.test_fraction`).
+    (:func:`attnx.reports.stats.f_tests.test_fraction`). Means of levels are those of the model with all interactions if
+    every combination of levels has runs of several seeds, else of the additive model.
 
     Source: Searle 1971, Linear Models, chapter 7; intervals of levels by Tukey and Kramer (1956).
 
@@ -80,8 +81,10 @@ def analyze(
     error, source = _error(fits, pooled)
     tests = test_fraction(fits, pooled) if source == LACK_OF_FIT else test_grid(fits, error)
     sign = -1 if is_higher_better else 1
+    has_interactions = source == SEEDS and fits.num_cells == math.prod(sizes)
+    fit = fits[fits.full if has_interactions else fits.additive]
     levels = [
-        _level_means(fits[fits.additive], term, np.unique(column).tolist(), error, sign)
+        _level_means(fit, term, np.unique(column).tolist(), error, sign)
         for term, column in zip(fits.main, columns, strict=True)
     ]
     interactions = {
@@ -122,7 +125,7 @@ def _largest_deviation(result: TermTest, pair: Term, sizes: tuple[int, int]) -> 
 def _level_means(
     fit: LeastSquares, term: Term, present: Collection[int], error: PooledVariance, sign: int
 ) -> list[LevelMean]:
-    """The marginal means of a factor's levels in the additive model; the best has least x sign."""
+    """The marginal means of a factor's levels in a fitted model; the best has least x sign."""
     codes = coding(fit.columns[term].stop - fit.columns[term].start + 1)
     contrasts = np.zeros((len(codes), fit.design.shape[1]))
     contrasts[:, 0], contrasts[:, fit.columns[term]] = 1, codes

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
+from attnx.reports.stats.pooled_variance import PooledVariance
 from attnx.runs.layout import RESAMPLED
 
 SAMPLES, SEED = 2000, 0
@@ -65,19 +66,27 @@ def bootstrap_rates(
 
     Args:
         errors: (n, 2) per rate, what each example adds to the errors and to the total.
-        groups: label of each example; a rate is then the mean of its groups' rates. None for the rate of all.
+        groups: label of each example; a rate is then the mean of its groups' rates, in a sample of those that were
+            drawn. None for the rate of all.
         samples: number of draws.
         seed: of the draws.
     """
     labels, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
     kinds, counts = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
-    draws = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), size=samples)
+    random, chunk = np.random.default_rng(seed), max(1, MAX_COUNTS_IN_MEMORY // len(kinds))
+    members = (kinds[:, 0] == np.arange(len(labels))[:, None]).astype(np.float64)
 
     def rates(weights: NDArray[np.int64]) -> Numbers:
-        sums = np.stack([np.where(kinds[:, 0] == index, weights, 0) @ kinds[:, 1:] for index in range(len(labels))])
-        return np.asarray(100 * np.mean(sums[..., ::2] / np.maximum(sums[..., 1::2], 1), axis=0))
+        sums = np.stack([(member * weights) @ kinds[:, 1:] for member in members])
+        is_drawn = members @ weights.T > 0
+        group_rates = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)
+        return np.asarray(
+            np.average(group_rates, axis=0, weights=np.broadcast_to(is_drawn[..., None], group_rates.shape))
+        )
 
-    return rates(counts), rates(draws)
+    sizes = [min(chunk, samples - start) for start in range(0, samples, chunk)]
+    draws = [rates(random.multinomial(counts.sum(), counts / counts.sum(), size=size)) for size in sizes]
+    return rates(counts), np.concatenate(draws)
 
 
 def bootstrap_difference(
@@ -100,23 +109,30 @@ def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Diff
     return Difference(difference, *percentile_interval(draws), min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
 
 
-def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]]) -> Numbers:
+def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]], pooled: PooledVariance) -> Numbers:
     """Means of groups over resampled seeds and test examples.
 
     ``draws`` (samples, seeds) are per group the metric of each run on resampled examples, shared by all runs. Seeds are
-    drawn as deviations from the means of ``values``, pooled over groups, since one group has few seeds. Deviations of n
-    values are scaled by sqrt(n / (n - 1)) to the variance that n values estimate (Davison and Hinkley 1997, section
-    3.3). The means are (samples, groups).
+    drawn as deviations from the means of ``values``, pooled over groups, since one group has few seeds. A group that is
+    left out of the ``pooled`` variance has its own deviations, as all have if variances are not homogeneous. Deviations
+    of n values are scaled by sqrt(n / (n - 1)) to the variance that n values estimate (Davison and Hinkley 1997,
+    section 3.3). The means are (samples, groups).
     """
     random = np.random.default_rng(SEED)
-    groups = [np.asarray(group) for group in values if len(group) > 1]
-    scaled = [(group - group.mean()) * math.sqrt(len(group) / (len(group) - 1)) for group in groups]
-    deviations = np.concatenate(scaled) if scaled else np.zeros(1)
+    own = [_scaled_deviations(np.asarray(group)) for group in values]
+    shared = np.concatenate([deviations for index, deviations in enumerate(own) if index not in pooled.outlying])
     means = []
-    for group in draws:
-        indices = random.integers(0, len(deviations), group.shape)
-        means.append(group.mean(axis=1) + deviations[indices].mean(axis=1))
+    for index, group in enumerate(draws):
+        is_pooled = pooled.is_homogeneous and index not in pooled.outlying
+        sampled = random.choice(shared if is_pooled else own[index], group.shape)
+        means.append(group.mean(axis=1) + sampled.mean(axis=1))
     return np.stack(means, axis=1)
+
+
+def _scaled_deviations(values: Numbers) -> Numbers:
+    """The deviations of n values from their mean with the variance that the values estimate; none of a single value."""
+    count = len(values)
+    return (values - values.mean()) * math.sqrt(count / (count - 1)) if count > 1 else np.empty(0)
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:

@@ -120,9 +120,9 @@ def number_errors_by_length(pairs: Sequence[tuple[Matrix, Matrix]]) -> Rows:
     rows = []
     for length, group in group_by_length(pairs, lambda pair: len(pair[1])).items():
         length_error = float(np.mean([abs(len(prediction) - len(reference)) for prediction, reference in group]))
-        absolute = float(np.abs(aligned_errors(*zip(*group, strict=True))).mean())
-        means = {"mean_absolute_error": absolute, "length_error": length_error}
-        rows.append({"length": length, "examples": len(group), **means})
+        errors = np.abs(aligned_errors(*zip(*group, strict=True)))
+        absolute = {"mean_absolute_error": float(errors.mean())} if len(errors) else {}  # none if outputs are empty
+        rows.append({"length": length, "examples": len(group), **absolute, "length_error": length_error})
     return rows
 
 

@@ -60,15 +60,16 @@ def residual_variance(fit: LeastSquares, pooled: PooledVariance) -> PooledVarian
 
 
 def test_grid(fits: ModelFits, error: PooledVariance) -> dict[Term, TermTest]:
-    """The tests of main effects in the model of all of them, and of interactions in the model of all terms.
+    """The tests of interactions in the model of all terms, and of main effects in that of all terms without theirs.
 
     A term is left out if it adds no rank, or the error is unknown. Interactions are part of the error, and not tested,
-    if the model of all terms has as many parameters as there are runs.
+    if the model of all terms has as many parameters as there are runs; main effects are then tested without them.
     """
     if error.variance <= 0:
         return {}
     models = dict.fromkeys(fits.main, fits.additive)
     if fits[fits.full].rank < len(fits.values):
+        models = {term: fits.full - {pair for pair in fits.pairs if set(term) < set(pair)} for term in fits.main}
         models |= dict.fromkeys(fits.pairs, fits.full)
     models = {term: model for term, model in models.items() if fits.degrees(term, model)}
     return _adjust({term: _test(fits, term, model, error) for term, model in models.items()})

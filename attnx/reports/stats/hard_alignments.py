@@ -17,7 +17,7 @@ HardAlignments = Mapping[int, Positions]
 
 
 def hard_alignments(examples: Sequence[Alignment]) -> dict[int, Positions]:
-    """The hard alignments of the examples whose output is right, so that those of two models have the same steps."""
+    """The hard alignments of the examples whose output is right."""
     return {
         index: tuple(example.weights.argmax(axis=1).tolist())
         for index, example in enumerate(examples)
@@ -28,12 +28,13 @@ def hard_alignments(examples: Sequence[Alignment]) -> dict[int, Positions]:
 def alignment_agreement(first: HardAlignments, second: HardAlignments) -> float | None:
     """The share of steps at which two models read the same position most, over examples that both have right.
 
-    None if there is no such example.
+    Outputs of different lengths, which are right by different references, are left out. None if there is no example.
 
-    >>> alignment_agreement({0: (0, 1, 2), 1: (0,)}, {0: (0, 1, 1), 2: (5,)})
+    >>> alignment_agreement({0: (0, 1, 2), 1: (0,), 3: (4,)}, {0: (0, 1, 1), 2: (5,), 3: (4, 5)})
     0.6666666666666666
     """
-    pairs = [pair for index in first.keys() & second.keys() for pair in zip(first[index], second[index], strict=False)]
+    examples = [(first[index], second[index]) for index in first.keys() & second.keys()]
+    pairs = [pair for a, b in examples if len(a) == len(b) for pair in zip(a, b, strict=True)]
     return sum(a == b for a, b in pairs) / len(pairs) if pairs else None
 
 

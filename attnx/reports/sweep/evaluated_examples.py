@@ -22,8 +22,9 @@ from attnx.runs.table_fields import read_field, read_symbols
 
 Numbers = NDArray[np.float64]
 DIGEST_LENGTH = 12  # hexadecimal digits
-# The columns that identify an example of symbols; what was predicted does not.
-KEY_COLUMNS = ("source", "references", "tag", "name")
+# The columns that identify an example of symbols; what was predicted does not. Text references do it without symbols,
+# since tokenizers split the same text differently.
+KEY_COLUMNS, TEXT_KEY_COLUMNS = ("source", "references", "tag", "name"), ("texts", "tag", "name")
 
 
 class LengthErrors(NamedTuple):
@@ -87,7 +88,8 @@ def _identities(folder: Path, columns: Sequence[str], rows: Sequence[Mapping[str
     if "reference" in columns:  # to a matrix of numbers
         identities = zip(numeric_identities(folder, rows), rows, strict=True)
         return ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
-    return ["\t".join(row[name] for name in KEY_COLUMNS if name in columns) for row in rows]
+    names = TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS
+    return ["\t".join(row[name] for name in names if name in columns) for row in rows]
 
 
 def _digest(keys: Iterable[str]) -> str:

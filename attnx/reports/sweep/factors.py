@@ -13,6 +13,7 @@ from attnx.files.parse_number import is_number
 from attnx.reports.sweep.settings import ABSENT, Setting, key_part, short_keys
 
 MAX_NUMBERS, QUANTILE_GROUPS = 8, 4  # a choice with more different numbers is grouped
+RANGE = " to "
 
 
 class Factor(NamedTuple):
@@ -28,7 +29,7 @@ def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: 
 
     A setting without a part that most settings have, such as a baseline without attention, has no place among the
     values of its factor: it is left out of all factors. With ``group_numbers`` a choice with many different numbers, as
-    a search tries them, has a quarter of them in each value.
+    a search tries them, is binned into quartiles.
     """
     rows = _with_usual_parts(keys, settings)
     columns = {key: [settings[row].values[index] for row in rows] for index, key in enumerate(keys)}
@@ -55,7 +56,7 @@ def has_factors(setting: int, compared: Sequence[Factor]) -> bool:
 
 
 def repeated_settings(settings: Collection[int], compared: Sequence[Factor]) -> list[int]:
-    """The settings, by their indices, of whose values each is met in others of them, too.
+    """The settings, by their indices, whose every value is also a value of another of these settings.
 
     A value that a single setting has, or that always comes with another one, says what that setting has and not what
     the value does. All settings are returned if no two values of a factor would be left, as in a sweep of one choice.
@@ -110,9 +111,14 @@ def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
 
 def _factor(name: str, rows: Sequence[int], texts: Sequence[str]) -> Factor:
     values = list(dict.fromkeys(texts))
-    if all(map(is_number, texts)):
-        values.sort(key=float)
+    if all(map(is_number, map(_first_number, values))):
+        values.sort(key=lambda value: float(_first_number(value)))
     return Factor(name, values, {row: values.index(text) for row, text in zip(rows, texts, strict=True)})
+
+
+def _first_number(text: str) -> str:
+    """The lower end of a range of numbers; any other text as it is."""
+    return text.partition(RANGE)[0]
 
 
 def _group_numbers(texts: list[str]) -> list[str]:
@@ -122,7 +128,7 @@ def _group_numbers(texts: list[str]) -> list[str]:
     numbers = [float(text) for text in texts]
     edges = np.quantile(numbers, np.linspace(0, 1, QUANTILE_GROUPS + 1))
     groups = np.searchsorted(edges[1:-1], numbers)
-    labels = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    labels = [f"{low:.3g}{RANGE}{high:.3g}" for low, high in pairwise(edges)]
     if len(set(labels)) < QUANTILE_GROUPS:
-        labels = [f"{low:.10g} to {high:.10g}" for low, high in pairwise(edges)]
+        labels = [f"{low:.10g}{RANGE}{high:.10g}" for low, high in pairwise(edges)]
     return [labels[group] for group in groups]

@@ -93,7 +93,7 @@ def rank_settings(settings: Sequence[Setting], measure: Measure) -> Ranking:
         differences = _differences(rows, groups, pooled, draws, sign)
         rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
         if pooled.variance > 0 and len(draws) == len(rows):
-            means = resample_means([draws[row.setting] for row in rows], groups)
+            means = resample_means([draws[row.setting] for row in rows], groups, pooled)
             intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
             rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
     return Ranking(settings, measure._replace(digits=_supported_digits(rows, measure.digits)), rows, pooled)
