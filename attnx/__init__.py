@@ -41,3 +41,6 @@ if not TYPE_CHECKING:  # a type checker would take every misspelled name for one
         if name not in _HOMES:
             raise AttributeError(f"module 'attnx' has no attribute {name!r}")
         return getattr(importlib.import_module(_HOMES[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), "attention", *_HOMES})

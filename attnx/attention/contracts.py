@@ -141,8 +141,8 @@ class RecurrentNormalizer(Protocol):
 class SampledNormalizer(Normalizer, Protocol):
     """A normalizer that samples positions in training, and learns by REINFORCE; ``is_sampled`` is True.
 
-    A call gives the weights of evaluation. Knobs ``reward`` and ``expected``, optional, are the weight of the reward in
-    the loss, and the share of the reads that have the mean of all samples.
+    A call gives the weights of evaluation. Optional knobs: ``reward``, the weight of the REINFORCE term in the loss;
+    ``expected``, the share of reads that use the softmax weights instead of a sample.
     """
 
     is_sampled: bool

@@ -30,9 +30,9 @@ class PlannerInputs:
     # what the query inputs need, by query input: ``{"current_state": "state"}``; empty without attention
     needs: dict[str, str]
     feed: Feed | None = None  # where the context enters the recurrence, or None to let the planner choose
-    growing: bool = False  # the memory holds decoder states
+    is_growing: bool = False  # the memory holds decoder states
     needs_history: bool = False  # the scorer reads earlier weights
-    scheduled_sampling: bool = False  # training feeds the model's own outputs back at times
+    has_scheduled_sampling: bool = False  # training feeds the model's own outputs back at times
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     if loop is None and feed == "none":
         admitted.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"
-    if loop is None and not inputs.growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
+    if loop is None and not inputs.is_growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         admitted.append("attend_then_run")
         reasons["attend_then_run"] = _known_reason(inputs)
     admitted.append("step_by_step")
@@ -90,7 +90,7 @@ def _default_feed(inputs: PlannerInputs) -> Feed:
 
 def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
     """Why nothing but a loop over time will do, or None."""
-    if inputs.scheduled_sampling:
+    if inputs.has_scheduled_sampling:
         return "scheduled sampling feeds the model's own outputs back"
     if inputs.needs_history:
         return "the scorer reads the weights of earlier steps"
@@ -100,7 +100,7 @@ def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
         return "the last context enters the recurrence (model.feed=next)"
     if feed == "now" and not set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the context enters the recurrence and its query holds a state (model.feed=now)"
-    if feed == "now" and inputs.growing:
+    if feed == "now" and inputs.is_growing:
         return "the context enters the recurrence and the memory grows with it"
     return None
 
@@ -116,6 +116,6 @@ def _why_not(inputs: PlannerInputs, feed: Feed, loop: str | None) -> str:
         return f"{loop}; use step_by_step"
     if feed != "none":
         return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
-    if inputs.growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
+    if inputs.is_growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the memory grows while decoding; use run_then_attend or step_by_step"
     return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

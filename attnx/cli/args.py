@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         """Parse words, which may come in any order; ``command_line`` of the result is all of them.
 
         Raises:
-            UserError: an unknown flag, a wrong or missing value, or flags that exclude each other.
+            UserError: an unknown flag, a wrong or missing value, an empty word, or flags that exclude each other.
         """
         command_line = f"{self.prog} {shlex.join(words)}"
         try:
@@ -53,9 +53,11 @@ class Parser(argparse.ArgumentParser):
             raise UserError(_plain_message(error)) from error
         if unknown:
             self.refuse(words, words.index(unknown[0]))
-        for flag in self.flags:
-            if f"{flag}=" in words or (flag, "") in pairwise(words):
+        for flag, action in self._option_string_actions.items():
+            if action.nargs != 0 and (f"{flag}=" in words or (flag, "") in pairwise(words)):
                 raise UserError(f"{flag} needs a value")
+        if "" in words:
+            raise UserError(f"an argument of {self.prog} is empty, perhaps from an unset variable")
         return arguments
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:

@@ -135,7 +135,7 @@ def _load(name: str) -> tuple[Command, Parser]:
 
 def _help(words: Sequence[str]) -> int:
     """Print the page of a command, the complete page, or the short one."""
-    name = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
+    name = next((word for word in words if word[:1] not in "-+~" and "=" not in word), None)
     if name is None:
         from attnx.cli.welcome import print_welcome
 

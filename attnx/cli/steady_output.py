@@ -1,4 +1,4 @@
-"""Standard output that a command outlives: a run goes on when whoever reads it goes away."""
+"""Ignore a closed pipe on standard output, so that ``attnx | head`` does not end a run."""
 
 from __future__ import annotations
 

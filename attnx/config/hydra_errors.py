@@ -7,7 +7,17 @@ import shlex
 from collections.abc import Sequence
 
 from attnx import registry
-from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS, group_options, knob_keys, params_to_parts
+from attnx.config.groups import (
+    GROUPS,
+    KNOB_SYNONYMS,
+    PART_GROUPS,
+    PRESETS,
+    SCALARS,
+    default_parts,
+    group_options,
+    knob_keys,
+    params_to_parts,
+)
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -35,10 +45,10 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
         kind, name = missing.groups()
         return registry.unknown(kind, name, group_options(kind))
     if unknown := re.search(r"Key '[^']+' is not in struct\s+full_key: (\S+)", text):
-        return unknown_key(unknown[1])
+        return unknown_key(unknown[1], overrides)
     group = re.search(r"(?:In 'config': Could not find|Could not override) '([^'=]+)'", text)
     if group and group[1] not in GROUPS:
-        return unknown_key(group[1])
+        return unknown_key(group[1], overrides)
     if several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
         return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
     if re.search(r"mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable", text):
@@ -75,8 +85,8 @@ def _unreadable(overrides: Sequence[str]) -> str:
     return f"cannot read {' '.join(overrides)!r}: write key=value, lists as key=[a,b]"
 
 
-def unknown_key(path: str) -> str:
-    """The message on an unknown key, with similar groups and knobs."""
+def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
+    """The message on an unknown key, with similar groups, or knobs of the part that ``overrides`` choose."""
     head, _, knob = path.partition(".")
     if not knob:
         knobs = knob_keys(head)
@@ -93,7 +103,19 @@ def unknown_key(path: str) -> str:
     if nested and option in owners:
         example = f"'{head}.{option}={{name: NAME, {nested}: VALUE}}'"
         return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
-    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners)}"
+    part = _chosen_part(head, overrides)
+    knobs = [option.name for option in registry.describe(head, part).knobs] if part else [*owners]
+    synonym = KNOB_SYNONYMS.get(knob)
+    hint = f"; did you mean {synonym}?" if synonym in knobs else suggest(knob, knobs) or "; it has none"
+    return f"the {f'{head} {part!r}' if part else f'chosen {head}'} has no knob {knob!r}{hint}"
+
+
+def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:
+    """The part of a kind that overrides name, or the default one; None if a file of knobs or a preset chooses it."""
+    choices = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
+    if kind in choices:
+        return choices[kind] if choices[kind] in registry.names(kind) else None
+    return None if choices.keys() & set(PRESETS) else default_parts().get(kind)
 
 
 def _unknown_in_set(kind: str, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Feature scaling: columns of matrices get mean 0 and standard deviation 1 over the training part."""
+"""Feature scaling: columns of matrices get mean 0 and standard deviation 1 over the training split."""
 
 from __future__ import annotations
 

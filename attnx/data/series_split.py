@@ -83,25 +83,25 @@ class SeriesSplit(NamedTuple):
 
 
 def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dict[str, Span]:
-    """Split a series in time; a UserError if a part has no room for a window, or no value of the targets."""
+    """Split a series in time; a UserError if a split has no room for a window, or no value of the targets."""
     spans = split.spans(series)
     for name, span in spans.items():
         if not windows.starts(span):
             room = span.end - max(span.start, windows.lookback)
             raise UserError(
-                f"the {name} part{name_suffix(series)} has room for {max(room, 0):,} steps to forecast, fewer than "
+                f"the {name} split{name_suffix(series)} has room for {max(room, 0):,} steps to forecast, fewer than "
                 f"task.horizon={windows.horizon}; shorten it or task.lookback={windows.lookback}, or give more data"
             )
         if not len(windows.valid_starts(series, span)):
             targets = ", ".join(windows.targets)
-            raise UserError(f"the {name} part{name_suffix(series)} has no value of {targets}; set another task.split")
+            raise UserError(f"the {name} split{name_suffix(series)} has no value of {targets}; set another task.split")
     return spans
 
 
 def split_note(split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]]], has_test: bool) -> str:
-    """Return a note on the rows of each part, counted from 1 without the header; of several series their number.
+    """Return a note on the rows of each split, counted from 1 without the header; of several series their number.
 
-    Without ``has_test`` another file replaces the test part.
+    Without ``has_test`` another file replaces the test split.
     """
     names = Splits._fields if has_test else Splits._fields[:2]
     if len(parts) > 1:

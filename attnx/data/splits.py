@@ -1,4 +1,4 @@
-"""Train, valid and test parts: a part without data of its own is held out of the training data by a hash."""
+"""Train, valid and test splits: one without data of its own is held out of the training data by a hash."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
 
 T = TypeVar("T")
-PartName = Literal["train", "valid", "test"]
+SplitName = Literal["train", "valid", "test"]
 
 
 class Splits(NamedTuple, Generic[T]):
-    """Examples of the three parts."""
+    """Examples of the three splits."""
 
     train: list[T]
     valid: list[T]
@@ -38,12 +38,12 @@ def fold_text(text: str) -> str:
 
 
 def holdout_shares(holdout: float, existing: Container[str]) -> tuple[float, float]:
-    """Return the shares to hold out for valid and test: ``holdout`` and twice as much, 0 for ``existing`` parts."""
+    """Return the shares to hold out for valid and test: ``holdout`` and twice as much, 0 for ``existing`` splits."""
     return 0.0 if "valid" in existing else holdout, 0.0 if "test" in existing else 2 * holdout
 
 
-def hash_part(fraction: float, valid: float, test: float) -> PartName:
-    """Return the part of a hash: test has the lowest ``test`` of [0, 1), valid the highest ``valid``."""
+def assign_split(fraction: float, valid: float, test: float) -> SplitName:
+    """Return the split of a hash: test has the lowest ``test`` of [0, 1), valid the highest ``valid``."""
     return "test" if fraction < test else "valid" if fraction >= 1 - valid else "train"
 
 
@@ -52,8 +52,8 @@ def split_by_hash(
 ) -> Splits[T]:
     """Split items by the hash of their source.
 
-    The part of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
-    share moves none into or out of valid. Sizes meet the shares only on average. Parts keep the order of the items,
+    The split of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
+    share moves none into or out of valid. Sizes meet the shares only on average. Splits keep the order of the items,
     or with ``sort_held_out`` valid and test are ordered by hash. ``key`` maps an item to its source as text.
     Shares that are negative, or leave nothing to train on, are a UserError.
     """
@@ -62,7 +62,7 @@ def split_by_hash(
         raise UserError(f"the held-out shares {shares} must be 0 or more and sum to less than 1; lower task.holdout")
     splits = Splits[T]([], [], [])
     for item in items:
-        getattr(splits, hash_part(hash_fraction(key(item)), valid, test)).append(item)
+        getattr(splits, assign_split(hash_fraction(key(item)), valid, test)).append(item)
     if sort_held_out:
         for part in (splits.valid, splits.test):
             part.sort(key=lambda item: hash_fraction(key(item)))
@@ -70,10 +70,10 @@ def split_by_hash(
 
 
 def overlap_notes(train: Container[T], parts: Mapping[str, Collection[T]]) -> list[str]:
-    """Return a note on each part with sources that are in the training part too."""
+    """Return a note on each split with sources that are in the training split too."""
     overlaps = {name: sum(source in train for source in sources) for name, sources in parts.items()}
     return [
-        f"{overlap:,} of {len(parts[name]):,} sources of the {name} part are also in the training part"
+        f"{overlap:,} of {len(parts[name]):,} sources of the {name} split are also in the training split"
         for name, overlap in overlaps.items()
         if overlap
     ]
@@ -101,10 +101,10 @@ class SentenceHoldout:
         self._held_out: dict[str, dict[tuple[float, str, str], dict[str, None]]] = {"valid": {}, "test": {}}
 
     def is_training(self, sentence: Sentence) -> bool:
-        """Whether a sentence is in the training part."""
+        """Whether a sentence is in the training split."""
         if not any(self.shares):
             return True
-        return hash_part(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
+        return assign_split(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
 
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """Yield the training sentences and store the held-out ones; a UserError if these are too many."""
@@ -115,9 +115,9 @@ class SentenceHoldout:
                 self.hold_out(sentence)
 
     def hold_out(self, sentence: Sentence) -> None:
-        """Store a sentence that is not in the training part; a UserError if there are too many."""
+        """Store a sentence that is not in the training split; a UserError if there are too many."""
         fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
-        part = hash_part(fraction, *self.shares)
+        part = assign_split(fraction, *self.shares)
         references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
         references.update(dict.fromkeys(sentence.references))
         if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
@@ -127,7 +127,7 @@ class SentenceHoldout:
             )
 
     def part(self, name: str) -> list[Sentence]:
-        """Return the part ``valid`` or ``test``."""
+        """Return the split ``valid`` or ``test``."""
         existing = self.existing[name]
         if existing is not None:
             return existing
@@ -138,6 +138,6 @@ class SentenceHoldout:
 def split_sentences(
     train: Iterable[Sentence], valid: list[Sentence] | None, test: list[Sentence] | None, holdout: float
 ) -> Splits[Sentence]:
-    """Split sentences: missing parts are held out of ``train``, see :class:`SentenceHoldout`."""
+    """Split sentences: missing splits are held out of ``train``, see :class:`SentenceHoldout`."""
     parts = SentenceHoldout(valid, test, holdout)
     return Splits(list(parts.split_off(train)), parts.part("valid"), parts.part("test"))

@@ -16,7 +16,7 @@ from attnx.data.readers.series import Series, parse_time
 
 
 class Span(NamedTuple):
-    """The forecast steps of a part: from ``start`` up to ``end``; the lookback may start earlier."""
+    """The forecast steps of a split: from ``start`` up to ``end``; the lookback may start earlier."""
 
     start: int
     end: int
@@ -152,7 +152,7 @@ def training_windows(
 
 
 def window_scales(windows: WindowSpec, parts: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
-    """Return the scales of sources and targets over the training part."""
+    """Return the scales of sources and targets over the training split."""
     source = Features.of([series.values(windows.columns, *span) for series, span in parts], windows.columns)
     count = len(windows.targets)
     return source, Features(source.mean[:count], source.scale[:count], windows.targets)

@@ -44,8 +44,8 @@ class Beam(ConstrainedSearch):
     At each step the likeliest ``beam_size`` of all continuations stay; those that end, at EOS or at their row's limit,
     make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by
     ``((5 + |y|) / 6)^length_penalty_alpha``, ``average`` by ``|y|``; ``coverage_penalty`` above 0 rewards outputs that
-    have read the whole source. A row is done as soon as none that runs can outdo its ``nbest``-th: to stop earlier
-    would lose outputs, to go on would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
+    have read the whole source. A source is finished when no running hypothesis can score above its ``nbest``-th
+    finished one. The other knobs are those of ``greedy``, which a beam of 1 is.
     """
 
     beam_size: Positive = 5
@@ -87,9 +87,9 @@ class Beam(ConstrainedSearch):
                 result = empty_results(len(limit), self.nbest, finished) if result is None else result
                 result = merge_best(result, finished, beams.rows)
                 beams = beams._replace(total=beams.total.masked_fill(is_ended, NEG_INF))
-            # The bound of a hypothesis: its log-probability only falls and is at most 0, so that the largest penalty
-            # that may divide it, that of its row's limit, is the kindest; that of coverage is at most 0. A hypothesis
-            # whose bound is not above the last of the best is dropped, and a row is done when all its are.
+            # Upper bound of a hypothesis: log-probabilities only fall and the coverage term is at most 0, so it is the
+            # log-probability divided by the largest length penalty, that of the row's limit. A hypothesis whose bound
+            # is not above the worst kept result is dropped, and a row ends when all its hypotheses are dropped.
             can_win = beams.total / max_penalty[beams.rows, None] > result.score[beams.rows, -1:]
             beams = beams._replace(total=beams.total.masked_fill(~can_win, NEG_INF))
             beams = _drop_finished_rows(model, beams, can_win.any(1))
@@ -102,7 +102,7 @@ class Beam(ConstrainedSearch):
         width, needs_weights = total.shape[1], inputs.need_weights or self.coverage_penalty > 0
         tokens = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
         predicted, state, attention = model.decode_step(tokens, beams.state, needs_weights)
-        inputs.rules.apply_(predicted, written, rows.repeat_interleave(width))
+        inputs.constraints.apply_(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         wide = torch.promote_types(predicted.dtype, total.dtype)  # sums of few digits would tie
         likely = predicted.view(len(rows), width, symbols).to(wide).add_(total[..., None]).flatten(1)

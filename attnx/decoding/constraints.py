@@ -23,7 +23,7 @@ class DecodingConstraints:
     min_length: int = 0  # minimum number of symbols, EOS not counted
     no_repeat_ngram_size: int = 0  # length of the symbol sequences that never come twice; 0 for any
     prefix: Tensor | None = None  # (b, p) the first symbols of each row, padded with PAD; or None
-    choices: NextTokenFilter | None = None  # filters the next tokens; or None
+    token_filter: NextTokenFilter | None = None  # filters the next tokens; or None
     steps: int | None = None  # how many steps every row has; None where the length is open
 
     def check(self, model: StepModel) -> None:
@@ -33,9 +33,9 @@ class DecodingConstraints:
             UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
         """
         names = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
-        names += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
+        names += [name for name in ("prefix", "token_filter") if getattr(self, name) is not None]
         if names and not isinstance(model.target, Symbols):
-            raise UserError(f"{names[0]} is a rule about symbols, but the target is made of numbers; leave it out")
+            raise UserError(f"{names[0]} is a constraint on symbols, but the target is made of numbers; leave it out")
         if self.prefix is not None:
             ends = (self.prefix == PAD) | (self.prefix == EOS)
             if bool((self.prefix == BOS).any() | (ends[:, :-1] & (self.prefix[:, 1:] != PAD)).any()):
@@ -62,7 +62,7 @@ class DecodingConstraints:
         """
         scores[:, :EOS] = NEG_INF  # PAD and BOS
         step, eos_score = written.shape[1], None
-        if self.min_length or self.no_repeat_ngram_size or self.choices is not None:
+        if self.min_length or self.no_repeat_ngram_size or self.token_filter is not None:
             eos_score = scores[:, EOS].clone()
         forced = forced_score = None
         if self.prefix is not None and step < self.prefix.shape[1]:
@@ -72,8 +72,8 @@ class DecodingConstraints:
             scores[:, EOS] = NEG_INF
         if 0 < self.no_repeat_ngram_size <= step:
             scores.scatter_(1, repeated_ngram_ends(written, self.no_repeat_ngram_size), NEG_INF)
-        if self.choices is not None:
-            scores.masked_fill_(~self.choices(written, rows), NEG_INF)
+        if self.token_filter is not None:
+            scores.masked_fill_(~self.token_filter(written, rows), NEG_INF)
         if eos_score is not None:
             is_stuck = (scores == NEG_INF).all(-1)
             # If the model forbids EOS, too, the row is all but impossible; but it ends.

@@ -1,4 +1,4 @@
-"""What a search needs of a model: begin, step, and rows of its state. What a search found."""
+"""The protocols of step models and searches, and the result of a search."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Search(Protocol):
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: NextTokenFilter | None = None,
+        token_filter: NextTokenFilter | None = None,
     ) -> DecodeResult:
         """Search a batch.
 
@@ -108,6 +108,6 @@ class Search(Protocol):
             tag: (b,) int64, if there are tags.
             need_weights: also return the attention weights.
             prefix: (b, p) int64, how each row must begin, padded behind with PAD.
-            choices: says what may come next.
+            token_filter: says what may come next.
         """
         ...

@@ -24,8 +24,8 @@ class Ensemble(nn.Module):
 
     Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
     of several it is their mean that is averaged; the slots of an entity net only where words name them (``views`` of a
-    :class:`attnx.decoding.contracts.StepModel`). That symbols mean the same to all of them is for whoever brings them
-    together to check.
+    :class:`attnx.decoding.contracts.StepModel`). The caller checks that all models have
+    the same vocabulary.
 
     Args:
         models: one or more, each of kind :class:`StepModel`.

@@ -13,7 +13,7 @@ from attnx.attention.memory import stack_step_weights
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import group_by_source
-from attnx.decoding.select import RULES
+from attnx.decoding.select import CONSTRAINT_KNOBS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
@@ -29,21 +29,21 @@ class SearchInputs(NamedTuple):
     source: Tensor
     source_mask: Tensor
     limit: Tensor  # (b,) the maximum steps of each row
-    rules: DecodingConstraints  # the constraints on outputs
+    constraints: DecodingConstraints  # the constraints on outputs
     need_weights: bool
 
 
 class ConstrainedSearch(ABC):
     """A :class:`attnx.decoding.contracts.Search` with the knobs of :class:`DecodingConstraints`."""
 
-    def rules(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
-        """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``choices``."""
-        knobs = {name: getattr(self, name) for name in RULES}
+    def constraints(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
+        """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``token_filter``."""
+        knobs = {name: getattr(self, name) for name in CONSTRAINT_KNOBS}
         return DecodingConstraints(**knobs, **for_batch, steps=getattr(model.target, "steps", None))
 
     def check(self, model: StepModel) -> None:
-        """As :meth:`Search.check`: rules about symbols need symbols."""
-        self.rules(model).check(model)
+        """As :meth:`Search.check`: constraints about symbols need symbols."""
+        self.constraints(model).check(model)
 
     @torch.no_grad()
     def __call__(
@@ -54,14 +54,14 @@ class ConstrainedSearch(ABC):
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: NextTokenFilter | None = None,
+        token_filter: NextTokenFilter | None = None,
     ) -> DecodeResult:
         """As :class:`Search`."""
         self.check(model)
-        rules = self.rules(model, prefix=prefix, choices=choices)
-        rules.check(model)
-        state, limit = model.init_state(source, source_mask, tag), rules.limit(source_mask)
-        return self.search(SearchInputs(model, state, source, source_mask, limit, rules, need_weights))
+        constraints = self.constraints(model, prefix=prefix, token_filter=token_filter)
+        constraints.check(model)
+        state, limit = model.init_state(source, source_mask, tag), constraints.limit(source_mask)
+        return self.search(SearchInputs(model, state, source, source_mask, limit, constraints, need_weights))
 
     @abstractmethod
     def search(self, inputs: SearchInputs) -> DecodeResult:
@@ -88,7 +88,7 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
     while len(active):
         predicted, state, attention = model.decode_step(tokens, state, need_weights)
         if isinstance(model.target, Symbols):
-            inputs.rules.apply_(predicted, written[active, :step], sources[active])
+            inputs.constraints.apply_(predicted, written[active, :step], sources[active])
         tokens, score, is_last = pick(predicted, active, step)
         if not step:  # an output may be wider than the first input: of quantiles one is read, and all are written
             written = written.new_zeros(len(limit), int(limit.max()), *tokens.shape[1:])

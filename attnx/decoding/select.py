@@ -10,7 +10,7 @@ from attnx.errors import UserError
 from attnx.registry import PartSpec
 
 # Constraints on outputs: those of the run's decoding hold for the decoding that replaces it.
-RULES = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
+CONSTRAINT_KNOBS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 WIDE = "beam"
 
 
@@ -40,7 +40,7 @@ def choose_decoding(
     elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
         name, override = WIDE, WIDE
     if override is not None:
-        defaults = {knob: defaults[knob] for knob in RULES if knob in defaults and knob in _knobs(name)}
+        defaults = {knob: defaults[knob] for knob in CONSTRAINT_KNOBS if knob in defaults and knob in _knobs(name)}
     checked = {"name": name, **registry.check("decoding", name, {**defaults, **requested})}
     return checked if nbest is None else _widen(checked, requested, nbest)
 

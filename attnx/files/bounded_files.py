@@ -23,7 +23,7 @@ import yaml
 from attnx.errors import UserError
 
 MEBIBYTE: Final = 2**20
-# Of a description of a run, of a list of many jobs or symbols, and of a table of results.
+# Size limits of run.json and config.yaml; of sweep.json and vocabularies; of metrics.csv and predictions.tsv.
 MAX_FILE_BYTES: Final = 4 * MEBIBYTE
 MAX_LIST_BYTES: Final = 256 * MEBIBYTE
 MAX_TABLE_BYTES: Final = 1024 * MEBIBYTE

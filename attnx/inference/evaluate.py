@@ -1,4 +1,4 @@
-"""Evaluates a trained run on its own test part or on another file, as the test at the end of training does."""
+"""Evaluates a trained run on its own test split or on another file, as the test at the end of training does."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
 
     Args:
         run: the run.
-        test: as ``task.test`` names it; None for the run's own test part.
-        fingerprint: of the run's training data, of which its own test part may be a split.
+        test: as ``task.test`` names it; None for the run's own test split.
+        fingerprint: of the run's training data, of which its own test split may be a split.
 
     Raises:
         UserError: the data are malformed, have changed, or cannot be read by the run.
@@ -44,10 +44,10 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
         data = task.load()
         if fingerprint and data.train_dataset().fingerprint() != fingerprint:
             raise UserError(
-                f"{run.folder}: the data of its test part have changed since it was trained; restore them, or name "
+                f"{run.folder}: the data of its test split have changed since it was trained; restore them, or name "
                 "other data with task.test=FILE"
             )
-        pairs, where = data.pairs.test, "the test part"
+        pairs, where = data.pairs.test, "the test split"
     _check(run, pairs, where)
     return pairs
 

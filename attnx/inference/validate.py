@@ -141,13 +141,13 @@ def refuse_unlike(runs: Sequence[Run]) -> None:
 
 
 def refuse_unlike_data(runs: Sequence[Run]) -> None:
-    """Refuse runs as an ensemble if one was trained on data that the first was not, such as the first's test part."""
+    """Refuse runs as an ensemble if one was trained on data that the first was not, such as the first's test split."""
     first, *further = runs
     for run in further:
         if run.info.get("fingerprint") != first.info.get("fingerprint"):
             raise UserError(
                 f"{run.path}: its training data are not those of {first.path}; the runs of an ensemble are evaluated "
-                "only if none was trained on the test part of the first"
+                "only if none was trained on the test split of the first"
             )
 
 

@@ -1,4 +1,4 @@
-"""The decoder's own states as something to remember, beside the encoder's."""
+"""Projects decoder states into the attention memory, beside the encoder's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source side: symbols in, and out what may be remembered and where a decoder may start."""
+"""The source encoder: embeds and encodes the source, and returns keys, values and the final state."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def _solve(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
 
     The others follow as ``exp(u + log(1 + b gap exp(-b u)) / b)``, which keeps its digits down to b = 0, where it is
     softmax. In the threshold -exp(b u), the (1 / b)-norm of ``max(0, b gap - threshold)`` is convex and falling, and
-    it must be 1: Newton's steps from u = 0 never go too far. Each at least quarters value times slope, whence how many
-    are enough. About five do, since the norm is nearly straight, and a CPU stops there. A GPU takes all steps: reading
-    whether fewer do would wait for it.
+    it must be 1: Newton's steps from u = 0 never go too far. Each at least quarters value times slope, which bounds the
+    number of steps. About five suffice, since the norm is nearly straight. A CPU stops when converged; a GPU takes all
+    steps, because a test would synchronize.
     """
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
     traced = _traced()  # then the steps are those of any scores, and a million of them

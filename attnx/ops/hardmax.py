@@ -1,4 +1,4 @@
-"""All weight on the highest allowed score, with a gradient that is lent by softmax."""
+"""Hardmax with a straight-through gradient: forward one-hot, backward softmax."""
 
 from __future__ import annotations
 

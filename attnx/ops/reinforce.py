@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def reinforce_loss(log_probs: Tensor, losses: Tensor, mask: Tensor, steps_are_independent: bool = False) -> Tensor:
-    """A term of the loss whose expected gradient is that of the expected loss by way of the samples; a scalar.
+    """The REINFORCE loss, a scalar: its gradient estimates that of the expected loss through the samples without bias.
 
     Formula: ``sum_it log p(s_it) sum_{u >= t} (loss_iu - b_i)``, b_i the mean loss of a step of the other rows
     Source: Williams 1992, section 3, https://doi.org/10.1007/BF00992696; Xu et al. 2015, equations 11 and 12,

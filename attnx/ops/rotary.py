@@ -1,4 +1,4 @@
-"""Vectors turned by their position, so that products of two of them know only how far apart they are."""
+"""Rotary position embeddings (RoPE): inner products of rotated vectors depend on relative positions only."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json, read_mapping
 from attnx.runs.layout import FORMAT, RUN
 
-TEXT: Final = (str, "a text")
 # Types of the values in run.json, and how a message names them.
 INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
+from attnx.files.held_lock import is_lock_held
 from attnx.runs.config_yaml import read_config
-from attnx.runs.folder_use import FolderUse, folder_use
+from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN
 from attnx.runs.metrics_csv import VALID, Curve, read_curves
@@ -196,14 +197,16 @@ class Run:
             return {}
 
     @cached_property
-    def use(self) -> FolderUse:
+    def disk_usage(self) -> DiskUsage:
         """The bytes of the folder, and its last write."""
-        return folder_use(self.path)
+        return disk_usage(self.path)
 
     @cached_property
     def status(self) -> RunStatus:
-        """The status of the run; also of one that was killed and could not record it."""
-        status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.use.modified
+        """The status of the run; also of one that was killed and could not record it, or that is being resumed."""
+        if not self.is_finished and is_lock_held(self.path.resolve()):
+            return RunStatus.RUNNING
+        status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.disk_usage.modified
         if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:
             return RunStatus.RUNNING  # it is tested, and its pictures are drawn
         if status != RunStatus.RUNNING:
@@ -221,7 +224,7 @@ class Run:
         validations = max(map(len, validated), default=0)
         if not validations or not self.created:
             return FIRST_SILENCE_SECONDS
-        return max(RUN_SILENCE_SECONDS, 3 * (self.use.modified - self.created.timestamp()) / validations)
+        return max(RUN_SILENCE_SECONDS, 3 * (self.disk_usage.modified - self.created.timestamp()) / validations)
 
     @property
     def train_seconds(self) -> float | None:
@@ -232,7 +235,7 @@ class Run:
         if not self.created:
             return None
         metrics = self.path / METRICS
-        modified = metrics.stat().st_mtime if metrics.is_file() else self.use.modified
+        modified = metrics.stat().st_mtime if metrics.is_file() else self.disk_usage.modified
         return max(0.0, (time.time() if self.status == RunStatus.RUNNING else modified) - self.created.timestamp())
 
 

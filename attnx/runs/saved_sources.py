@@ -1,4 +1,4 @@
-"""Sources of a run's test part, saved for figures: points of the first examples, and series behind forecasts."""
+"""Sources of a run's test split, saved for figures: points of the first examples, and series behind forecasts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.readers.series import Series
+from attnx.files.bounded_arrays import read_arrays
 from attnx.runs.layout import POINTS, TEST_SERIES
 
 Points = npt.NDArray[np.float32]
@@ -28,8 +29,7 @@ def read_points(folder: Path) -> list[Points]:
     """Read what :func:`write_points` wrote; an empty list without such a file."""
     if not (folder / POINTS).is_file():
         return []
-    with np.load(folder / POINTS, allow_pickle=False) as arrays:
-        return [arrays[str(index)] for index in range(len(arrays.files))]
+    return list(read_arrays(folder / POINTS).values())
 
 
 def write_test_series(folder: Path, series: Sequence[Series]) -> None:
@@ -46,14 +46,14 @@ def read_test_series(folder: Path) -> list[Series]:
     """Read what :func:`write_test_series` wrote; an empty list without such a file."""
     if not (folder / TEST_SERIES).is_file():
         return []
-    with np.load(folder / TEST_SERIES, allow_pickle=False) as arrays:
-        return [
-            Series(
-                str(arrays[f"name_{index}"]),
-                arrays[f"numbers_{index}"],
-                tuple(map(str, arrays[f"columns_{index}"])),
-                arrays[f"times_{index}"],
-                tuple(map(str, arrays[f"labels_{index}"])),
-            )
-            for index in range(len(arrays.files) // len(SERIES_FIELDS))
-        ]
+    arrays = read_arrays(folder / TEST_SERIES)
+    return [
+        Series(
+            str(arrays[f"name_{index}"]),
+            arrays[f"numbers_{index}"],
+            tuple(map(str, arrays[f"columns_{index}"])),
+            arrays[f"times_{index}"],
+            tuple(map(str, arrays[f"labels_{index}"])),
+        )
+        for index in range(len(arrays) // len(SERIES_FIELDS))
+    ]

@@ -29,8 +29,11 @@ class RunStatus(StrEnum):
         return cls.UNKNOWN
 
 
-# Of runs that were started; of those that are not trained again; in sweep.json; and in `attnx runs`.
+# Statuses of started runs.
 STARTED = (RunStatus.RUNNING, RunStatus.FINISHED, RunStatus.FAILED, RunStatus.INTERRUPTED, RunStatus.PRUNED)
+# Statuses that a resumed sweep skips.
 DONE_STATUSES = (RunStatus.FINISHED, RunStatus.PRUNED)
+# Statuses in sweep.json.
 JOB_STATUSES = (RunStatus.WAITING, *STARTED)
-LISTED_STATUSES = (*STARTED, RunStatus.STOPPED)
+# Statuses that `attnx runs` filters by.
+LISTED_STATUSES = (*STARTED, RunStatus.STOPPED, RunStatus.UNKNOWN)

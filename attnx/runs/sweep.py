@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
+from attnx.files.held_lock import is_lock_held
 from attnx.runs.info import check_format
 from attnx.runs.layout import LOCK, LOG, SWEEP
 from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
@@ -152,19 +152,7 @@ def sweep_of(run: Path | str) -> Path | None:
 
 def is_locked(folder: Path | str) -> bool:
     """Whether a command runs the sweep, or jobs that a killed one left behind do."""
-    import fcntl  # not on every system
-
-    try:
-        file = os.open(Path(folder) / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
+    return is_lock_held(Path(folder) / LOCK)
 
 
 def is_job_running(run: Path) -> bool:

@@ -26,7 +26,7 @@ STATUS_STYLES = {
     "pruned": "magenta",
     "stopped": "yellow",
 }
-# Where the terminal is too low for all jobs, those of the last statuses are left out first.
+# If the terminal has too few lines, jobs with the last statuses of this list are hidden first.
 STATUS_PRIORITY = ("running", "failed", "interrupted", "finished", "pruned", "waiting")
 # Lines of the terminal that show no job.
 EXTRA_LINES = 7
@@ -41,7 +41,7 @@ class LiveTable:
         max_parallel: how many jobs run at a time, for the estimate of the remaining time.
 
     Attributes:
-        live: in a terminal, the context in which the table is shown; the last one stays.
+        live: rich's Live display; its last frame stays on the screen. None outside a terminal.
     """
 
     def __init__(self, console: Console, max_parallel: int) -> None:

@@ -38,7 +38,7 @@ class OptunaSweeper(Sweeper):
     The objective is the best validation value, negated where higher is better; the test is not used.
 
     Args:
-        n_trials: number of jobs.
+        n_trials: number of trials; trials of equal values share one job.
         sampler: class of Optuna's sampler, which takes a seed.
         pruner: Optuna's pruner; None prunes nothing.
         seed: of the sampler.
@@ -67,7 +67,7 @@ class OptunaSweeper(Sweeper):
         overrides = [*(f"{name}={value}" for name, value in (self.params or {}).items()), *arguments]
         self.space, self.fixed = _parse_space(without_hydra_overrides(overrides))
         self.study = self._open_study(session.sweep.path)
-        self.trials: dict[int, Any] = {}  # job -> its trial
+        self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
         if isinstance(self.launcher, ProcessLauncher):
             session.use_fork = self.launcher.fork
             session.run(self._suggest_jobs(session, self.launcher), self._record_trial, self._should_prune)
@@ -91,19 +91,23 @@ class OptunaSweeper(Sweeper):
         return study
 
     def _suggest_job(self, session: SweepSession) -> SweepJob | None:
-        """The job of the next trial, those that were interrupted first; None if there were ``n_trials``."""
+        """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""
+        while (trial := self._next_trial()) is not None:
+            values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
+            overrides = [f"{name}={value}" for name, value in {**values, **self.fixed}.items()]
+            job = get_or_add_job(session.sweep, overrides)
+            trials = self.trials.setdefault(job.index, [])
+            trials.append(trial)
+            if len(trials) == 1:
+                save_sweep(session.sweep)
+                return job
+        return None
+
+    def _next_trial(self) -> Any:
+        """The next trial, those that were interrupted first; None if there were ``n_trials``."""
         if self.unfinished_trials:
-            trial = self.unfinished_trials.pop(0)
-        elif len(self.study.get_trials(deepcopy=False)) < self.n_trials:
-            trial = self.study.ask()
-        else:
-            return None
-        values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
-        overrides = [f"{name}={value}" for name, value in {**values, **self.fixed}.items()]
-        job = get_or_add_job(session.sweep, overrides)
-        self.trials[job.index] = trial
-        save_sweep(session.sweep)
-        return job
+            return self.unfinished_trials.pop(0)
+        return self.study.ask() if len(self.study.get_trials(deepcopy=False)) < self.n_trials else None
 
     def _suggest_jobs(self, session: SweepSession, launcher: ProcessLauncher) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job(session)) is not None:
@@ -114,23 +118,23 @@ class OptunaSweeper(Sweeper):
                 yield pending
 
     def _record_trial(self, job: SweepJob) -> None:
-        """Tell the study how a job ended; the trial of an interrupted job stays unfinished."""
+        """Tell the study how a job ended; the trials of an interrupted job stay unfinished."""
         from optuna.trial import TrialState
 
         if job.status == "interrupted":
             return
-        trial = self.trials.pop(job.index)
-        if job.status == "finished" and (value := objective(job)) == value:
-            self.study.tell(trial, value)
-        else:
-            self.study.tell(trial, state=TrialState.PRUNED if job.status == "pruned" else TrialState.FAIL)
+        for trial in self.trials.pop(job.index):
+            if job.status == "finished" and (value := objective(job)) == value:
+                self.study.tell(trial, value)
+            else:
+                self.study.tell(trial, state=TrialState.PRUNED if job.status == "pruned" else TrialState.FAIL)
 
     def _should_prune(self, job: SweepJob) -> bool:
         """Report a running job's validations to the study; return whether others were clearly better by then.
 
         Trials are compared at the same validation, not at the same step: steps may differ with budget=time.
         """
-        trial, progress = self.trials[job.index], Run(current_session().sweep.folder(job)).progress
+        trial, progress = self.trials[job.index][0], Run(current_session().sweep.folder(job)).progress
         reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)
         for index, value in list(enumerate(progress.curve, start=1))[reported:]:
             trial.report(-value if progress.maximize else value, index)

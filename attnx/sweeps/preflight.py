@@ -30,7 +30,7 @@ WAITING = "checking what the jobs will read ..."
 CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
 # Keys that do not change whether a run is rejected.
 NEUTRAL_KEYS = ("seed", "name", "folder")
-MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training part; all of them have the same form
+MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
 
 
 def is_local(launcher: str, cluster: str) -> bool:

@@ -137,7 +137,7 @@ def save_sweep(sweep: Sweep) -> None:
 def note_job_end(folder: Path, status: str, error: str | None = None) -> None:
     """Record how a job ended in ``run.json``, if its process could not.
 
-    The file then still says that it is running, or that it was interrupted, and not that it was pruned.
+    A killed process leaves ``running``, and a pruned one ``interrupted``; both are corrected here.
     """
     recorded = Run(folder).recorded_status
     if recorded == RunStatus.RUNNING or (recorded is not None and status == RunStatus.PRUNED):

@@ -27,7 +27,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.registry import Positive, Probability, register
 from attnx.runs.layout import TARGET_SYMBOLS
-from attnx.tasks.contract import SequenceData, SequenceTask, check_parts
+from attnx.tasks.contract import SequenceData, SequenceTask, check_splits
 
 
 @register("task", "classification")
@@ -41,10 +41,10 @@ class Classification(SequenceTask):
     ``label=first`` the label first. With ``texts=2`` a line has two texts, which are read as one sequence with a
     separator between them. Texts are split into words and marks, lower-cased unless ``lower=false``; each sentence
     ends with a full stop, behind its exclamation or question mark. Words that occur fewer than ``min_count`` times in
-    the training part are read as one unknown word.
+    the training split are read as one unknown word.
 
-    A missing part is held out of the training file by a hash of the text, of two the first: ``holdout`` of them for
-    validation, twice as many for testing. Labels that the training part lacks are an error.
+    A missing split is held out of the training file by a hash of the text, of two the first: ``holdout`` of them for
+    validation, twice as many for testing. Labels that the training split lacks are an error.
     """
 
     monitor = "valid_accuracy"
@@ -72,13 +72,13 @@ class Classification(SequenceTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read and split the data; ``notes`` then says how many texts are in two parts."""
+        """Read and split the data; ``notes`` then says how many texts are in two splits."""
         if not self.files["train"]:
             raise UserError(f"task.train is not set: name a TSV file of lines with {self.columns.description}")
         files = {part: self._read(part) for part, file in self.files.items() if file}
         train = files.pop("train")
         pairs = split_by_hash(train, _first_text, *holdout_shares(self.holdout, files))._replace(**files)
-        check_parts(pairs)
+        check_splits(pairs)
         texts = {_text(pair) for pair in pairs.train}
         self.notes = overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
         counts = Counter(word for pair in pairs.train for word in pair.source)
@@ -115,7 +115,7 @@ class Classification(SequenceTask):
             label = pair.references[0][0]
             if label not in self.labels:
                 hint = suggest(label, self.labels)
-                raise UserError(f"the {part} part has the label {label!r}, which the training part lacks{hint}")
+                raise UserError(f"the {part} split has the label {label!r}, which the training split lacks{hint}")
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build accuracy and macro F1, in percent."""

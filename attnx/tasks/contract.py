@@ -48,9 +48,9 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class SequenceData:
-    """Pairs, split and encoded by the vocabularies, or scales of features, of the training part.
+    """Pairs, split and encoded by the vocabularies, or scales of features, of the training split.
 
-    ``tags`` are all tags (languages) of the training part, in the order of their index. ``rows`` are the training part
+    ``tags`` are all tags (languages) of the training split, in the order of their index. ``rows`` are that split
     if it is encoded already; ``pairs.train`` may then be empty.
     """
 
@@ -62,14 +62,14 @@ class SequenceData:
 
     @classmethod
     def of(cls, pairs: Splits[Pair]) -> SequenceData:
-        """Build vocabularies and tags from the training part; an empty part is a UserError, and so is another tag."""
-        check_parts(pairs)
+        """Build vocabularies and tags from the training split; an empty split is a UserError, and so is another tag."""
+        check_splits(pairs)
         source = Vocabulary.of(pair.source for pair in pairs.train)
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
         return cls(pairs, source, target, training_tags(pairs))
 
     def train_dataset(self) -> Rows:
-        """Encode the training part, a row per pair and reference."""
+        """Encode the training split, a row per pair and reference."""
         if self.rows is not None:
             return self.rows
         return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
@@ -79,20 +79,20 @@ class SequenceData:
         return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
 
 
-def check_parts(parts: Splits[Any]) -> None:
-    """Raise a UserError if a part is empty."""
-    for name, part in parts._asdict().items():
-        if not part:
+def check_splits(splits: Splits[Any]) -> None:
+    """Raise a UserError if a split is empty."""
+    for name, split in splits._asdict().items():
+        if not split:
             remedy = "lower task.holdout" if name == "train" else "raise task.holdout, or give more data"
-            raise UserError(f"the {name} part holds no pairs; {remedy}")
+            raise UserError(f"the {name} split holds no pairs; {remedy}")
 
 
 def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
-    """Return the sorted tags of the training part; a tag that it lacks in another part is a UserError."""
+    """Return the sorted tags of the training split; a tag that another split has alone is a UserError."""
     tags = sorted({pair.tag for pair in pairs.train})
-    for name, part in (("valid", pairs.valid), ("test", pairs.test)):
-        for tag in sorted({pair.tag for pair in part} - set(tags)):
-            raise UserError(f"the {name} part has {tag or 'pairs without a tag'!r}, which the training part lacks")
+    for name, split in (("valid", pairs.valid), ("test", pairs.test)):
+        for tag in sorted({pair.tag for pair in split} - set(tags)):
+            raise UserError(f"the {name} split has {tag or 'pairs without a tag'!r}, which the training split lacks")
     return () if tags == [""] else tuple(tags)
 
 

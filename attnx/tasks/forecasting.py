@@ -53,14 +53,14 @@ class Forecasting(SequenceTask):
     ``split`` cuts each series in time into train, valid and test: by a ratio such as ``7:1:2``, by numbers of rows such
     as ``[8640,2880,2880]``, or as ``ett``, 12, 4 and 4 months of 30 days, as papers split the ETT series. Forecast
     steps of valid and test windows are in their part, but the lookback may start before it; training takes every
-    ``stride``-th window. ``test`` is another file, which replaces the test part. Columns are scaled by the training
+    ``stride``-th window. ``test`` is another file, which replaces the test split. Columns are scaled by the training
     part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads the previous output at
     each step. ``from_last`` subtracts each window's last value from source and target, which suits series whose level
     changes (Zeng et al. 2023, section 4.2). ``quantiles`` are forecast instead of the mean; the median (0.5), which
     must be among them, is compared.
 
     Errors of three baselines are reported with the model's: ``naive``, the last value; ``seasonal``, the value
-    ``season`` steps before; ``linear``, a linear map fitted to the training part.
+    ``season`` steps before; ``linear``, a linear map fitted to the training split.
     """
 
     monitor = "valid_mse"
@@ -229,7 +229,7 @@ class Forecasting(SequenceTask):
         write_test_series(folder, [self._visible_part(series, span) for series, span in self.test_part])
 
     def _visible_part(self, series: Series, span: Span) -> Series:
-        """Return the targets of a test part and of its first lookback."""
+        """Return the targets of a test split and of its first lookback."""
         start, targets = max(span.start - self.lookback, 0), self._window_spec(series).targets
         return Series(
             series.name,

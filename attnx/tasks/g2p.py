@@ -34,7 +34,7 @@ class G2p(SequenceTask):
 
     Without files the task uses the dictionary shipped with attnx, without stress marks unless ``stress``. ``train``,
     ``valid`` and ``test`` name TSV files, plain or .gz: a word, then one or more pronunciations, phones separated by
-    spaces. A missing part is held out of the training data by a hash of the word: ``holdout`` of the words for
+    spaces. A missing split is held out of the training data by a hash of the word: ``holdout`` of the words for
     validation, twice as many for testing. A word may have several references; the closest one counts.
 
     Folders instead of files (or patterns, ``low/*_train.tsv``) contain a file per language, whose name starts with the
@@ -121,7 +121,7 @@ class G2p(SequenceTask):
 
 
 def _check_overlap(splits: Splits[Pair]) -> None:
-    """Raise a UserError if a word of a language is in the training part and in another one."""
+    """Raise a UserError if a word of a language is in the training split and in another one."""
     train_words = {(pair.tag, pair.source) for pair in splits.train}
     for name, part in (("valid", splits.valid), ("test", splits.test)):
         shared = [pair for pair in part if (pair.tag, pair.source) in train_words]

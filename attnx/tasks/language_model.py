@@ -19,7 +19,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.contract import SequenceData, TextTask, check_parts
+from attnx.tasks.contract import SequenceData, TextTask, check_splits
 
 
 @register("task", "language_model")
@@ -31,9 +31,9 @@ class LanguageModel(TextTask):
         over earlier states: Daniluk et al. 2017, https://arxiv.org/abs/1702.04521
 
     ``train`` (and ``valid``, ``test``) names a text file, plain or .gz; ``lines`` non-blank lines are one text, read
-    from its beginning, and its end is predicted too. A missing part is held out of the training file by a hash of the
+    from its beginning, and its end is predicted too. A missing split is held out of the training file by a hash of the
     text: ``holdout`` of the texts for validation, twice as many for testing. ``tokenizer`` cuts texts into at most
-    ``vocab_size`` different symbols, learned from the training part; other symbols are unknown, and perplexities over
+    ``vocab_size`` different symbols, learned from the training split; other symbols are unknown, and perplexities over
     different symbols are not comparable. Texts of more than ``max_length`` symbols are cut into several.
 
     The model's memory is its own past, as in ``scope=history``. After training, the first half of each test text is
@@ -67,11 +67,11 @@ class LanguageModel(TextTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read, split and tokenize the texts; ``notes`` then says how many of them are in two parts."""
+        """Read, split and tokenize the texts; ``notes`` then says how many of them are in two splits."""
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
         parts = self._split({part: list(self._read(part)) for part, file in self.files.items() if file})
-        check_parts(parts)
+        check_splits(parts)
         self.texts.train([Sentence("", (text,)) for text in parts.train])
         train = [Pair((), (chunk,)) for text in parts.train for chunk in self._cut(text)]
         valid, test = (

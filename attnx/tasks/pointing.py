@@ -52,7 +52,7 @@ class Pointing(SequenceTask):
     triangles of the Delaunay triangulation, each with ascending positions, sorted by incenter. ``tsp`` is the shortest
     round trip from the first point, lower neighbor first. ``sorting`` puts numbers in ascending order. Positions are
     written 1, 2, ... ``sizes`` are the numbers of points: a number, a list of them, or a range such as ``5-50``, all
-    equally often; ``test`` are those of the test part (by default the same), which may lie outside the training sizes.
+    equally often; ``test`` are those of the test split (by default the same), which may lie outside the training sizes.
     Examples are drawn from ``seed`` before training: ``examples`` for training and ``num_held_out`` each for validation
     and testing. Tours of more than ``max_exact_points`` points are the best of a local search.
     """
@@ -105,7 +105,7 @@ class Pointing(SequenceTask):
         return SequenceData(Splits([], valid, self.test_pairs()), source, target, rows=train)
 
     def test_pairs(self) -> list[Pair]:
-        """Draw the test part alone."""
+        """Draw the test split alone."""
         return self._make_pairs("test", self.test_sizes)
 
     def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:

@@ -18,7 +18,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.contract import SequenceData, SequenceTask, check_parts, training_tags
+from attnx.tasks.contract import SequenceData, SequenceTask, check_splits, training_tags
 
 
 @register("task", "qa")
@@ -33,8 +33,8 @@ class Qa(SequenceTask):
     ``sentences`` before it (130 in task 3). Several tasks are learned together and measured separately.
     ``data=world_model`` makes ``stories`` of two agents on a grid from ``world_seed``, each with ``statements``
     sentences (a number, a list, or a range such as ``5-40``, all equally often) and two questions; another 1,000 are
-    the test part. ``test`` replaces the test part: a file in bAbI's format, or for the world numbers of statements. A
-    ``holdout`` of the training stories is the valid part, by a hash of the full story. ``entities`` are words to which
+    the test split. ``test`` replaces the test split: a file in bAbI's format, or for the world numbers of statements. A
+    ``holdout`` of the training stories is the valid split, by a hash of the full story. ``entities`` are words to which
     a model may tie the keys of its slots.
 
     A story is one sequence: the words of each sentence and a full stop, then those of the question and its mark.
@@ -84,7 +84,7 @@ class Qa(SequenceTask):
         for tag in self.stories.tags:
             for part, task_part in zip(pairs, self._split(tag), strict=True):
                 part += task_part
-        check_parts(pairs)
+        check_splits(pairs)
         source = source_vocabulary((pair.source for pair in pairs.train), self.entities)
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
         tags = training_tags(pairs)

@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
-from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput, check_parts, training_tags
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput, check_splits, training_tags
 
 ERROR_RATES = ("symbol_error_rate", "sequence_error_rate")
 NUMBER_ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
@@ -42,13 +42,13 @@ class AnySequence(SequenceTask):
     words that are whole numbers; or ``features``, the name of a .csv, .npy, .npz or .parquet file in the TSV file's
     folder, with a row of numbers per step. ``step_names`` is a column of the sources' files that labels the steps in
     figures, such as a time stamp, and is not a feature; ``target_step_names`` one of the targets'. Features are scaled
-    by the training part's means and deviations. With ``target=features`` rows of numbers are written, and a source has
+    by the training split's means and deviations. With ``target=features`` rows of numbers are written, and a source has
     one target.
 
     ``shared_vocabulary`` is one vocabulary for both sides, so that ``output=copy`` can write every symbol of the
     training sources.
 
-    A missing part is held out of the training file by a hash of the source as written, or of its file's name:
+    A missing split is held out of the training file by a hash of the source as written, or of its file's name:
     ``holdout`` of the sources for validation, twice as many for testing. Lines with equal sources are one source with
     several references; the closest one counts.
     """
@@ -81,11 +81,11 @@ class AnySequence(SequenceTask):
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read and split the data; ``notes`` then says how many sources are in two parts."""
+        """Read and split the data; ``notes`` then says how many sources are in two splits."""
         self._check()
         reader = self._pair_reader()
         pairs = self._split(reader)
-        check_parts(pairs)
+        check_splits(pairs)
         source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
         tags = training_tags(pairs)
         self.scales = target if isinstance(target, Features) else None

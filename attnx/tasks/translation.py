@@ -52,11 +52,11 @@ class Translation(TextTask):
     sentence, a tab, its translation. ``dataset`` reads Hugging Face's `datasets` instead: a file, a folder, or a name
     on the hub, with the source's and the target's ``columns``. ``languages`` names several target languages: then there
     is a file (or column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and
-    ``model.tag_inputs`` give the model the language. A missing part is held out of the training data by a hash of the
+    ``model.tag_inputs`` give the model the language. A missing split is held out of the training data by a hash of the
     source sentence: ``holdout`` of the sentences for validation, twice as many for testing, with all translations of a
     sentence in one part.
 
-    ``tokenizer`` cuts texts into at most ``vocab_size`` different symbols, learned from the training part alone;
+    ``tokenizer`` cuts texts into at most ``vocab_size`` different symbols, learned from the training split alone;
     ``shared_vocabulary`` is one vocabulary for both sides. Texts are first normalized to ``unicode_form``, and
     lower-cased if ``lower``; BLEU, chrF and TER are of such texts. Training pairs with a side of more than
     ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
@@ -151,7 +151,7 @@ class Translation(TextTask):
         return self._evaluation_pairs("test", list(self._read_files("test")))
 
     def _load_stored(self, folder: Path) -> SequenceData:
-        """Load as :meth:`load`, with the training part in a folder, which is written if it is missing."""
+        """Load as :meth:`load`, with the training split in a folder, which is written if it is missing."""
         self._check_train()
         dataset = self._open_dataset()
         store = self._open_store(folder, dataset)
@@ -170,7 +170,7 @@ class Translation(TextTask):
         return SequenceData(pairs, source, target, tags, read_shards(folder / ROWS, source, target, tags))
 
     def _open_store(self, folder: Path, dataset: Mapping[str, DatasetText]) -> CorpusStore:
-        """Open the folder of the files, or of ``dataset``, of the training part."""
+        """Open the folder of the files, or of ``dataset``, of the training split."""
         files = {part: self._paths(part) for part in self.files if self.files[part]}
         options = dict(self.store_options)
         if dataset:
@@ -215,7 +215,7 @@ class Translation(TextTask):
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
     ) -> tuple[Splits[Pair], tuple[str, ...]]:
-        """Return valid and test pairs, and the tags, of a stored training part with ``tags``."""
+        """Return valid and test pairs, and the tags, of a stored training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_PARTS)
         pairs: Splits[Pair] = Splits([], valid, test)
         return pairs, training_tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
@@ -224,7 +224,7 @@ class Translation(TextTask):
         return filter_by_length(map(self.texts.tokenize, sentences), dropped, self.max_length, self.max_length_ratio)
 
     def _open_dataset(self) -> dict[str, DatasetText]:
-        """Open the parts of ``dataset``; none without one."""
+        """Open the splits of ``dataset``; none without one."""
         if self.dataset is None:
             return {}
         return open_dataset(self._dataset_name(), self.columns or [], self.languages)
@@ -257,13 +257,13 @@ class Translation(TextTask):
         self.texts.train(sentences)
 
     def _evaluation_pairs(self, part: str, sentences: list[Sentence]) -> list[Pair]:
-        """Tokenize a valid or test part; no pair is dropped, so that scores are of the complete part."""
+        """Tokenize a valid or test split; no pair is dropped, so that scores are of the complete split."""
         if not sentences:
-            raise UserError(f"the {part} part holds no pairs; raise task.holdout, or name a task.{part}")
+            raise UserError(f"the {part} split holds no pairs; raise task.holdout, or name a task.{part}")
         pairs = [self.texts.tokenize(sentence) for sentence in sentences]
         empty = (sentence for sentence, pair in zip(sentences, pairs, strict=True) if not pair.source)
         if sentence := next(empty, None):
-            raise UserError(f"the {part} part: the tokenizer leaves nothing of {sentence.source!r}")
+            raise UserError(f"the {part} split: the tokenizer leaves nothing of {sentence.source!r}")
         return pairs
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:

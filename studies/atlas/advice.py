@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_text
-from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
-from studies.atlas.changes import default_reference, find_baseline
+from studies.atlas.changes import changes_of, default_reference, find_baseline
 from studies.atlas.design import Task
 from studies.atlas.figures import CostPoint, cost_points
 
@@ -49,7 +49,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         quality=f"{main.measure.label} {main.measure.format(choice.mean)}",
         baseline="" if baseline is None else main.measure.format(baseline.mean),
         cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
-        certainty=_certainty(len(equals), len(main.rows), baseline, is_tested=is_tested),
+        certainty=_certainty(len(equals), len(main.rows), _baseline_difference(task, comparison), is_tested=is_tested),
     )
 
 
@@ -66,10 +66,15 @@ def _cost(point: CostPoint, baseline: CostPoint | None) -> str:
     return seconds if baseline is None else f"{seconds}, {point.cpu_seconds / baseline.cpu_seconds:.1f} times as much"
 
 
-def _certainty(equal: int, settings: int, baseline: RankedSetting | None, *, is_tested: bool) -> str:
+def _baseline_difference(task: Task, comparison: Comparison) -> MeanDifference | None:
+    """The difference of the setting without attention from the defaults."""
+    baseline = find_baseline(comparison)
+    changes = changes_of(task, comparison).by_words.values()
+    return next((change.difference for change in changes if baseline and change.row.setting == baseline.setting), None)
+
+
+def _certainty(equal: int, settings: int, baseline: MeanDifference | None, *, is_tested: bool) -> str:
     if not is_tested:
         return "one seed each: not tested"
     text = f"{equal} of {settings} settings cannot be told from the best" if equal > 1 else "the only best setting"
-    if baseline is None or baseline.difference is None:
-        return text
-    return f"{text}; better than none: {p_text(baseline.difference.p)}"
+    return text if baseline is None else f"{text}; no attention against the defaults: {p_text(baseline.p)}"

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -176,6 +177,13 @@ def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert read.context.shape == (2, 5, 26)  # type: ignore[attr-defined]
     assert read.weights.shape == (2, 5, 7)  # type: ignore[attr-defined]
     assert (run.folder / "results.json").is_file()  # type: ignore[attr-defined]
+
+
+def test_the_page_on_modules_is_a_script() -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile("".join(blocks(ROOT / "docs" / "modules.md", "python")), "modules.md", "exec"), namespace)
+    assert namespace["outputs"].shape == (2, 9, 32)
+    assert not namespace["weights"][1, :, 4:].any(), "padding has no weight"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -91,3 +91,15 @@ def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     assert saved_steps(tmp_path) == {"best-2": 0, "last": 0}
     assert keep.lowest_values == [3.0, 4.0]
     assert keep.state_dict() == {"lowest_values": [3.0, 4.0], "rank": 1, "validated_step": 0, "saved_step": 0}
+
+
+def test_a_foreign_checkpoint_moves_no_file(tmp_path: Path) -> None:
+    """Its state names paths, which a resumed run would write."""
+    inside, outside = tmp_path / "run", tmp_path / "outside.ckpt"
+    inside.mkdir()
+    keep = CheckpointManager(inside, "valid_per")
+    paths = {"last": outside, "best": outside, "ranked": [outside], "_save": print}
+    keep.load_state_dict({"lowest_values": [3.0], "rank": 0, "validated_step": 5, "saved_step": 5, **paths})
+    validate(keep, [2.0])
+    assert saved_steps(inside) == {"best": 0, "last": 0}
+    assert not outside.exists()

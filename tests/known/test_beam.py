@@ -286,10 +286,10 @@ def test_an_impossible_search_is_refused(build_model: Callable[..., Any]) -> Non
         ):
             searching.check(numbers)
         searching.check(symbols)
-    with pytest.raises(UserError, match="min_length is a rule about symbols"):
+    with pytest.raises(UserError, match="min_length is a constraint on symbols"):
         Greedy(min_length=1).check(numbers)
     Greedy().check(numbers)
-    with pytest.raises(UserError, match="prefix is a rule about symbols"):
+    with pytest.raises(UserError, match="prefix is a constraint on symbols"):
         search(Greedy(), numbers, prefix=torch.tensor([[5]]))
     for choices in ({"normalizer": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
         Beam().check(build_model(**choices))

@@ -133,7 +133,7 @@ def test_labels_must_be_learnable(tmp_path: Path) -> None:
     train = write_texts(tmp_path / "texts.tsv")
     (tmp_path / "other.tsv").write_text("a day\twett\n", encoding="utf-8")
     (tmp_path / "same.tsv").write_text("".join(f"{n}\twet\n" for n in range(50)), encoding="utf-8")
-    with pytest.raises(UserError, match=r"the test part has the label 'wett', .* did you mean wet\?"):
+    with pytest.raises(UserError, match=r"the test split has the label 'wett', .* did you mean wet\?"):
         Classification(train=train, test=str(tmp_path / "other.tsv")).load()
     with pytest.raises(UserError, match="every text has the label 'wet'"):
         Classification(train=str(tmp_path / "same.tsv")).load()

@@ -68,7 +68,7 @@ def test_a_scan_keeps_a_sample(processes: int, tmp_path: Path, monkeypatch: pyte
     assert set(sample) <= set(lines)
     assert [lines.index(sentence) // 100 for sentence in sample] == [0, 1, 1, 2, 3, 3, 4]
     assert result.tags == ["de", "fr", "xx"]
-    assert result.overlap_notes == ["1 of 2 sources of the valid part are also in the training part"]
+    assert result.overlap_notes == ["1 of 2 sources of the valid split are also in the training split"]
 
 
 def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:

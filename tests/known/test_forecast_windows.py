@@ -1,4 +1,4 @@
-"""Windows over series: the borders of the ETT papers, scaling by the training part, and training windows."""
+"""Windows over series: the borders of the ETT papers, scaling by the training split, and training windows."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_window_without_measurements_is_dropped() -> None:
     assert alone.valid_starts(series(), Span(0, 7)).tolist() == [2, 3]
     assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
     assert len(training_windows(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
-    with pytest.raises(UserError, match="the test part has no value of a"):
+    with pytest.raises(UserError, match="the test split has no value of a"):
         split_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.parse([2, 2, 3]))
 
 

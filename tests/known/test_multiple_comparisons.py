@@ -18,8 +18,8 @@ from attnx.reports.stats.multiple_comparisons import (
     compare_draws_with_best,
     compare_with_best,
     compare_with_control,
-    critical_value,
-    exceedance,
+    dunnett_isf,
+    dunnett_sf,
     seeds_needed,
 )
 from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance, within_variance
@@ -31,13 +31,13 @@ from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance, w
 )
 def test_critical_values_match_dunnetts_tables(treatments: int, degrees: int, expected: float) -> None:
     """Two-sided, 5 %, groups of equal size (Dunnett 1964, table II)."""
-    assert critical_value(0.05, (4,) * treatments, 4, degrees) == pytest.approx(expected, abs=0.011)
+    assert dunnett_isf(0.05, (4,) * treatments, 4, degrees) == pytest.approx(expected, abs=0.011)
 
 
 def test_two_groups_give_students_test() -> None:
     for degrees in (1, 2, 5, 30):
-        assert exceedance(2.0, [3], 3, degrees) == pytest.approx(2 * stats.t.sf(2.0, degrees), abs=2e-5)
-        assert critical_value(0.05, (3,), 3, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-3)
+        assert dunnett_sf(2.0, [3], 3, degrees) == pytest.approx(2 * stats.t.sf(2.0, degrees), abs=2e-5)
+        assert dunnett_isf(0.05, (3,), 3, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-3)
 
 
 def test_unequal_group_sizes_match_scipy() -> None:
@@ -46,7 +46,7 @@ def test_unequal_group_sizes_match_scipy() -> None:
     groups = [random.normal(size=size) + mean for size, mean in ((2, 0.0), (5, 1.5), (3, 1.0), (4, 2.5))]
     control, remaining = groups[0], groups[1:]
     expected = stats.dunnett(*remaining, control=control, rng=0)
-    actual = [exceedance(abs(t), [5, 3, 4], 2, 10) for t in expected.statistic]
+    actual = [dunnett_sf(abs(t), [5, 3, 4], 2, 10) for t in expected.statistic]
     assert actual == pytest.approx(expected.pvalue, abs=1e-3)
 
 
@@ -58,8 +58,8 @@ def test_each_group_is_compared_with_the_best() -> None:
     assert far is not None
     assert near is not None
     assert (far.difference, near.difference, near.test) == (pytest.approx(4), pytest.approx(1), POOLED)
-    assert far.p == pytest.approx(exceedance(4 / math.sqrt(2), [2, 2], 2, 3))
-    assert far.high - far.difference == pytest.approx(critical_value(0.05, (2, 2), 2, 3) * math.sqrt(2))
+    assert far.p == pytest.approx(dunnett_sf(4 / math.sqrt(2), [2, 2], 2, 3))
+    assert far.high - far.difference == pytest.approx(dunnett_isf(0.05, (2, 2), 2, 3) * math.sqrt(2))
     assert (far.low > 0) == (far.p < 0.05)
 
 
@@ -95,11 +95,11 @@ def test_one_wild_group_does_not_hide_the_rest() -> None:
     assert alone is not None
     assert wild is not None
     assert (alone.difference, alone.test) == (pytest.approx(2), POOLED)
-    assert alone.p == pytest.approx(exceedance(2 / math.sqrt(0.5), [2] * 5, 2, 5))
+    assert alone.p == pytest.approx(dunnett_sf(2 / math.sqrt(0.5), [2] * 5, 2, 5))
     error, degrees = math.sqrt(2500.25), 2500.25**2 / (2500**2 / 1 + 0.25**2 / 5)
     assert wild.test == UNEQUAL
-    assert wild.p == pytest.approx(exceedance(49.5 / error, [2] * 5, 2, degrees))
-    assert wild.high - wild.difference == pytest.approx(critical_value(0.05, (2,) * 5, 2, degrees) * error)
+    assert wild.p == pytest.approx(dunnett_sf(49.5 / error, [2] * 5, 2, degrees))
+    assert wild.high - wild.difference == pytest.approx(dunnett_isf(0.05, (2,) * 5, 2, degrees) * error)
 
 
 def test_equal_groups_are_seldom_outlying() -> None:
@@ -123,7 +123,7 @@ def test_the_bootstrap_of_the_largest_difference() -> None:
     assert near is not None
     assert far is not None
     assert near.test == EXAMPLES
-    assert near.p == pytest.approx(exceedance(2 / math.sqrt(2), [1, 1], 1, 10**6), abs=0.01)
+    assert near.p == pytest.approx(dunnett_sf(2 / math.sqrt(2), [1, 1], 1, 10**6), abs=0.01)
     assert near.high - 2 == pytest.approx(2.21 * math.sqrt(2), rel=0.01)
     assert far.p < 0.001
 

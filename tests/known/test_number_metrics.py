@@ -111,7 +111,7 @@ def test_a_wrong_length_is_penalized() -> None:
 
 
 def test_predicting_the_mean_scores_one() -> None:
-    """Whatever its length, over targets whose mean and deviation are those of the training part."""
+    """Whatever its length, over targets whose mean and deviation are those of the training split."""
     right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
     for steps in (0, 1, 2, 11):
         assert compute_score(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1

@@ -1,4 +1,4 @@
-"""Sentences and translations: valid files, the line of an invalid one, and held-out parts."""
+"""Sentences and translations: valid files, the line of an invalid one, and held-out splits."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_held_out_sentences_are_limited(spare: int) -> None:
 
 def test_sources_repeated_from_training_are_counted() -> None:
     training_sources = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
-    notes = ["1 of 2 sources of the valid part are also in the training part"]
+    notes = ["1 of 2 sources of the valid split are also in the training split"]
     assert (
         overlap_notes(training_sources, {"valid": [LINES[0].source, LINES[6].source], "test": [LINES[8].source]})
         == notes
@@ -348,7 +348,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
         ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
         ("good", ["de", "n"], "task.dataset=good: train: the column 'n' holds int, expected text"),
         ("good", ["de"], "task.columns=['de']: expected 2"),
-        ("untrained", ["de", "en"], "task.dataset=untrained: has no part called train; it has test"),
+        ("untrained", ["de", "en"], "task.dataset=untrained: has no split called train; it has test"),
         ("blank", ["de", "en"], "task.dataset=blank: test: row 3 has a blank side"),
         ("none.csv", ["de", "en"], "task.dataset=none.csv: cannot be read: "),
         ("bad.json", ["de", "en"], "task.dataset=bad.json: cannot be read: "),

@@ -18,8 +18,8 @@ def read(annotation: str) -> KnobType:
 @pytest.mark.parametrize(
     ("annotation", "accepted", "refused"),
     [
-        ("int", [0, -3, 7], [1.0, "1", True, None, [1]]),
-        ("float", [0.5, -3, 7], [True, "1", math.nan, math.inf, None]),
+        ("int", [0, -3, 7, 2**63 - 1], [2**63, 1.0, "1", True, None, [1]]),
+        ("float", [0.5, -3, 7, 10**300], [10**309, True, "1", math.nan, math.inf, None]),
         ("str", ["word", "", "3"], [3, None, True, ["word"]]),
         ("bool", [True, False], [0, 1, "true", None]),
         ("Natural", [0, 1, 97], [-1, 1.0, True, "1", None]),

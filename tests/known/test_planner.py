@@ -21,7 +21,7 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(PREVIOUS, "none"), (RUN, STEP)),
         (PlannerInputs(TOKEN | CURRENT, "none"), (RUN, STEP)),
         (PlannerInputs(PREVIOUS | CURRENT | TOKEN, "none"), (RUN, STEP)),
-        (PlannerInputs(CURRENT, "none", growing=True), (RUN, STEP)),
+        (PlannerInputs(CURRENT, "none", is_growing=True), (RUN, STEP)),
         # Attend, then run: feed=now, the query holds only known inputs, the memory is fixed before decoding.
         (PlannerInputs(TOKEN, "now"), (ATTEND, STEP)),
         (PlannerInputs(TAG, "now"), (ATTEND, STEP)),
@@ -31,8 +31,8 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(TOKEN, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs({}, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs(TAG, "none"), (RUN, ATTEND, STEP)),
-        (PlannerInputs(TOKEN, "none", growing=True), (RUN, STEP)),
-        (PlannerInputs(TAG, "none", growing=True), (RUN, STEP)),
+        (PlannerInputs(TOKEN, "none", is_growing=True), (RUN, STEP)),
+        (PlannerInputs(TAG, "none", is_growing=True), (RUN, STEP)),
         # Step by step: everything else.
         (PlannerInputs(CURRENT, "next"), (STEP,)),
         (PlannerInputs(TOKEN, "next"), (STEP,)),
@@ -40,16 +40,16 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(PREVIOUS, "now"), (STEP,)),
         (PlannerInputs(TOKEN | PREVIOUS, "now"), (STEP,)),
         (PlannerInputs(TAG | PREVIOUS, "now"), (STEP,)),
-        (PlannerInputs(TOKEN, "now", growing=True), (STEP,)),
-        (PlannerInputs(PREVIOUS, "now", growing=True), (STEP,)),
+        (PlannerInputs(TOKEN, "now", is_growing=True), (STEP,)),
+        (PlannerInputs(PREVIOUS, "now", is_growing=True), (STEP,)),
         (PlannerInputs(CONTEXT, "none"), (STEP,)),
         (PlannerInputs(CONTEXT, "now"), (STEP,)),
         (PlannerInputs(TOKEN | CONTEXT, "none"), (STEP,)),
         (PlannerInputs(CURRENT, "none", needs_history=True), (STEP,)),
         (PlannerInputs(TOKEN, "now", needs_history=True), (STEP,)),
-        (PlannerInputs(TOKEN, "none", growing=True, needs_history=True), (STEP,)),
-        (PlannerInputs(CURRENT, "none", scheduled_sampling=True), (STEP,)),
-        (PlannerInputs(TOKEN, "now", scheduled_sampling=True), (STEP,)),
+        (PlannerInputs(TOKEN, "none", is_growing=True, needs_history=True), (STEP,)),
+        (PlannerInputs(CURRENT, "none", has_scheduled_sampling=True), (STEP,)),
+        (PlannerInputs(TOKEN, "now", has_scheduled_sampling=True), (STEP,)),
     ],
 )
 def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
@@ -109,13 +109,13 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
             "step by step: the context enters the recurrence and its query holds a state (model.feed=now)",
         ),
         (
-            PlannerInputs(TOKEN, "now", growing=True),
+            PlannerInputs(TOKEN, "now", is_growing=True),
             "step by step: the context enters the recurrence and the memory grows with it",
         ),
         (PlannerInputs(CONTEXT), "step by step: the query holds the last context"),
         (PlannerInputs(CURRENT, needs_history=True), "step by step: the scorer reads the weights of earlier steps"),
         (
-            PlannerInputs(CURRENT, scheduled_sampling=True),
+            PlannerInputs(CURRENT, has_scheduled_sampling=True),
             "step by step: scheduled sampling feeds the model's own outputs back",
         ),
     ],
@@ -153,7 +153,7 @@ def test_a_requested_schedule_is_its_own_reason() -> None:
         ),
         # The query is the token and nothing is fed; the growing memory forbids attending first.
         (
-            PlannerInputs(TOKEN, "none", growing=True),
+            PlannerInputs(TOKEN, "none", is_growing=True),
             ATTEND,
             "the memory grows while decoding; use run_then_attend or step_by_step",
         ),

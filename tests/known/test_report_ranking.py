@@ -18,7 +18,7 @@ import yaml
 from attnx.cli.main import run as command
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.stats.multiple_comparisons import EXAMPLES, POOLED, UNEQUAL, exceedance
+from attnx.reports.stats.multiple_comparisons import EXAMPLES, POOLED, UNEQUAL, dunnett_sf
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.evaluated_examples import read_tested, resample_rates
@@ -220,7 +220,7 @@ def test_a_setting_with_one_seed_uses_the_pooled_spread(write: Write) -> None:
     difference = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}["mlp"]
     assert difference is not None
     assert difference.difference == pytest.approx(2.0)
-    assert difference.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
+    assert difference.p == pytest.approx(dunnett_sf(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
 
 
 def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path: Path) -> None:

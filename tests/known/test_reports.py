@@ -28,7 +28,7 @@ from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.stats.error_tables import count_errors, errors_by_length
 from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.runs.alignments import read_alignment
-from attnx.runs.folder_use import FolderUse
+from attnx.runs.disk_usage import DiskUsage
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.runs.metrics_csv import read_curves
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
@@ -397,7 +397,7 @@ def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
     assert [len(run.curves[name]) for name in ("train_loss", "valid_per")] == [5, 1]
     assert (run.progress.step, run.progress.curve) == (250, [])
     created = datetime.fromisoformat("2031-07-05").timestamp()
-    run.use = FolderUse(0, created + 9000)
+    run.disk_usage = DiskUsage(0, created + 9000)
     assert run._allowed_silence == 27000
 
 
@@ -452,7 +452,7 @@ def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
 
 
 def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
-    """A language of the training part may have no test words; JSON has no NaN."""
+    """A language of the training split may have no test words; JSON has no NaN."""
     (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
     save_results(tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7})
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["test_wer_ady"] is None

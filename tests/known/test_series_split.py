@@ -81,9 +81,9 @@ def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
         (
             series_without_times(23),
             [4, 5, 5],
-            "the train part has room for 1 steps to forecast, fewer than task.horizon=2",
+            "the train split has room for 1 steps to forecast, fewer than task.horizon=2",
         ),
-        (series_without_times(23), "16:1:6", "the valid part has room for 1 steps"),
+        (series_without_times(23), "16:1:6", "the valid split has room for 1 steps"),
         (series_with_times(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
         (series_with_times(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
         (series_without_times(15000), "ett", "task.split=ett needs dates: set task.time to a column of dates, or"),

@@ -172,7 +172,7 @@ def task(folder: Path, **knobs: Any) -> G2p:
 
 
 def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tags are those of the training part; a language may lack words to be judged on. Variables are filled in."""
+    """Tags are those of the training split; a language may lack words to be judged on. Variables are filled in."""
     monkeypatch.setenv("SOME_DATA", str(folders))
     for item in (task(folders), G2p("$SOME_DATA/train", "$SOME_DATA/dev", "${SOME_DATA}/test")):
         data = item.load()

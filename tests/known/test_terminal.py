@@ -15,7 +15,7 @@ from rich.console import Console
 
 from attnx.files.terminal import can_redraw, show_waiting
 from attnx.training.callbacks import progress
-from attnx.training.callbacks.progress import LINE_INTERVAL_SECONDS, ShowProgress
+from attnx.training.callbacks.progress import LINE_INTERVAL_SECONDS, ProgressDisplay
 from attnx.training.callbacks.throughput import Throughput
 
 ESCAPE, RETURN, CURSOR_UP = "\x1b", "\r", "\x1b[1A"
@@ -64,7 +64,7 @@ class Training:
             global_step=0, max_steps=20, is_global_zero=True, callback_metrics={"valid_loss": torch.tensor(0.5)}
         )
         module: Any = None
-        show = ShowProgress(console, Throughput(), "valid_loss")
+        show = ProgressDisplay(console, Throughput(), "valid_loss")
         show.on_train_start(trainer)
         for step in range(1, 21):
             trainer.global_step, self.seconds = step, self.seconds + 10

@@ -22,11 +22,11 @@ from attnx.data.examples import Pair
 from attnx.data.splits import Splits
 from attnx.tasks.contract import SequenceData
 from attnx.training import loaders
-from attnx.training.callbacks.metrics_csv import MetricsFile
+from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard
-from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.callbacks.progress import ProgressDisplay
 from attnx.training.callbacks.throughput import WARMUP_BATCHES, Throughput
-from attnx.training.loaders import Loaders
+from attnx.training.loaders import TrainingDataModule
 from attnx.training.trainers.lightning import TrainerSettings
 
 DEVICE = torch.device("meta")
@@ -110,9 +110,9 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_pa
     console = Console(force_terminal=False)
     throughput = Throughput(clock=lambda: 7.0)
     trainer: Any = SimpleNamespace(world_size=1, is_global_zero=True, global_step=10, max_steps=20, current_epoch=0)
-    progress = ShowProgress(console, throughput, "valid_loss")
+    progress = ProgressDisplay(console, throughput, "valid_loss")
     progress.on_train_start(trainer)
-    guard, metrics = NanGuard(tmp_path, None), MetricsFile(tmp_path / "metrics.csv", throughput, interval=7)  # type: ignore[arg-type]
+    guard, metrics = NanGuard(tmp_path, None), MetricsCsv(tmp_path / "metrics.csv", throughput, interval=7)  # type: ignore[arg-type]
     batch, loss = BATCH.to(DEVICE), torch.ones((), device=DEVICE)
     with asynchronous_device:
         for _ in range(WARMUP_BATCHES + 1):
@@ -135,7 +135,7 @@ def test_batches_for_a_gpu_are_pinned(
     monkeypatch.setattr(loaders, "training_device", lambda trainer: torch.device(device))
     pairs = [Pair(("a", "b"), (("c",),))]
     settings = asdict(TrainerSettings(num_workers=workers))
-    all_loaders = Loaders(SequenceData.of(Splits(pairs, pairs, pairs)), settings, seed=1)
+    all_loaders = TrainingDataModule(SequenceData.of(Splits(pairs, pairs, pairs)), settings, seed=1)
     for loader in (all_loaders.train_dataloader(), all_loaders.val_dataloader(), all_loaders.test_dataloader()):
         assert loader.pin_memory == is_pinned
 

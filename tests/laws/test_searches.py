@@ -314,7 +314,7 @@ def test_a_beam_returns_every_possible_sequence(small: BuildModel) -> None:
     def few(written: Tensor, rows: Tensor) -> Tensor:
         return torch.tensor([0, 0, 1, 1, 0, 1, 0]).bool().expand(len(rows), -1)
 
-    decoded = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, choices=few)
+    decoded = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, token_filter=few)
     for row in range(2):
         written = {tuple(x for x in sequence if x != PAD) for sequence in decoded.written[row, :5].tolist()}
         assert written == {(EOS,), (3, EOS), (5, EOS), (3, 5, EOS), (5, 3, EOS)}
@@ -388,7 +388,7 @@ def test_choices_are_obeyed(build_decided_model: BuildModel, search: Any) -> Non
         open_[:, EOS] = ~open_.any(-1)
         return open_
 
-    decoded = search()(model, SOURCE, SOURCE_MASK, choices=remaining_choices)
+    decoded = search()(model, SOURCE, SOURCE_MASK, token_filter=remaining_choices)
     for row, (written, steps) in enumerate(
         zip(decoded.written[:, 0].tolist(), decoded.lengths[:, 0].tolist(), strict=True)
     ):
@@ -423,7 +423,7 @@ def test_without_choices_a_search_ends(build_decided_model: BuildModel, search: 
     def allow_none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search(min_length=5)(build_decided_model(), SOURCE, SOURCE_MASK, choices=allow_none)
+    decoded = search(min_length=5)(build_decided_model(), SOURCE, SOURCE_MASK, token_filter=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 
@@ -438,7 +438,7 @@ def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model: BuildMo
     def allow_none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    decoded = search()(model, SOURCE, SOURCE_MASK, choices=allow_none)
+    decoded = search()(model, SOURCE, SOURCE_MASK, token_filter=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
     assert (decoded.written[:, 0, 2] == EOS).all()
 

@@ -335,19 +335,19 @@ def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
 @pytest.fixture
 def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
     """Do something once, after an optimizer step."""
-    from attnx.training.callbacks.progress import ShowProgress
+    from attnx.training.callbacks.progress import ProgressDisplay
 
-    show = ShowProgress.on_train_batch_end
+    show = ProgressDisplay.on_train_batch_end
 
     def set_up(step: int, act: Callable[[], object]) -> None:
         actions = [act]
 
-        def acting(self: ShowProgress, trainer: Any, *args: Any) -> None:
+        def acting(self: ProgressDisplay, trainer: Any, *args: Any) -> None:
             show(self, trainer, *args)
             if trainer.global_step == step and actions:
                 actions.pop()()
 
-        monkeypatch.setattr(ShowProgress, "on_train_batch_end", acting)
+        monkeypatch.setattr(ProgressDisplay, "on_train_batch_end", acting)
 
     return set_up
 

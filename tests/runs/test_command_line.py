@@ -45,6 +45,10 @@ def test_every_command_has_its_own_page(
     assert not list(work_folder.iterdir())
 
 
+def test_help_on_an_empty_word_is_the_first_page(command: Callable[..., Any]) -> None:
+    assert command("help", "") == command("--help", "") == command("--help")
+
+
 def test_the_first_page_fits_a_small_terminal(command: Callable[..., Any]) -> None:
     """It says what attnx is in five lines, gives three examples, and names every command, and the page on all else."""
     page = command("--help").out

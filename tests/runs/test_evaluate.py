@@ -18,6 +18,7 @@ from scipy.stats import binomtest
 
 import attnx
 from attnx import registry
+from attnx.cli.commands import evaluate
 from attnx.inference.load import TrainedRun
 from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.comparison.compare import compare
@@ -143,6 +144,27 @@ def test_nothing_is_overwritten(
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
 
+def test_an_evaluation_whose_name_was_taken_has_the_next(
+    extra_words: list[str], runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has evaluated on other data of the same name meanwhile."""
+    (runs / "other").mkdir()
+    (runs / "other" / "more.tsv").write_text("\n".join(extra_words[:5]) + "\n", encoding="utf-8")
+    write_tables = evaluate.write_tables
+
+    def evaluate_other(*arguments: Any) -> None:
+        monkeypatch.setattr(evaluate, "write_tables", write_tables)
+        assert command("evaluate", "one", "task.test=other/more.tsv").code == 0
+        write_tables(*arguments)
+
+    monkeypatch.setattr(evaluate, "write_tables", evaluate_other)
+    answer = command("evaluate", "one", "task.test=more.tsv")
+    assert answer.out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
+    folders = ["one/evaluations/more", "one/evaluations/more-2"]
+    assert [results(folder)["test_examples"] for folder in folders] == [5, 7]
+    assert sorted(map(str, Path("one/evaluations").iterdir())) == folders
+
+
 def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs: Path, command: Callable[..., Any]) -> None:
     answer = command("evaluate", "one", "one")
     assert (answer.code, answer.err) == (0, "")
@@ -215,7 +237,7 @@ MISTAKES = {
     "task.test=empty.tsv": "empty.tsv: holds no pairs",
     "task.test=fre_test.tsv task.test=more.tsv": "task.test is set twice",
     "task.test=tagged": "tagged: holds the tag 'fre', which is not one of this run's: it has none",
-    "trainer.test_examples=2": "the data of its test part have changed since it was trained",
+    "trainer.test_examples=2": "the data of its test split have changed since it was trained",
 }
 
 

@@ -175,7 +175,7 @@ def test_a_missing_last_checkpoint_is_reported(
     last.unlink()
     answer = command("resume", "one")
     assert answer.code == 2
-    assert "last.ckpt: no such checkpoint" in answer.err
+    assert "last.ckpt: no such checkpoint, and no other one can be resumed; start a new run" in answer.err
     last.write_bytes(content[: len(content) // 2])
     answer = command("resume", "one")
     assert answer.code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 import torch
 
+import attnx
+from attnx.cli import main
 from attnx.errors import UserError
 from attnx.training.distributed.devices import launched_info, resolve_devices
 from attnx.training.distributed.launched_rank import (
@@ -147,6 +150,36 @@ def test_tasks_of_another_launcher_are_ranks_of_one_run(
 
 
 @pytest.mark.parametrize(
+    "ranks",
+    [
+        two_ranks(TORCH, "RANK", "LOCAL_RANK"),
+        [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"],
+    ],
+    ids=["torchrun", "lightning"],
+)
+@pytest.mark.usefixtures("words", "no_pictures")
+def test_a_script_may_train_again(
+    ranks: list[dict[str, str]], run_ranks: RunRanks, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a run, and after a mistake that all ranks find; the launcher's variables stay."""
+    words = sized("trainer=ddp", "trainer.devices=2", "trainer.test_examples=5")
+
+    def script() -> None:
+        before = {name: os.environ.get(name) for name in TORCH_VARIABLES}
+        for folder, data in {"one": "words.tsv", "none": "nowhere.tsv", "two": "words.tsv"}.items():
+            with contextlib.suppress(UserError):
+                attnx.fit(attnx.compose([*words, f"task.train={data}", f"folder={folder}"]))
+            assert {name: os.environ.get(name) for name in TORCH_VARIABLES} == before
+        sys.exit(0)
+
+    monkeypatch.setattr(main, "main", script)
+    results = run_ranks(ranks, [])
+    assert [code for code, _ in results] == [0, 0], results
+    assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one", "two"]
+    assert {json.loads(Path(name, "run.json").read_text("utf-8"))["processes"] for name in ("one", "two")} == {2}
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["scorer=aditive"], "unknown scorer 'aditive'; did you mean additive?"),
@@ -264,6 +297,10 @@ def test_a_shell_of_srun_runs_no_rank(
             {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},
             "environment variable RANK is 'zero'; expected a whole",
         ),
+        (
+            {**LIGHTNING, "LOCAL_RANK": "0"},
+            "another launcher started this process; set trainer.devices to the number of processes on each machine",
+        ),
     ],
 )
 def test_wrong_variables_are_reported(
@@ -278,7 +315,7 @@ def test_wrong_variables_are_reported(
 
 
 def test_a_rank_knows_its_device_and_meeting_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = {"trainer": {"accelerator": "auto", "devices": None, "num_nodes": 1, "strategy": "ddp", "compile": "off"}}
+    config = {"trainer": {"accelerator": "auto", "devices": None, "num_nodes": 1, "compile": "off"}}
     variables = {**SLURM, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8"}
     variables |= {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_JOB_NODELIST": "gpu[7-8]"}
     for name, value in variables.items():

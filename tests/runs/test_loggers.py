@@ -24,7 +24,7 @@ from attnx.loggers.contract import RunStart
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logs import gradient_norms
-from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.callbacks.progress import ProgressDisplay
 
 PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
 Lines = list[dict[str, Any]]
@@ -69,6 +69,9 @@ def test_loggers_are_a_set() -> None:
         (["logger.wandb.project=mine"], r"not part of this logger; add it with \+logger="),
         (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
         (["logger=wandb", "logger.wandb.timeout=0"], "a number above 0"),
+        (["logger=wandb", "logger.wandb=false"], r"to leave it out, list the others: logger=\[\]$"),
+        (["logger=[wandb,tensorboard]", "logger.tensorboard=true"], r"list the others: logger=\[wandb\]$"),
+        (["query=[token]", "query.token=5"], "query.token=5: expected the knobs of a query"),
     ],
 )
 def test_mistakes_are_reported(overrides: list[str], message: str) -> None:
@@ -149,7 +152,7 @@ def test_a_failed_run_is_logged_as_failed(
     def fail(*args: Any) -> None:
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(ShowProgress, "on_train_batch_end", fail)
+    monkeypatch.setattr(ProgressDisplay, "on_train_batch_end", fail)
     with pytest.raises(RuntimeError, match="the disk is on fire"):
         run("attention=none", "+logger=journal", folder="one")
     assert journal("one")[-1] == {"end": "failed"}

@@ -203,7 +203,7 @@ def test_an_interrupted_run_ends_with_equal_results(
         (["task.test=many/nowhere.tsv"], "many/nowhere.tsv: no such file"),
         (["task.train=$NOT_SET/train"], "the environment variable NOT_SET is not set"),
         (["task.valid=many"], "many: holds no word lists"),
-        (["task.train=many/train/ita_train.tsv"], "the valid part has 'fre'"),
+        (["task.train=many/train/ita_train.tsv"], "the valid split has 'fre'"),
     ],
 )
 def test_mistakes_give_one_line_and_leave_nothing(

@@ -73,7 +73,7 @@ def trained_run(run: Callable[..., Any], no_pictures: None) -> Any:
 
 
 def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
-    """In the units of the data, whose scales are those of the training part's targets alone."""
+    """In the units of the data, whose scales are those of the training split's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
     for opened in (trained_run, attnx.open_run("one")):
         assert isinstance(opened.target, Features)

@@ -165,7 +165,7 @@ def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch: pytest.MonkeyP
     ("overrides", "message"),
     [
         (["placement.attention=cuda:7"], "placement.attention=cuda:7: there is no such device"),
-        (["placement.attention=cpu", "trainer=ddp", "trainer.devices=2"], "leave one out"),
+        (["placement.attention=cpu", "trainer=ddp", "trainer.devices=2"], "use one of them"),
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )

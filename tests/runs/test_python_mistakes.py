@@ -40,6 +40,7 @@ def test_a_changed_configuration_is_checked(words: Path) -> None:
     assert (
         refusal_message(attnx.fit, {**config, "scorer": {"name": "dott"}}) == "unknown scorer 'dott'; did you mean dot?"
     )
+    assert refusal_message(attnx.fit, {**config, "logger": ["wandb"]}).startswith('logger=["wandb"]: expected knobs by')
     config["trainer"]["batch_size"] = 0
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
 

@@ -167,6 +167,10 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: set_in("config.yaml", scorer={"name": "addditive"}),
         "one/config.yaml: unknown scorer 'addditive'; did you mean additive?",
     ),
+    "a number for knobs": (
+        lambda: set_in("config.yaml", query={"token": 5}),
+        "one/config.yaml: query.token=5: expected the knobs of a query",
+    ),
     "no vocabulary": (lambda: shutil.rmtree("one/vocabulary"), "one/vocabulary/source.json: no such file"),
     "no target vocabulary": (lambda: Path("one/vocabulary/target.json").unlink(), "target vocabulary is missing"),
     "a broken vocabulary": (lambda: Path("one/vocabulary/target.json").write_text("[3]"), "is not a list of symbols"),

@@ -27,6 +27,7 @@ from attnx.runs.config_yaml import read_config
 from attnx.runs.layout import EXPLANATION, LOCK
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep
+from attnx.training.run_lock import lock_run
 
 Make = Callable[..., Path]
 Command = Callable[..., Any]
@@ -150,6 +151,12 @@ def test_a_silent_running_run_was_stopped(write_run: Make, command: Command) -> 
         "drawn": "running",
     }
     assert sorted(paths(command, "status=stopped")) == ["multirun/silent", "multirun/silent-job"]
+
+
+def test_a_run_of_unknown_status_can_be_selected(write_run: Make, command: Command) -> None:
+    write_run("multirun/known")
+    write_run("multirun/other", status="melted")
+    assert paths(command, "status=unknown") == ["multirun/other"]
 
 
 def test_a_silent_job_runs_while_its_sweep_runs(sweep: Sweep, command: Command) -> None:
@@ -321,6 +328,16 @@ def test_mistakes_give_one_line_and_delete_nothing(write_run: Make, command: Com
     assert everything() == files_before
 
 
+def test_an_empty_folder_name_deletes_nothing(write_run: Make, command: Command) -> None:
+    """It is not the working folder."""
+    write_run("mine")
+    files_before = everything()
+    for words in ((), ("--yes",)):
+        answer = command("runs", "prune", *words, "", "what=folders")
+        assert answer == (2, "", "attnx: an argument of attnx runs is empty, perhaps from an unset variable\n")
+    assert everything() == files_before
+
+
 def test_an_empty_selection_is_explained(write_run: Make, command: Command) -> None:
     answer = command("runs")
     assert (answer.code, answer.err) == (
@@ -375,12 +392,23 @@ def test_prune_deletes_only_with_yes(write_run: Make, command: Command) -> None:
     assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
 
 
+def test_a_hard_link_counts_once(write_run: Make, command: Command) -> None:
+    """Its bytes are freed with the last link."""
+    run = write_run("multirun/one")
+    bytes_before = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    (run / "checkpoints" / "best.ckpt").unlink()
+    (run / "checkpoints" / "best.ckpt").hardlink_to(run / "checkpoints" / "last.ckpt")
+    assert json.loads(command("runs", "--json").out)[0]["size"] == bytes_before - 1009
+    assert command("runs", "prune").out.splitlines()[-1].startswith("1.0 kB would be freed")
+    assert command("runs", "prune", "keep=none", "--yes").out.splitlines()[-1] == "2.0 kB freed"
+
+
 @pytest.mark.parametrize(("keep", "stays"), [("last", {"last.ckpt"}), ("none", set())])
 def test_the_kept_checkpoint_can_be_selected(write_run: Make, command: Command, keep: str, stays: set[str]) -> None:
     done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
     shown = command("runs", "prune", f"keep={keep}").out
     assert "2 run(s) have no best weights after this" in shown
-    assert ("1 run(s) that did not end begin anew if resumed after this" in shown) == (keep == "none")
+    assert ("1 unfinished run(s) will restart from the beginning when resumed" in shown) == (keep == "none")
     command("runs", "prune", f"keep={keep}", "--yes")
     assert (files(done), files(cut)) == (stays, stays)
 
@@ -403,6 +431,20 @@ def test_running_runs_are_unchanged(write_run: Make, command: Command) -> None:
     answer = command("runs", "prune", "what=folders", "--yes")
     assert not stopped.exists()
     assert {path: (alive / path).read_bytes() for path in content_before} == content_before
+
+
+def test_a_locked_run_is_running(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is resumed between the plan and the deletion."""
+    run = write_run("multirun/resumed", per=None, status="interrupted")
+    content_before = everything()
+    with lock_run(run):
+        assert paths(command, "status=running") == ["multirun/resumed"]
+        answer = command("runs", "prune", "what=folders", "--yes")
+        assert answer.out == "left alone: 1 running\nnothing to delete\n"
+        monkeypatch.setattr("attnx.runs.run.is_lock_held", lambda path: False)
+        answer = command("runs", "prune", "what=folders", "--yes")
+        assert (answer.code, "multirun/resumed: another process trains this run" in answer.err) == (1, True)
+    assert everything() == content_before
 
 
 def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, write_run: Make, command: Command) -> None:

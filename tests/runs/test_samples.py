@@ -137,7 +137,7 @@ def test_a_mean_over_tags_needs_them_all(many: Path, run: Callable[..., Any], co
 REFUSED = {
     "trainer.valid_examples=2: valid_symbol_error_rate_macro, which selects the best weights, is the mean over 3 "
     "tags; set 3 or more, or null for all": ["trainer.valid_examples=2"],
-    "the validation part has no example of 'fre', and valid_symbol_error_rate_macro, which selects the best weights, "
+    "the validation split has no example of 'fre', and valid_symbol_error_rate_macro, which selects the best weights, "
     "is the mean over 3 tags; name a task.valid that has some, or hold out more examples": ["task.valid=lacking.tsv"],
 }
 

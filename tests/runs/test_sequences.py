@@ -129,7 +129,7 @@ def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[...
 
 @pytest.mark.parametrize("kind", FILES)
 def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pictures: None) -> None:
-    """Scaled by the training part only; a reopened run reads the unscaled numbers of the file."""
+    """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
     rows = read_predicted("one")
@@ -257,7 +257,7 @@ def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
     assert [pair.source for pair in pairs.valid] == [SOURCES["words"][1](n) for n in range(92, 103)]
     assert len(pairs.train) + len(pairs.test) == 97
     assert 0 < len(pairs.test) < 97
-    assert task.notes == ["5 of 11 sources of the valid part are also in the training part"]
+    assert task.notes == ["5 of 11 sources of the valid split are also in the training split"]
 
 
 def test_ids_are_sorted_by_number(work_folder: Path) -> None:
@@ -295,7 +295,7 @@ MISTAKES = {
     "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
     "task.step_names=at": "task.step_names=at is for task.source=features; remove it",
     "task.holdout=0.34": "the held-out shares valid=0.34 and test=0.68 must be 0 or more and sum to less than 1",
-    "task.holdout=0": "the valid part holds no pairs; raise task.holdout, or name a task.valid",
+    "task.holdout=0": "the valid split holds no pairs; raise task.holdout, or give more data",
     "task.train=nan.tsv task.source=features": "nan.tsv:1: nan.npy: row 1, counted from 0: nan in column 0",
 }
 

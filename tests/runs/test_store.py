@@ -216,7 +216,7 @@ def test_other_test_data_keep_the_store() -> None:
     """Their overlap with the store is unknown, which is reported."""
     first = task(**FILES_OF_PARTS)
     fingerprint = first.load().train_dataset().fingerprint()
-    assert first.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
+    assert first.notes[1:] == ["1 of 14 sources of the test split are also in the training split"]
     second = task(**{**FILES_OF_PARTS, "test": FILES_OF_PARTS["valid"]})
     data = second.load()
     assert data.train_dataset().fingerprint() == fingerprint
@@ -238,11 +238,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a wrong test": ({"test": "va.de"}, "va.de:1: no tab"),
     "a test of another language": (
         {"train": "only.tsv", "languages": ["xa", "yb"], "valid": "v.tsv", "test": "t.tsv"},
-        "the valid part has 'yb', which the training part lacks",
+        "the valid split has 'yb', which the training split lacks",
     ),
     "all too long": ({"max_length": 1}, "no training pair is left: left out"),
     "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
-    "no part to judge": ({"holdout": 0.0}, "the valid part holds no pairs"),
+    "no part to judge": ({"holdout": 0.0}, "the valid split holds no pairs"),
     "too few pieces": ({"tokenizer": "bpe", "vocab_size": 3}, "task.vocab_size=3: the tokenizer bpe needs"),
     "a variable": ({"store": "$ATTNX_NOPE/corpus"}, "task.store=$ATTNX_NOPE/corpus: the environment variable"),
     "a place below a file": ({"store": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
@@ -279,7 +279,7 @@ def test_a_mistake_is_reported_before_anything_is_written(
 
 
 def test_an_empty_language_is_reported(work_folder: Path) -> None:
-    """As when the training part has none of it."""
+    """As when the training split has none of it."""
     long = [f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97)]
     write("mixed.tsv", [*Path("mixed.tsv").read_text(encoding="utf-8").splitlines(), *long])
     write("mixed.tsv", [line for line in Path("mixed.tsv").read_text().splitlines() if "xa" in line or "x x" in line])

@@ -163,6 +163,15 @@ def test_zero_patience_stops_at_the_first_worse_validation(
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
 
 
+def test_patience_outlives_one_nan_validation(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from attnx.metrics.error_rates import PhoneErrorRate
+
+    losses = chain([9.0, float("nan"), 4.0], repeat(2.0))  # validations, then the test and its draws
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
+    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=2", folder="one")
+    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 8
+
+
 @pytest.mark.parametrize(
     "composition",
     [

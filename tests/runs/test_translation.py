@@ -242,7 +242,7 @@ def test_dropped_pairs_are_reported(texts: list[str]) -> None:
         "1 with a side over 3 times as long as the other",
     ):
         assert reason in left_out
-    assert met == "1 of 13 sources of the test part are also in the training part"
+    assert met == "1 of 13 sources of the test split are also in the training split"
 
 
 @pytest.mark.parametrize(
@@ -288,15 +288,15 @@ MISTAKES = {
     "task.train=[a.de.gz,b.en] task.languages=[xa] task.test=wrong.tsv": "wrong.tsv:1: no tab",
     "task.languages=[xa,xa]": "task.languages=[xa,xa]: name each language once",
     "task.languages=[x.a]": "'x.a' is not a name",
-    "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid part has 'yb'",
+    "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid split has 'yb'",
     "task.tokenizer=bbpe": "unknown tokenizer 'bbpe'; did you mean bpe",
     "task.vocab_size=7": "task.vocab_size=7: the tokenizer bpe needs",
     "task.max_length=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",
     "task.max_length_ratio=0.5": "task.max_length_ratio=0.5",
     "task.train=[blank,blank]": "no training pair is left",
     "task.test=[blank,blank]": "blank:1: the line is blank",
-    "task.test=[empty,empty]": "the test part holds no pairs",
-    "task.test=null task.holdout=0": "the test part holds no pairs",
+    "task.test=[empty,empty]": "the test split holds no pairs",
+    "task.test=null task.holdout=0": "the test split holds no pairs",
     "task.columns=[de,en]": "task.columns is for task.dataset",
     "task.dataset=nowhere.csv task.columns=[de,en]": "task.dataset and task.train are both set",
     "task.dataset=x task.train=null task.valid=null task.test=null": "task.dataset needs task.columns",

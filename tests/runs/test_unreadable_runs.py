@@ -26,6 +26,8 @@ from attnx.files.bounded_files import (
     read_json,
     read_yaml,
 )
+from attnx.runs.layout import POINTS, TEST_SERIES
+from attnx.runs.saved_sources import read_points, read_test_series
 
 Command = Callable[..., Any]
 
@@ -253,6 +255,13 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "there.json").write_text("[7]")
     (tmp_path / "here.json").symlink_to("there.json")
     assert read_json(tmp_path / "here.json") == [7]
+
+
+@pytest.mark.parametrize(("read", "name"), [(read_points, POINTS), (read_test_series, TEST_SERIES)])
+def test_damaged_saved_sources_are_reported(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("no arrays", encoding="utf-8")
+    with pytest.raises(UserError, match=f"{name}: is damaged, or no file of NumPy's arrays"):
+        read(tmp_path)
 
 
 def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,11 +54,11 @@ class Sdpa:
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend in one operation; with a gain by the definition."""
-        field = attention.scope_mask(inputs)
-        if field.gain is not None:
-            return attention.attend_with_scores(inputs, attention.score(inputs), field)
+        scope_mask = attention.scope_mask(inputs)
+        if scope_mask.gain is not None:
+            return attention.attend_with_scores(inputs, attention.score(inputs), scope_mask)
         # Queries with the same mask share one row of it.
-        allowed_mask = field.allowed_mask if field.allowed_mask.stride(1) else field.allowed_mask[:, :1]
+        allowed_mask = scope_mask.allowed_mask if scope_mask.allowed_mask.stride(1) else scope_mask.allowed_mask[:, :1]
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )

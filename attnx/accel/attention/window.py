@@ -74,21 +74,21 @@ def _size(attention: Attention, inputs: AttentionInputs) -> int:
 def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
     index, windows = _window_indices(cast("Local", attention.scope), inputs)
     keys, values = (_gather_rows(part, index) for part in (inputs.memory.keys, inputs.memory.values))
-    field = ScopeMask(
+    scope_mask = ScopeMask(
         _queries_to_batch(windows.allowed_mask), None if windows.gain is None else _queries_to_batch(windows.gain)
     )
     rows = inputs._replace(
         queries=_queries_to_batch(inputs.queries),
         prepared_queries=_queries_to_batch(inputs.prepared_queries),
-        memory=Memory(keys, values, field.allowed_mask, (index.shape[-1],)),
+        memory=Memory(keys, values, scope_mask.allowed_mask, (index.shape[-1],)),
         dropout_mask=None if inputs.dropout_mask is None else _queries_to_batch(inputs.dropout_mask.gather(-1, index)),
     )
-    read = attention.attend_with_scores(rows, attention.score(rows), field)
+    read = attention.attend_with_scores(rows, attention.score(rows), scope_mask)
     return AttentionOutput(read.context.view(*index.shape[:2], -1))
 
 
 def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
-    """The positions (b, q, n) in each query's windows, one in each source, and their field."""
+    """The positions (b, q, n) in each query's windows, one in each source, and their mask."""
     memory = inputs.memory
     memory_mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
     windows_by_source, start = [], 0
@@ -102,10 +102,10 @@ def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, Scop
         windows_by_source.append((position + start, scope.window_mask(nearest, predicted, position, is_in_source)))
         start += source.shape[-1]
     index = torch.cat([position for position, _ in windows_by_source], -1)
-    allowed_mask = torch.cat([field.allowed_mask for _, field in windows_by_source], -1)
+    allowed_mask = torch.cat([scope_mask.allowed_mask for _, scope_mask in windows_by_source], -1)
     if inputs.allowed_mask is not None:
         allowed_mask = allowed_mask & inputs.allowed_mask.expand(*index.shape[:2], start).gather(-1, index)
-    gains = [field.gain for _, field in windows_by_source if field.gain is not None]
+    gains = [scope_mask.gain for _, scope_mask in windows_by_source if scope_mask.gain is not None]
     return index, ScopeMask(allowed_mask, torch.cat(gains, -1) if gains else None)
 
 

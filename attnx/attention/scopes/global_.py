@@ -18,8 +18,8 @@ class Global(nn.Module):
     Source: Luong et al. 2015, section 3.1, https://arxiv.org/abs/1508.04025
 
     Cost grows with the memory's length; it is the choice where an output may depend on any input. ``sources`` names
-    what the memory is made of; of the decoder's states those are there that were made before the one in the query, and
-    that one too if ``include_self``.
+    what the memory is made of. Of the decoder's states, a query reads those before its own; with ``include_self`` its
+    own, too.
 
     >>> import torch
     >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[[True, True, False]]])).allowed_mask

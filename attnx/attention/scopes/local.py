@@ -76,7 +76,7 @@ class Local(nn.Module):
     def window_mask(
         self, nearest: Tensor, predicted: Tensor | None, position: Tensor, memory_mask: Tensor
     ) -> ScopeMask:
-        """The mask of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
+        """The mask of positions (m,), or (b, q, n) if they differ by query; ``memory_mask`` is True at real ones."""
         near = (position - nearest[..., None]).abs() <= self.window
         gain = None
         if predicted is not None:

@@ -22,8 +22,8 @@ class DynamicConvolution(nn.Module):
 
     It never reads the memory's vectors. P is the beta-binomial distribution of a step forwards of 0 to ``max_step``
     positions, so that reading never goes back; its mean is max_step alpha / (alpha + beta), by default 1. Before the
-    first step all weight is on the first position. There are so many static and as many dynamic ``filters``, each over
-    2 * ``kernel_radius`` + 1 positions. It makes the decoder run step by step.
+    first step all weight is on the first position. ``filters`` is the number of static filters, and of dynamic ones,
+    each over 2 * ``kernel_radius`` + 1 positions. It makes the decoder run step by step.
 
     >>> scorer = DynamicConvolution(query_size=13, hidden_size=7)
     >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))

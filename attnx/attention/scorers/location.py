@@ -22,9 +22,9 @@ class Location(nn.Module):
     Source: Chorowski et al. 2015, equations 8 and 9, https://arxiv.org/abs/1506.07503; of the sum of earlier weights:
         Shen et al. 2018, section 2.2, https://arxiv.org/abs/1712.05884
 
-    The convolution has so many ``filters``, each over 2 * ``kernel_radius`` + 1 positions. It ``reads`` the previous
-    weights, the cumulative ones (the sum of those of all earlier steps), or both side by side. Before the first step
-    nothing was read, and f is zeros. It makes the decoder run step by step.
+    ``filters`` is the number of the convolution's filters, each over 2 * ``kernel_radius`` + 1 positions. It ``reads``
+    the previous weights, the cumulative ones (the sum of those of all earlier steps), or both side by side. Before the
+    first step nothing was read, and f is zeros. It makes the decoder run step by step.
 
     >>> scorer = Location(query_size=13, memory_size=26, hidden_size=7)
     >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))

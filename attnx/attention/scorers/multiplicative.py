@@ -9,7 +9,7 @@ from attnx.registry import Size, register
 
 @register("scorer", "multiplicative")
 class Multiplicative(nn.Module):
-    """A bilinear form between query and memory.
+    """A bilinear form between query and memory, the scorer "general" of Luong et al.
 
     Formula: ``score(q, m) = q . W m``
     Source: Luong et al. 2015, equation 8 (general), https://arxiv.org/abs/1508.04025

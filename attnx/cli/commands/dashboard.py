@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import RUN
@@ -68,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         request = _project_request(arguments.target)._replace(measure=arguments.measure)
         out = Path(f"{request.project}-{FILE}")
-    out = arguments.out or out
-    if not out.parent.is_dir():
-        raise UserError(f"--out {out}: no such folder")
+    if arguments.out is not None:
+        out = arguments.out
+        check_output_file("--out", out)
     saved_workspace = workspace(request)
     if problem := _saved(saved_workspace):
         out.write_text(dumped(saved_workspace) + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ Several runs are evaluated as an ensemble, in the folder of the first.
 
   task.test=FILE           data to evaluate on, as in training
   trainer.test_examples=N  a random sample of N examples (null: all); as in
-                           training for the run's own test part, else all
+                           training for the run's own test split, else all
 
 Examples:
   attnx evaluate multirun/runs/mine task.test=more.tsv decoding=beam
@@ -102,7 +102,9 @@ def _evaluate(request: EvaluateArgs) -> int:
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
-    _write(folder, request, settings, run, evaluate_run(run, pairs, request.batch))
+    result = evaluate_run(run, pairs, request.batch)
+    while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
+        _write(folder, request, settings, run, result)
     return _show(folder, f"{folder}: start with README.md")
 
 
@@ -131,7 +133,7 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
 
 
 def _read_runs(names: Sequence[str], checkpoint: str) -> list[Run]:
-    """The run, or the runs of an ensemble, none of which was trained on the test part of the first."""
+    """The run, or the runs of an ensemble, none of which was trained on the test split of the first."""
     if not names:
         raise UserError("name a run: attnx evaluate RUN; name data by task.test=FILE")
     if data := [name for name in names[1:] if not Path(name).is_dir()]:
@@ -143,7 +145,7 @@ def _read_runs(names: Sequence[str], checkpoint: str) -> list[Run]:
 
 
 def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "", num_runs: int = 1) -> str:
-    """The folder's name: the data (``test`` for the run's own test part), the decoding, and the other options.
+    """The folder's name: the data (``test`` for the run's own test split), the decoding, and the other options.
 
     ``code``, the digest of plug-in code that has changed since the run was trained, is part of it, and so is the number
     of runs of an ensemble.
@@ -172,7 +174,7 @@ def _check_test(run: Run, test: Any) -> None:
     task, knobs = registry.parse_spec("task", run.config["task"])
     registry.check("task", task, {**knobs, "test": test})
     if test is None:
-        raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
+        raise UserError("task.test=null: leave it out to evaluate on the run's own test split")
     check_task_files({"name": task, "test": test})
 
 

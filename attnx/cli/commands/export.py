@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compared(run: Run, count: int) -> list[Pair]:
-    """Sources of the run's test part; random ones where they are matrices, which a run does not keep."""
+    """Sources of the run's test split; random ones where they are matrices, which a run does not keep."""
     from attnx.data.examples import Pair
     from attnx.data.features import Features
     from attnx.runs.layout import SOURCE_FEATURES, VOCABULARY

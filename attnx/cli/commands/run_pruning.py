@@ -15,6 +15,7 @@ from rich.filesize import decimal
 from attnx.cli.commands.run_table import Column, print_columns
 from attnx.errors import UserError
 from attnx.reports.run.readme import write_run_readme
+from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, STUDY
 from attnx.runs.run import Run
@@ -22,6 +23,7 @@ from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
 from attnx.sweeps.record import save_sweep, sync_from_folder
 from attnx.sweeps.summary import write_sweep_readme
+from attnx.training.run_lock import lock_run
 
 WHAT = ("checkpoints", "folders")
 KEEP = ("best", "last", "none")
@@ -54,9 +56,9 @@ def plan_deletions(runs: Sequence[Run], what: str, keep: str) -> list[Deletion]:
     idle = [run for run in runs if run.status != RunStatus.RUNNING]
     if what == "folders":
         kept_runs = _runs_to_keep(idle, keep)
-        return [Deletion(run, (), run.use.size) for run in idle if run not in kept_runs]
+        return [Deletion(run, (), run.disk_usage.size) for run in idle if run not in kept_runs]
     files = {run: _checkpoints_to_delete(run, keep) for run in idle}
-    return [Deletion(run, paths, sum(path.lstat().st_size for path in paths)) for run, paths in files.items() if paths]
+    return [Deletion(run, paths, freed_bytes(paths)) for run, paths in files.items() if paths]
 
 
 def _checkpoints_to_delete(run: Run, keep: str) -> tuple[Path, ...]:
@@ -128,7 +130,7 @@ def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator
             again = f"attnx resume {shlex.quote(os.path.relpath(sweep))}"
             yield f"{sweep.name}: {count} job(s) are trained anew by `{again}`, or by the command of the sweep"
     if count := sum(deletion.ends_resuming for deletion in deletions):
-        yield f"{count} run(s) that did not end begin anew if resumed after this"
+        yield f"{count} unfinished run(s) will restart from the beginning when resumed"
     if count := sum(BEST in deletion.names for deletion in deletions):
         yield f"{count} run(s) have no best weights after this, to predict, evaluate or export with"
 
@@ -139,12 +141,13 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     for deletion in deletions:
         path, hidden = deletion.run.path, None
         try:
-            if deletion.checkpoints:
-                _delete_checkpoints(deletion)
-            else:
-                # Hidden first: if deleting is cut off, no half run is left.
-                hidden = path.rename(path.with_name(f".{path.name}.{secrets.token_hex(4)}.deleted"))
-                shutil.rmtree(hidden)
+            with lock_run(path):  # nobody resumes it meanwhile
+                if deletion.checkpoints:
+                    _delete_checkpoints(deletion)
+                else:
+                    # Hidden first: if deleting is cut off, no half run is left.
+                    hidden = path.rename(path.with_name(f".{path.name}.{secrets.token_hex(4)}.deleted"))
+                    shutil.rmtree(hidden)
             freed += deletion.size
         except (OSError, UserError) as error:
             remainder = f"; what is left of it is in {hidden}" if hidden else ""
@@ -160,7 +163,10 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
 
 
 def _delete_checkpoints(deletion: Deletion) -> None:
-    """Delete checkpoints; first run.json records them. A killed run is marked, lest this write make it look alive."""
+    """Delete checkpoints; first run.json records them.
+
+    The status of a killed run becomes ``interrupted``, since writing run.json would otherwise make it look running.
+    """
     run, path = deletion.run, deletion.run.path
     deleted = [*(run.info.get("deleted") or []), *(f"{CHECKPOINTS}/{name}" for name in deletion.names)]
     status = {"status": RunStatus.INTERRUPTED} if run.status == RunStatus.STOPPED else {}

@@ -107,7 +107,7 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
         column("seed", str, lambda run: settings_of(run).get("seed"), right=True),
         column("created", value_text, lambda run: run.created),
         column("duration", format_duration, lambda run: run.train_seconds, right=True),
-        column("size", decimal, lambda run: run.use.size, right=True),
+        column("size", decimal, lambda run: run.disk_usage.size, right=True),
     ]
 
 
@@ -185,7 +185,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "status": run.status,
         "created": run.created and f"{run.created:%Y-%m-%dT%H:%M:%S%z}",
         "duration": run.train_seconds,
-        "size": run.use.size,
+        "size": run.disk_usage.size,
         "monitor": run.monitor or None,
         "maximize": run.maximize,
         "best": run.progress.best,

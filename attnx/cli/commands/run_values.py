@@ -18,7 +18,7 @@ FACTS: dict[str, Callable[[Run], Any]] = {
     "status": lambda run: run.status,
     "created": lambda run: run.created,
     "duration": lambda run: run.train_seconds,
-    "size": lambda run: run.use.size,
+    "size": lambda run: run.disk_usage.size,
 }
 
 

@@ -54,7 +54,7 @@ class ShardScan(NamedTuple):
 def scan_corpus(
     text: ShardedText, texts: TextPipeline, holdout: SentenceHoldout, processes: int
 ) -> tuple[list[Sentence], CorpusMetadata]:
-    """Read the training files once: collect the held-out parts in ``holdout``, and return a sample of the others.
+    """Read the training files once: collect the held-out splits in ``holdout``, and return a sample of the others.
 
     The sample is drawn at random, from each shard as many as its share of the lines; it is in the order of the data if
     it is all of them.
@@ -124,7 +124,7 @@ def write_store(
     texts: TextPipeline,
     processes: int,
 ) -> None:
-    """Encode the training part into a store, or continue an interrupted encoding.
+    """Encode the training split into a store, or continue an interrupted encoding.
 
     ``make_pairs`` tokenizes and filters the sentences of a shard, and counts the dropped ones by reason. It is a
     UserError if no pair is left, or none of a tag, or the files have changed.

@@ -15,7 +15,7 @@ from attnx.registry.optional_deps import require_package
 # Format by file ending.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
 ROWS_PER_BATCH: Final = 1000
-# Names of the parts in data sets.
+# Names of the splits in data sets.
 PART_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
 
@@ -23,7 +23,7 @@ class DatasetText:
     """A part of a data set that is read row by row, from Arrow files that `datasets` maps into memory.
 
     Args:
-        table: the part.
+        table: the split.
         columns: the source's, then one for each target language; they may be keys of a column of mappings.
         languages: names of the target languages; empty for one without a name.
         location: for messages.
@@ -72,7 +72,7 @@ class DatasetText:
 
 
 def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:
-    """Open those of the parts ``train``, ``valid`` and ``test`` that a data set has.
+    """Open those of the splits ``train``, ``valid`` and ``test`` that a data set has.
 
     Args:
         name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
@@ -81,7 +81,7 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
         languages: likewise.
 
     Raises:
-        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training part.
+        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training split.
     """
     count = max(1, len(languages)) + 1
     if len(columns) != count:
@@ -93,7 +93,7 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
         if split is not None:
             parts[part] = DatasetText(tables[split], columns, languages, f"task.dataset={name}: {split}")
     if "train" not in parts:
-        raise UserError(f"task.dataset={name}: has no part called train; it has {', '.join(tables)}")
+        raise UserError(f"task.dataset={name}: has no split called train; it has {', '.join(tables)}")
     return parts
 
 

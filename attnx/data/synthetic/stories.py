@@ -122,7 +122,7 @@ class World:
         return ["world"]
 
     def train(self, _tag: str, /) -> list[StoryQuestion]:
-        """A question about either agent for each story; no story is in the test part."""
+        """A question about either agent for each story; no story is in the test split."""
         return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
 
     def test(self, _tag: str, /) -> list[StoryQuestion]:

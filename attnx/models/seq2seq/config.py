@@ -155,9 +155,9 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
     return PlannerInputs(
         needs=needs,
         feed=config["model"]["feed"],
-        growing="decoder" in sources,
+        is_growing="decoder" in sources,
         needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
-        scheduled_sampling=config["model"]["scheduled_sampling"] > 0,
+        has_scheduled_sampling=config["model"]["scheduled_sampling"] > 0,
     )
 
 

@@ -1,1 +1,1 @@
-"""The output layers: from what was read out and read to what is written. One layer, one file."""
+"""The output layers: from readout vectors to logits. One layer, one file."""

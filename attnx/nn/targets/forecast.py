@@ -36,7 +36,7 @@ class ForecastTarget:
         return PreviousRowEmbedding(self.features, size) if self.recursive else LearnedInput(size)
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
-        """(rows, f) zeros: the mean of the training part."""
+        """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:

@@ -119,12 +119,12 @@ def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]], 
     section 3.3). The means are (samples, groups).
     """
     random = np.random.default_rng(SEED)
-    own = [_scaled_deviations(np.asarray(group)) for group in values]
-    shared = np.concatenate([deviations for index, deviations in enumerate(own) if index not in pooled.outlying])
+    deviations = [_scaled_deviations(np.asarray(group)) for group in values]
+    shared = np.concatenate([group for index, group in enumerate(deviations) if index not in pooled.outlying])
     means = []
     for index, group in enumerate(draws):
         is_pooled = pooled.is_homogeneous and index not in pooled.outlying
-        sampled = random.choice(shared if is_pooled else own[index], group.shape)
+        sampled = random.choice(shared if is_pooled else deviations[index], group.shape)
         means.append(group.mean(axis=1) + sampled.mean(axis=1))
     return np.stack(means, axis=1)
 

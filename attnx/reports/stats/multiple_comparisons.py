@@ -96,8 +96,8 @@ def _dunnett(
         return _without_error(difference, test)
     sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != control))
     design = sizes, len(groups[control]), degrees
-    p = exceedance(abs(difference) / error, *design)
-    return _with_interval(difference, critical_value(SIGNIFICANCE_LEVEL, *design) * error, p, test)
+    p = dunnett_sf(abs(difference) / error, *design)
+    return _with_interval(difference, dunnett_isf(SIGNIFICANCE_LEVEL, *design) * error, p, test)
 
 
 def _standard_error(groups: Groups, pair: tuple[int, int], pooled: PooledVariance) -> tuple[float, float, str]:
@@ -173,7 +173,7 @@ def _compare_draws(values: Numbers, draws: Numbers, index: int, best: int) -> Me
     return _with_interval(difference, half, float(p), EXAMPLES)
 
 
-def exceedance(t: float, sizes: Sequence[int], control: int, degrees: float) -> float:
+def dunnett_sf(t: float, sizes: Sequence[int], control: int, degrees: float) -> float:
     """The probability that some mean is ``t`` standard errors or more from the control's if no means differ (Dunnett).
 
     ``scipy.stats.dunnett`` computes it by quasi Monte Carlo: it takes a second for 24 means, and the third digit is
@@ -195,9 +195,9 @@ def exceedance(t: float, sizes: Sequence[int], control: int, degrees: float) -> 
 
 
 @lru_cache(maxsize=4096)
-def critical_value(level: float, sizes: tuple[int, ...], control: int, degrees: float) -> float:
-    """The ``t`` with exceedance probability ``level``; arguments as in :func:`exceedance`."""
-    return float(brentq(lambda t: exceedance(t, sizes, control, degrees) - level, 0, 1e4, xtol=1e-6))
+def dunnett_isf(level: float, sizes: tuple[int, ...], control: int, degrees: float) -> float:
+    """The ``t`` that is exceeded with probability ``level``, the inverse of :func:`dunnett_sf`."""
+    return float(brentq(lambda t: dunnett_sf(t, sizes, control, degrees) - level, 0, 1e4, xtol=1e-6))
 
 
 @lru_cache(maxsize=256)
@@ -233,7 +233,7 @@ def _seeds(difference: float, deviation: float, settings: int) -> int | None:
     margin = float(stats.norm.ppf(POWER))
 
     def is_enough(seeds: int) -> bool:
-        critical = critical_value(SIGNIFICANCE_LEVEL, (seeds,) * (settings - 1), seeds, settings * (seeds - 1))
+        critical = dunnett_isf(SIGNIFICANCE_LEVEL, (seeds,) * (settings - 1), seeds, settings * (seeds - 1))
         return difference >= (critical + margin) * deviation * math.sqrt(2 / seeds)
 
     seeds = 2 + bisect_left(range(2, MAX_SEEDS + 1), True, key=is_enough)

@@ -92,10 +92,10 @@ def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -
     assert answer.code in (0, 1)
 
 
-def curve(folder: Path, values: list[float], maximize: bool) -> None:
+def curve(folder: Path, values: list[float], maximize: bool, status: str = "running") -> None:
     """A run that has found this in validation."""
     folder.mkdir(parents=True, exist_ok=True)
-    info = {"format": 1, "status": "running", "monitor": "valid_x", "maximize": maximize, "steps": 50}
+    info = {"format": 1, "status": status, "monitor": "valid_x", "maximize": maximize, "steps": 50}
     (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
     rows = [f"{10 * number},{value}" for number, value in enumerate(values, start=1)]
     (folder / "metrics.csv").write_text("\n".join(["step,valid_x", *rows]) + "\n", encoding="utf-8")
@@ -135,6 +135,56 @@ def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -
     states = [trial.state.name for trial in sweeper.study.get_trials()]
     assert states == ["COMPLETE", *["PRUNED"] * 4]
     assert sweeper.study.best_value == 3.0
+
+
+@pytest.fixture
+def sweeper(work_folder: Path) -> Any:
+    """A search of seven trials in ``s``, to which the scorers of an iterator are suggested."""
+    from hydra.core.plugins import Plugins
+
+    Plugins.instance()
+    from attnx.sweeps.optuna_sweeper import OptunaSweeper
+
+    class Suggestions(optuna.samplers.RandomSampler):  # type: ignore[misc]
+        def sample_independent(self, *_: Any) -> str:
+            return next(scorers)
+
+    scorers = iter(["dot", "dot", "mlp", "dot", "mlp", "mlp", "dot"])
+    sweeper = OptunaSweeper(7, lambda seed: Suggestions(seed), None, 1, None)
+    (work_folder / "s").mkdir()
+    sweeper.space = {"scorer": optuna.distributions.CategoricalDistribution(["dot", "mlp"])}
+    sweeper.fixed, sweeper.trials, sweeper.study = {}, {}, sweeper._open_study(work_folder / "s")
+    return sweeper
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_of_a_running_job_takes_its_value(sweeper: Any, work_folder: Path) -> None:
+    """Two of three jobs at a time run, and the third asks until no trial is left."""
+    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 3, -1) as running:
+        dot, mlp, nothing = (sweeper._suggest_job(running) for _ in range(3))
+        assert (dot.values, mlp.values, nothing) == ({"scorer": "dot"}, {"scorer": "mlp"}, None)
+        for job, best in ((mlp, 3.0), (dot, 5.0)):
+            job.status, job.best = "finished", best
+            sweeper._record_trial(job)
+    assert [trial.value for trial in sweeper.study.get_trials()] == [5.0, 5.0, 3.0, 5.0, 3.0, 3.0, 5.0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_batch_holds_each_job_once(sweeper: Any, work_folder: Path) -> None:
+    launched: list[list[str]] = []
+
+    class Launcher:
+        def launch(self, job_overrides: list[list[str]], initial_job_idx: int) -> None:
+            launched.extend(job_overrides)
+            for index in range(initial_job_idx, initial_job_idx + len(job_overrides)):
+                curve(work_folder / "s" / str(index), [7.0], maximize=False, status="finished")
+                (work_folder / "s" / str(index) / "README.md").touch()
+
+    sweeper.launcher = Launcher()
+    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 2, -1) as running:
+        sweeper._run_batches(running)
+    assert launched == [["scorer=dot"], ["scorer=mlp"]]
+    assert [trial.value for trial in sweeper.study.get_trials()] == [7.0] * 7
 
 
 def test_the_search_example_composes() -> None:

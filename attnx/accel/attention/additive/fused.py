@@ -63,11 +63,11 @@ class FusedAdditive:
         """Attend in one pass over the memory; with a gain by scores."""
         from attnx.accel.attention.additive import triton_fused, triton_kernels
 
-        field = attention.scope_mask(inputs)
-        if field.gain is not None:
+        scope_mask = attention.scope_mask(inputs)
+        if scope_mask.gain is not None:
             return blocks.attend_in_blocks(attention, inputs, triton_kernels.BACKEND)
         queries, (keys, values, *_) = inputs.prepared_queries, inputs.memory
         v, temperature = cast("Additive", attention.scorer).v, cast("Softmax", attention.normalizer).temperature
         operands = queries.float(), keys.float(), v.float(), values.float()
-        contexts = triton_fused.attend_online(*operands, field.allowed_mask, temperature)
+        contexts = triton_fused.attend_online(*operands, scope_mask.allowed_mask, temperature)
         return AttentionOutput(contexts.to(blocks.result_type(queries)))

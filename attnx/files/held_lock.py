@@ -1,0 +1,25 @@
+"""Whether the lock of a file or a folder is held."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_lock_held(path: Path) -> bool:
+    """Whether a process holds the lock of a file or a folder; False if it is missing, or its system has no locks."""
+    import fcntl  # not on every system
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
