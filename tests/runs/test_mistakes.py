@@ -245,7 +245,7 @@ def refuse_run(
         ("ab\tAA B\n\tD EH\n", "data.tsv:2: the word (the first column) is empty"),
         ("ab\tAA B\t\n", "data.tsv:1: the pronunciation in column 3"),
         ("", "data.tsv: holds no pairs"),
-        ("ab\tAA B\n", "part holds no pairs"),
+        ("ab\tAA B\n", "split holds no pairs"),
         ("".join(f"{first}{second}\tB <eos>\n" for first in "abdeks" for second in "abdeks"), "the symbol '<eos>'"),
     ],
 )

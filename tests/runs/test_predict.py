@@ -232,6 +232,9 @@ def test_a_bad_line_stops_is_skipped_or_kept_empty(runs: Path, command: Callable
 def test_an_unknown_symbol_is_replaced_refused_or_kept(
     runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    give(monkeypatch, "daß\n".encode())
+    answer = command("predict", "one")
+    assert "1 line with symbols that this run does not know, read as the unknown symbol: ß" in answer.err
     give(monkeypatch, "dab\ndaß\n".encode())
     answer = command("predict", "one", "--unknown", "refuse")
     assert (answer.code, answer.out) == (2, text(answers("one", ["dab"])))

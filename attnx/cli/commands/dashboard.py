@@ -109,6 +109,8 @@ def _project_request(name: str) -> WorkspaceRequest:
     entity, _, project = name.rpartition("/")
     if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
         raise UserError(f"{name}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
+    if entity and Path(entity).is_dir():
+        raise UserError(f"{name}: no such folder in {entity}")
     return WorkspaceRequest(project, entity)
 
 

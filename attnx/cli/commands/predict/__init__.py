@@ -106,12 +106,15 @@ def run(arguments: argparse.Namespace) -> int:
     output = ResumableOutput(request.out, request.alignments, request.fingerprint)
     lines = output.remaining(numbered_lines(request.lines, has_feature_files(request.runs[0].config)))
     try:
-        unreadable = _stream(_open_reader(request), lines, request, output)
+        reader = _open_reader(request)
+        unreadable = _stream(reader, lines, request, output)
     except KeyboardInterrupt:
         hint = "; the same command continues" if request.out else ""
         raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
     if unreadable:
         print(f"attnx: {unreadable:,} of {output.lines:,} lines could not be read", file=sys.stderr)
+    if reader.unknown_symbols and request.lines.unknown == "replace":
+        print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
         print(f"{request.out}: {output.lines:,} lines")
     return 0

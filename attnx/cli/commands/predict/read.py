@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # torch is loaded after all arguments were checked
     from attnx.inference.trained_run import TrainedRun, Unknown
 
 
+MAX_UNKNOWN_SHOWN = 8
+
+
 class InputOptions(NamedTuple):
     """How lines are read: the file (None for standard input), and ``column`` and ``tag_column`` of a table, from 1."""
 
@@ -69,10 +72,17 @@ def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[t
 
 
 class LineReader:
-    """Converts lines to examples of a run."""
+    """Converts lines to examples of a run.
+
+    Attributes:
+        unknown_symbols: source symbols that are not in the run's vocabulary, in the order of their first lines.
+        num_unknown: how many lines hold such a symbol.
+    """
 
     def __init__(self, run: TrainedRun, options: InputOptions) -> None:
         self.run, self.options = run, options
+        self.unknown_symbols: dict[str, None] = {}
+        self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
         columns = run.source.columns if isinstance(run.source, Features) else ()
@@ -92,9 +102,30 @@ class LineReader:
         if not text.strip():
             return ParsedLine(line_number)
         try:
-            return ParsedLine(line_number, self.pair(*self._columns(text)))
+            pair = self.pair(*self._columns(text))
         except UserError as error:
             return ParsedLine(line_number, error=f"{location}: {error}")
+        self._count_unknown(pair)
+        return ParsedLine(line_number, pair)
+
+    @property
+    def unknown_note(self) -> str:
+        """How many lines hold unknown symbols, and some of them."""
+        symbols = [*self.unknown_symbols]
+        more = " ..." if len(symbols) > MAX_UNKNOWN_SHOWN else ""
+        return (
+            f"{count_phrase(self.num_unknown, 'line')} with symbols that this run does not know, read as the unknown "
+            f"symbol: {' '.join(symbols[:MAX_UNKNOWN_SHOWN])}{more}"
+        )
+
+    def _count_unknown(self, pair: Pair) -> None:
+        from attnx.inference.unk_replacement import unknown_positions  # imports torch
+
+        if isinstance(self.run.source, Features):
+            return
+        symbols = dict.fromkeys(pair.source[position] for position in unknown_positions(pair.source, self.run.source))
+        self.unknown_symbols |= symbols
+        self.num_unknown += bool(symbols)
 
     def pair(self, source: str, tag: str) -> Pair:
         """The example of a text, or of the name of a feature file.
