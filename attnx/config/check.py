@@ -45,7 +45,7 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The chosen part of a kind with its knobs, or of a multi-select kind the parts by name."""
     if kind in MULTI_SELECT_KINDS:
-        return {name: registry.check(kind, name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()}
+        return registry.check_members(kind, config.get(kind) or {})
     names = ", ".join(registry.names(kind))
     if kind not in config:
         raise UserError(f"no {kind} is chosen; choose from {names}")

@@ -78,6 +78,9 @@ def check_scalar(key: str, value: Any) -> Any:
     accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
     if value is None and key in DEFAULTS:
         return DEFAULTS[key]
+    if not accepted.accepts(value) and type(value) in (int, float) and "str" in SCALARS[key]:
+        quoted = f"'{key}=\"{value}\"'"
+        raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
     if not accepted.accepts(value):
         raise UserError(f"{key}={value}: expected {accepted.phrase}")
     if key == "seed" and value > LARGEST_SEED:

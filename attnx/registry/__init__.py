@@ -28,6 +28,7 @@ __all__ = [
     "Size",
     "Time",
     "build",
+    "check_members",
     "declarations",
     "describe",
     "find",
@@ -182,13 +183,34 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     knobs = {knob.name: knob for knob in info.knobs}
     for key, value in values.items():
         if key not in knobs:
-            hint = suggest(key, knobs) if knobs else "; it has none"
+            hint = suggest(str(key), knobs) if knobs else "; it has none"
             raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
         if not knobs[key].type.accepts(value):
-            shown = value if isinstance(value, str) else json.dumps(value, default=str)
-            raise UserError(f"{kind}.{key}={shown}: expected {knobs[key].type.phrase}")
+            raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
+    """Check the parts of a multi-select kind, by name with their knobs or None, as :func:`check` does.
+
+    Raises:
+        UserError: as :func:`check`, or something else stands for the parts or for the knobs of one.
+    """
+    if not isinstance(members, Mapping):
+        raise UserError(f"{kind}={_shown(members)}: expected knobs by name, as in {{{names(kind)[0]}: {{}}}}")
+    for name, knobs in members.items():
+        if not isinstance(knobs, Mapping | None):
+            remaining = ",".join(str(member) for member in members if member != name)
+            raise UserError(
+                f"{kind}.{name}={_shown(knobs)}: expected the knobs of a {kind}; to leave it out, list the others: "
+                f"{kind}=[{remaining}]"
+            )
+    return {str(name): check(kind, str(name), knobs or {}) for name, knobs in members.items()}
 
 
 def forget_changed() -> None:
@@ -243,7 +265,7 @@ def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     complete = dict(config)
     for kind in KINDS:
         if kind in MULTI_SELECT_KINDS and kind in complete:
-            complete[kind] = {name: check(kind, name, knobs or {}) for name, knobs in complete[kind].items()}
+            complete[kind] = check_members(kind, complete[kind] or {})
         elif kind in complete:
             name, knobs = parse_spec(kind, complete[kind])
             complete[kind] = {"name": name, **check(kind, name, knobs)}

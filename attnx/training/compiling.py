@@ -19,9 +19,8 @@ from attnx.errors import UserError, in_a_line
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.tasks.contract import token_loss
 from attnx.training.distributed.devices import training_device
-from attnx.training.distributed.process_group import rank_info
 from attnx.training.lightning_module import TrainingModule
-from attnx.training.loaders import Loaders
+from attnx.training.loaders import TrainingDataModule
 
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
@@ -51,7 +50,7 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
     return "; ".join(notes)
 
 
-def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
+def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: Mapping[str, Any]) -> str | None:
     """Compile the steps by ``trainer.compile``, and try them on a few batches.
 
     Weights and random state do not change. A step that cannot be compiled runs uncompiled.
@@ -67,7 +66,7 @@ def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str
         return None
     if mode == "graphs" and device.type != "cuda":
         raise UserError("trainer.compile=graphs records CUDA graphs, but there is no CUDA GPU; use steps")
-    if reason := _uncompiled_reason(model, mode, trainer):
+    if reason := _uncompiled_reason(model, mode):
         return f"not compiled: {reason}"
     assert isinstance(model, Seq2seq)
     has_graphs = mode == "graphs"
@@ -87,7 +86,7 @@ def compile_steps(module: TrainingModule, loaders: Loaders, trainer: Mapping[str
     return f"{reason}, with graph breaks: {'; '.join(breaks)}" if breaks else reason
 
 
-def _uncompiled_reason(model: torch.nn.Module, mode: str, trainer: Mapping[str, Any]) -> str | None:
+def _uncompiled_reason(model: torch.nn.Module, mode: str) -> str | None:
     """Why the model has no steps to compile; None if it has."""
     if not isinstance(model, Seq2seq):
         return "only model=seq2seq has a loop of steps"
@@ -95,14 +94,12 @@ def _uncompiled_reason(model: torch.nn.Module, mode: str, trainer: Mapping[str, 
         return f"{WORDS[model.plan.schedule]} has no loop of steps"
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return "parts of the model are placed on different devices"
-    if trainer["strategy"] == "fsdp" and rank_info().world_size > 1:
-        return "strategy=fsdp shards the weights of a step over processes"
     if mode == "graphs" and model.state_projection is not None:
         return "the memory grows each step, so one CUDA graph cannot be reused"
     return None
 
 
-def _train_trial_batches(module: TrainingModule, loaders: Loaders, device: torch.device) -> list[str]:
+def _train_trial_batches(module: TrainingModule, loaders: TrainingDataModule, device: torch.device) -> list[str]:
     """Run forward and backward on a few batches; return torch's graph breaks.
 
     Raises:

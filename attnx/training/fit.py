@@ -50,7 +50,7 @@ def fit(
     Args:
         config: from :func:`attnx.compose`.
         overrides: of the command, for run.json.
-        console: shows progress; by default the terminal.
+        console: shows progress, where one process trains; by default, and of several processes, the terminal.
         is_verbose: whether all settings are shown at the start, and not only those that were set or differ from the
             defaults.
 
@@ -136,7 +136,7 @@ def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
     if has_checkpoint:
         last = path / CHECKPOINTS / LAST
         if not last.is_file():
-            raise UserError(f"{last}: no such checkpoint; the run stopped before its first one, so start a new run")
+            raise UserError(f"{last}: no such checkpoint, and no other one can be resumed; start a new run")
         fitting_weights(prepared.module.model, last)
         plan = read_plan(path, run.info, trainer["max_time"])
     with record_failure(path, trainer):

@@ -22,17 +22,20 @@ class TrainingModule(lightning.LightningModule):
     """Trains by the task's loss; validates and tests by decoding and the task's metrics.
 
     Args:
-        predictor: the model, with its task, data and search.
+        predictor: the model, with its task, data and decoding.
         build_optimizer: from ``parameters``.
         build_lr_schedule: from an ``optimizer``, and a function from a step to ``progress``.
         scheduled_sampling: the final probability of scheduled sampling, reached linearly.
 
     Attributes:
-        plan: the optimizer steps of the run, set before it is trained.
+        step_plan: the optimizer steps of the run, set before it is trained.
+        batch: the last one that was moved to the device, for messages.
+        local_loss: of the last batch and this rank alone, where several learn together, for messages.
     """
 
     step_plan: StepPlan
-    batch: Batch | None = None  # the last one that was moved to the device, for messages
+    batch: Batch | None = None
+    local_loss: Tensor | None = None
 
     def __init__(
         self,
@@ -59,22 +62,25 @@ class TrainingModule(lightning.LightningModule):
         """The loss per target step of a batch; over all ranks and accumulation steps."""
         progress = self.step_plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.smoothing, self.scheduled_sampling * progress)
-        turns = self.trainer.accumulate_grad_batches
-        return loss.mean if self.trainer.world_size * turns == 1 else self._distributed_loss(loss, turns)
+        accumulation_steps = self.trainer.accumulate_grad_batches
+        is_whole = self.trainer.world_size * accumulation_steps == 1
+        return loss.mean if is_whole else self._distributed_loss(loss, accumulation_steps)
 
-    def _distributed_loss(self, loss: Loss, turns: int) -> Tensor:
+    def _distributed_loss(self, loss: Loss, accumulation_steps: int) -> Tensor:
         """The share of this rank and accumulation step in the loss per target step over all of them.
 
         The token count of later accumulation steps is unknown, so the loss is normalized by the first step's count, and
         gradients are rescaled in :meth:`on_after_backward`.
         """
         local = loss.total + loss.penalty
+        self.local_loss = local.detach()
         total, tokens = process_group.all_reduce_sum(torch.stack([local.detach().double(), loss.tokens.double()]))
         self._token_counts.append(tokens)
         # Lightning averages gradients over ranks, and divides the loss by the accumulation steps.
-        share = local * (self.trainer.world_size * turns / self._token_counts[0]).to(local.dtype)
+        share = local * (self.trainer.world_size * accumulation_steps / self._token_counts[0]).to(local.dtype)
         # The value that is logged is the mean over all ranks.
-        logged: Tensor = share + (turns * total / tokens.clamp(min=1) - share.detach()).to(local.dtype)
+        mean = accumulation_steps * total / tokens.clamp(min=1)
+        logged: Tensor = share + (mean - share.detach()).to(local.dtype)
         return logged
 
     def on_after_backward(self) -> None:

@@ -25,7 +25,7 @@ from attnx.training.distributed.process_group import rank_info
 Loader = DataLoader[Row]
 
 
-class Loaders(lightning.LightningDataModule):
+class TrainingDataModule(lightning.LightningDataModule):
     """Loaders over a task's data; a resumed run continues at the batch where it stopped.
 
     A batch holds the rows of one optimizer step, dealt to ranks and accumulation steps. So 2 ranks, or 2 accumulation
@@ -38,7 +38,7 @@ class Loaders(lightning.LightningDataModule):
 
     Attributes:
         batches: the batches of all ranks.
-        shares: this rank's share of them.
+        batch_sampler: this rank's share of them.
 
     Raises:
         UserError: a temperature for data without tags; or there is no shared memory for workers.
@@ -53,26 +53,26 @@ class Loaders(lightning.LightningDataModule):
                 f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, but the data have none"
             )
         self.train_rows = data.train_dataset()
-        info, turns, tokens = rank_info(), trainer["accumulate_grad_batches"], trainer["batch_tokens"]
-        size = None if tokens else trainer["batch_size"] * turns * info.world_size
+        info, accumulation_steps = rank_info(), trainer["accumulate_grad_batches"]
+        shard_count, tokens = accumulation_steps * info.world_size, trainer["batch_tokens"]
         self.batches = BucketBatches(
             self.train_rows,
-            size,
-            tokens and tokens * turns * info.world_size,
+            None if tokens else trainer["batch_size"] * shard_count,
+            tokens and tokens * shard_count,
             seed=seed,
             pool=trainer["bucket_pool_batches"],
             temperature=temperature,
         )
-        self.shares = ShardedBatchSampler(self.batches, info.rank, info.world_size, turns)
+        self.batch_sampler = ShardedBatchSampler(self.batches, info.rank, info.world_size, accumulation_steps)
         self.valid_rows = data.evaluation_dataset(data.pairs.valid)
         self.test_rows = data.evaluation_dataset(data.pairs.test)
-        # Memory from which a GPU copies while this process goes on.
+        # Pinned memory, from which a GPU copies asynchronously.
         self.has_pinned_memory = training_device(trainer).type == "cuda"
         self.evaluation_batch_size = 4 * trainer["batch_size"] * info.world_size
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that depends on seed and epoch alone."""
-        return self._loader(self.train_rows, self.shares, self.workers)
+        return self._loader(self.train_rows, self.batch_sampler, self.workers)
 
     def val_dataloader(self) -> Loader:
         """The validation examples."""
@@ -86,14 +86,16 @@ class Loaders(lightning.LightningDataModule):
         batches = BucketBatches(rows, self.evaluation_batch_size, shuffle=False)
         return self._loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
-    def _loader(self, rows: Rows, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
-        is_unsharded = shares.world_size * shares.accumulation_steps == 1  # so there are no dummy rows
+    def _loader(self, rows: Rows, sampler: ShardedBatchSampler, workers: int = 0) -> Loader:
+        is_unsharded = sampler.world_size * sampler.accumulation_steps == 1  # so there are no dummy rows
         dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
         if not workers:
-            return DataLoader(dataset, batch_sampler=shares, collate_fn=collate_rows, pin_memory=self.has_pinned_memory)
+            return DataLoader(
+                dataset, batch_sampler=sampler, collate_fn=collate_rows, pin_memory=self.has_pinned_memory
+            )
         return DataLoader(
             dataset,
-            batch_sampler=shares,
+            batch_sampler=sampler,
             collate_fn=partial(collate_shared, collate_rows),
             num_workers=workers,
             persistent_workers=True,
@@ -110,8 +112,8 @@ class Loaders(lightning.LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Skip the batches of the epoch that are done."""
-        done = state_dict["batches"] % len(self.shares)
-        self.shares.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
+        done = state_dict["batches"] % len(self.batch_sampler)
+        self.batch_sampler.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
 
 
 def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
@@ -126,7 +128,7 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
         mean = f"{monitor}, which selects the best weights, is the mean over {len(data.tags)} tags"
         if missing := sorted(set(data.tags) - {pair.tag for pair in parts.valid}):
             advice = "name a task.valid that has some, or hold out more examples"
-            raise UserError(f"the validation part has no example of {missing[0]!r}, and {mean}; {advice}")
+            raise UserError(f"the validation split has no example of {missing[0]!r}, and {mean}; {advice}")
         if len({pair.tag for pair in valid}) < len(data.tags):
             raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
     test = sample_examples(parts.test, trainer["test_examples"])

@@ -42,7 +42,7 @@ from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
-# What decides a run, beside plug-ins, which are noted; a study changes tables of its own.
+# Folders whose uncommitted changes are recorded as `git.changed`; plug-ins have digests of their own.
 CODE = ("attnx", "conf")
 
 

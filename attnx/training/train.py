@@ -28,13 +28,13 @@ from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
 from attnx.training.callbacks.heat_maps import HeatMaps
-from attnx.training.callbacks.logs import Logs
-from attnx.training.callbacks.metrics_csv import MetricsFile
+from attnx.training.callbacks.logs import LoggerCallback
+from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.profile import Profile
-from attnx.training.callbacks.progress import ShowProgress
-from attnx.training.callbacks.step_plan import FollowPlan, StepPlan
+from attnx.training.callbacks.progress import ProgressDisplay
+from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.callbacks.throughput import Throughput, peak_memory
 from attnx.training.callbacks.time_budget import TimeBudget
@@ -43,7 +43,7 @@ from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import place_model, placement_devices
 from attnx.training.lightning_module import TrainingModule
-from attnx.training.loaders import Loaders, draw_examples
+from attnx.training.loaders import TrainingDataModule, draw_examples
 from attnx.training.save_examples import save_examples
 from attnx.training.trainers.lightning import silence_warnings
 
@@ -69,7 +69,7 @@ class PreparedRun:
     config: Config
     data: SequenceData
     module: TrainingModule
-    loaders: Loaders
+    loaders: TrainingDataModule
     loggers: Loggers
     devices: Mapping[str, torch.device]
     kernels: str = ""
@@ -124,7 +124,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         scheduled_sampling=config["model"].get("scheduled_sampling", 0.0),
     )
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
-    loaders = Loaders(drawn, trainer, config["seed"])
+    loaders = TrainingDataModule(drawn, trainer, config["seed"])
     return PreparedRun(config, data, module, loaders, loggers, devices)
 
 
@@ -202,17 +202,19 @@ def _callbacks(
         NanGuard(folder, prepared.data),
         throughput,
         *([TimeBudget(plan, throughput, folder)] if plan.seconds else []),
-        FollowPlan(plan),
-        MetricsFile(folder / METRICS, throughput, options["log_every_n_steps"]),
-        ShowProgress(console, throughput, task.monitor),
+        StepPlanCallback(plan),
+        MetricsCsv(folder / METRICS, throughput, options["log_every_n_steps"]),
+        ProgressDisplay(console, throughput, task.monitor),
         *(registry.build("callback", choice) for choice in config.get("callback", {}).items()),
     ]
     if loggers:
-        callbacks.append(Logs(loggers, throughput, options["log_every_n_steps"]))
+        callbacks.append(LoggerCallback(loggers, throughput, options["log_every_n_steps"]))
         callbacks.append(HeatMaps(loggers, prepared.loaders, config))
     if config.get("profile") and process_group.is_main_process():
         callbacks.append(Profile(folder / PROFILE, console))
     if options["patience"] is not None:
         mode = "max" if task.maximize else "min"
-        callbacks.append(ResumableEarlyStopping(task.monitor, patience=options["patience"], min_delta=0.0, mode=mode))
+        # NaN is no better result, and no end by itself.
+        stopping = ResumableEarlyStopping(task.monitor, patience=options["patience"], mode=mode, check_finite=False)
+        callbacks.append(stopping)
     return callbacks

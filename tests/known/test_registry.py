@@ -149,6 +149,30 @@ def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any],
     assert refusal_message(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
 
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (
+            {"wandb": False},
+            "logger.wandb=false: expected the knobs of a logger; to leave it out, list the others: logger=[]",
+        ),
+        (
+            {"wandb": None, "tensorboard": 3},
+            "logger.tensorboard=3: expected the knobs of a logger; to leave it out, list the others: logger=[wandb]",
+        ),
+        (["wandb"], 'logger=["wandb"]: expected knobs by name, as in {tensorboard: {}}'),
+        ({5: {}}, "unknown logger '5'; choose from tensorboard, wandb"),
+        (
+            {"wandb": {5: 3}},
+            "the logger 'wandb' has no knob 5; choose from artifact, entity, group, offline, project, tags, timeout",
+        ),
+    ],
+)
+def test_invalid_members_are_refused(members: Any, message: str) -> None:
+    assert refusal_message(registry.check_members, "logger", members) == message
+    assert refusal_message(registry.with_defaults, {"logger": members}) == message
+
+
 def test_check_fills_in_the_defaults() -> None:
     assert registry.check("scope", "local", {}) == {
         "center": "monotonic",

@@ -165,11 +165,11 @@ def test_a_script_may_train_again(
     words = sized("trainer=ddp", "trainer.devices=2", "trainer.test_examples=5")
 
     def script() -> None:
-        before = {name: os.environ.get(name) for name in TORCH_VARIABLES}
+        variables = {name: os.environ.get(name) for name in TORCH_VARIABLES}
         for folder, data in {"one": "words.tsv", "none": "nowhere.tsv", "two": "words.tsv"}.items():
             with contextlib.suppress(UserError):
                 attnx.fit(attnx.compose([*words, f"task.train={data}", f"folder={folder}"]))
-            assert {name: os.environ.get(name) for name in TORCH_VARIABLES} == before
+            assert {name: os.environ.get(name) for name in TORCH_VARIABLES} == variables
         sys.exit(0)
 
     monkeypatch.setattr(main, "main", script)

@@ -22,7 +22,10 @@ from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
 from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.distributed.process_group import all_reduce_sum
+from attnx.training.distributed.process_group import any_rank
+
+# What a checkpoint holds of the manager.
+STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step")
 
 
 class CheckpointManager(Checkpoint):
@@ -79,10 +82,10 @@ class CheckpointManager(Checkpoint):
         self.stop_signal.is_polled = True
         self.stop_signal.listen()  # Lightning has installed its own handlers
 
-    def on_train_end(self, trainer: Trainer, *_: Any) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """From now on a stop interrupts at once."""
         self.stop_signal.is_polled = False
-        if self._must_stop(trainer):
+        if self._must_stop():
             raise KeyboardInterrupt
 
     def on_train_batch_start(self, *_: Any) -> None:
@@ -93,9 +96,9 @@ class CheckpointManager(Checkpoint):
         """Save if it is time to, and stop if asked to, unless gradients accumulate or a validation follows."""
         if is_validation_due(trainer) or trainer.fit_loop._should_accumulate():
             return
-        must_stop, step = self._must_stop(trainer), trainer.global_step
+        must_stop, step = self._must_stop(), trainer.global_step
         is_due = bool(self.steps and step % self.steps == 0) or time.monotonic() > self._next_save
-        if must_stop or any_process(trainer, is_due):
+        if must_stop or any_rank(is_due):
             self._save(trainer)
         if must_stop:
             raise KeyboardInterrupt
@@ -111,7 +114,7 @@ class CheckpointManager(Checkpoint):
         self._save(trainer)
         if trainer.is_global_zero:
             self._rank_last()
-        if trainer.state.fn == TrainerFn.FITTING and self._must_stop(trainer):
+        if trainer.state.fn == TrainerFn.FITTING and self._must_stop():
             raise KeyboardInterrupt
 
     def on_exception(self, trainer: Trainer, *_: Any) -> None:
@@ -120,8 +123,8 @@ class CheckpointManager(Checkpoint):
             with suppress(Exception):  # the first error is the one to report
                 self._save(trainer)
 
-    def _must_stop(self, trainer: Trainer) -> bool:
-        return any_process(trainer, bool(self.stop_signal.signum))
+    def _must_stop(self) -> bool:
+        return any_rank(bool(self.stop_signal.signum))
 
     def _schedule_save(self) -> None:
         self._next_save = time.monotonic() + 60 * (self.minutes or math.inf)
@@ -147,18 +150,14 @@ class CheckpointManager(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {name: getattr(self, name) for name in ("lowest_values", "rank", "validated_step", "saved_step")}
+        return {name: getattr(self, name) for name in STATE_KEYS}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         padding = self.lowest_values
-        vars(self).update(state_dict)
+        for name in STATE_KEYS:  # no others: paths stay those of this run's folder, whoever wrote the checkpoint
+            setattr(self, name, state_dict[name])
         self.lowest_values = [*self.lowest_values, *padding][: len(self.ranked)]
-
-
-def any_process(trainer: Trainer, value: bool) -> bool:
-    """Whether a value is true in any process: all must do the same after the same step. No GPU takes part."""
-    return bool(all_reduce_sum(torch.tensor(int(value)))) if trainer.world_size > 1 else value
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

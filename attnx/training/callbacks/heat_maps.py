@@ -17,13 +17,13 @@ from attnx.loggers.collection import Loggers
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.reports.figures.local_windows import read_window
 from attnx.runs.layout import ALIGNMENTS_PICTURE
-from attnx.training.loaders import Loaders
+from attnx.training.loaders import TrainingDataModule
 
 
 class HeatMaps(Callback):
     """Decodes the same validation examples at each validation, evenly from short to long, and shows their weights."""
 
-    def __init__(self, loggers: Loggers, loaders: Loaders, config: Mapping[str, Any]) -> None:
+    def __init__(self, loggers: Loggers, loaders: TrainingDataModule, config: Mapping[str, Any]) -> None:
         pairs = loaders.data.pairs.valid
         indices = evenly_by_length([pair.source for pair in pairs], MAX_PANELS_ON_PAGE)
         self.pairs, self.rows = [pairs[index] for index in indices], [loaders.valid_rows[index] for index in indices]

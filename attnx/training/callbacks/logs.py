@@ -23,7 +23,7 @@ CHILD_NAMES = {
 }
 
 
-class Logs(Callback):
+class LoggerCallback(Callback):
     """Logs every few optimizer steps and at validations, in the main process.
 
     There are ``interval`` optimizer steps between two rows. A loss is the mean over them; gradient norms are the last

@@ -19,7 +19,7 @@ from attnx.training.callbacks.throughput import Throughput
 EVENLY_SPACED_ROWS = 1000
 
 
-class MetricsFile(Callback):
+class MetricsCsv(Callback):
     """Adds rows to a CSV file, atomically; a loss is the mean since the row before.
 
     ``interval`` is the number of optimizer steps between rows of training losses. A validation has a row of its own,

@@ -12,9 +12,11 @@ from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed
 from attnx.files.atomic_files import atomic_write
+from attnx.files.parse_number import count_phrase
 from attnx.runs.layout import BAD_BATCH
 from attnx.tasks.contract import SequenceData, token_loss
 from attnx.training.callbacks.first_not_finite import first_not_finite
+from attnx.training.distributed import process_group
 
 # How many row numbers, and how many characters of the first row, a message holds.
 MAX_ROWS, MAX_CHARACTERS = 8, 60
@@ -24,7 +26,11 @@ PHASES = {"train": "in training", "validate": "in validation", "test": "in the t
 
 
 class NanGuard(Callback):
-    """Raises as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights."""
+    """Raises as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights.
+
+    The loss is the mean over all ranks, so all raise after the same step. The message is that of the first rank whose
+    own loss was not finite.
+    """
 
     def __init__(self, folder: Path, data: SequenceData) -> None:
         self.folder, self.data = folder, data
@@ -43,8 +49,15 @@ class NanGuard(Callback):
             self._copy_end.synchronize()
         if torch.isfinite(self._loss):
             return
+        is_cause = trainer.world_size == 1 or not torch.isfinite(pl_module.local_loss)
+        messages = process_group.gather_on_main(self._explain(trainer, pl_module) if is_cause else "")
+        message = process_group.broadcast_from_main(lambda: next(filter(None, messages), "the loss is not finite"))
+        raise RunFailed(message)
+
+    def _explain(self, trainer: Trainer, pl_module: Any) -> str:
+        """Save the batch of this rank, and say what is known of its loss."""
         batch: Batch = pl_module.batch
-        value, rows = float(self._loss), batch.row_index.tolist()
+        value, rows = float(self._loss), [max(row, ~row) for row in batch.row_index.tolist()]  # ~row of a dummy row
         row_list = ", ".join(map(str, rows[:MAX_ROWS])) + (", ..." if len(rows) > MAX_ROWS else "")
         file = self.folder / (BAD_BATCH if trainer.is_global_zero else f"{trainer.global_rank}-{BAD_BATCH}")
         try:
@@ -53,9 +66,10 @@ class NanGuard(Callback):
         except OSError as error:
             saved = f"the batch could not be saved ({error.strerror})"
         origin = first_not_finite(pl_module.model, lambda: token_loss(pl_module.model, batch))
-        raise RunFailed(
-            f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of {len(rows)} rows "
-            f"({row_list}; the first: {self._first_source(batch)}){origin and f'; {origin}'}; {saved}; "
+        return (
+            f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of "
+            f"{count_phrase(len(rows), 'row')} ({row_list}; the first: {self._first_source(batch)})"
+            f"{origin and f'; {origin}'}; {saved}; "
             "start a new run with a lower optimizer.lr, or set trainer.gradient_clip_val"
         )
 

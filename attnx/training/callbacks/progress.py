@@ -36,7 +36,7 @@ WRITE_INTERVAL_SECONDS = 0.5
 MAX_METRICS = 4
 
 
-class ShowProgress(Callback):
+class ProgressDisplay(Callback):
     """Shows progress with rich; ``monitor`` is the metric that ranks checkpoints."""
 
     def __init__(self, console: Console, throughput: Throughput, monitor: str) -> None:

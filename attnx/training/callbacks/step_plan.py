@@ -118,12 +118,12 @@ def _are_valid(revisions: Sequence[Revision]) -> bool:
 
 
 def is_validation_due(trainer: Trainer) -> bool:
-    """Whether a validation follows the batch that has ended, once ``FollowPlan`` has seen it."""
+    """Whether a validation follows the batch that has ended, once ``StepPlanCallback`` has seen it."""
     batches: int = trainer.fit_loop.total_batch_idx + 1
     return batches % int(trainer.val_check_batch or 1) == 0
 
 
-class FollowPlan(Callback):
+class StepPlanCallback(Callback):
     """Has Lightning validate and end by the plan, which may be revised, whatever the trainer was built with."""
 
     def __init__(self, plan: StepPlan) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from lightning import Callback, Trainer
 
 from attnx.runs.info import update_info
-from attnx.training.callbacks.checkpoint import any_process
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.callbacks.throughput import Throughput
+from attnx.training.distributed.process_group import any_rank
 
 # Share of the time reserved for validations until one was timed, and the largest share of the remaining time that
 # validations get.
@@ -57,7 +57,7 @@ class TimeBudget(Callback):
         # Up to the last revision, a run that was killed repeats what it did.
         if trainer.fit_loop._should_accumulate() or not self.plan.revisions[-1].step < step < self.plan.end:
             return
-        if any_process(trainer, trainer.is_global_zero and self._share_done(step) >= self._next_check):
+        if any_rank(trainer.is_global_zero and self._share_done(step) >= self._next_check):
             revision = trainer.strategy.broadcast(self._revise(step) if trainer.is_global_zero else None)
             if revision is not None:
                 self.plan.revisions.append(revision)

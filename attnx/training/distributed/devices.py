@@ -38,13 +38,19 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     for is_contradiction, message in (
         (
             placement and needs_processes(trainer),
-            "placement puts a model on several devices, trainer=ddp a copy on each",
+            "placement splits one model over devices, and trainer=ddp puts a copy on each device; use one of them",
         ),
-        (placement and compiles, "trainer.compile compiles steps for one device, and placement names several"),
-        (compiles and config.get("accel") == "off", "trainer.compile compiles steps, and accel=off compiles nothing"),
+        (
+            placement and compiles,
+            "trainer.compile compiles steps for one device, and placement names several; leave one out",
+        ),
+        (
+            compiles and config.get("accel") == "off",
+            "trainer.compile compiles steps, and accel=off compiles nothing; leave one out",
+        ),
     ):
         if is_contradiction:
-            raise UserError(f"{message}; leave one out")
+            raise UserError(message)
     return {**config, "trainer": resolve_device_count(trainer)}
 
 
@@ -56,7 +62,10 @@ def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dic
     """
     devices = launched.local_world_size or trainer["devices"]
     if devices is None:
-        raise UserError("LOCAL_RANK is set, so there are other processes; say how many on a machine: trainer.devices=2")
+        raise UserError(
+            "LOCAL_RANK is set, so another launcher started this process; set trainer.devices to the number of "
+            "processes on each machine"
+        )
     nodes = launched.world_size // devices if launched.world_size else trainer["num_nodes"]
     started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
     for name, number, is_right in (
@@ -91,8 +100,6 @@ def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"trainer.devices={devices}: only {gpus} GPUs are available; use as many, or trainer.accelerator=cpu"
         )
-    if trainer["strategy"] == "fsdp" and has_several and not gpus:
-        raise UserError("trainer=fsdp shards a model over GPUs, and none is available; use trainer=ddp")
     return {**trainer, "devices": devices or gpus}
 
 

@@ -68,12 +68,54 @@ def is_main_process() -> bool:
 
 @contextlib.contextmanager
 def init_process_group(info: RankInfo) -> Iterator[None]:
-    """Join the process group, and leave it at the end."""
+    """Join the process group, and leave it at the end; after an error the next run of this process leaves it.
+
+    Leaving it at the error could wait for a collective whose other ranks are dead.
+    """
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    with _announced_rank(info):
+        _join(info)
+        yield
+        dist.barrier()  # rank 0 may still draw; where it ends, all end
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _announced_rank(info: RankInfo) -> Iterator[None]:
+    """Tell the rank to this module, to Lightning and to the environment, until the context ends."""
     global _rank_info
-    _rank_info = info
-    _set_torchrun_variables(info)
+    variables, lightning_rank = _torchrun_variables(info), getattr(lightning_rank_zero_only, "rank", 0)
+    previous = {name: os.environ[name] for name in variables if name in os.environ}
+    try:
+        _rank_info = info
+        _set_lightning_rank(info.rank)
+        os.environ.update(variables)
+        yield
+    finally:
+        _rank_info = RankInfo()
+        _set_lightning_rank(lightning_rank)
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(previous)
+
+
+def _set_lightning_rank(rank: int) -> None:
     for rank_zero_only in (lightning_rank_zero_only, utilities_rank_zero_only):
-        setattr(rank_zero_only, "rank", info.rank)  # noqa: B010  # as Lightning does
+        setattr(rank_zero_only, "rank", rank)  # noqa: B010  # as Lightning does
+
+
+def _torchrun_variables(info: RankInfo) -> dict[str, str]:
+    """The environment variables that Lightning reads, as torchrun would set them."""
+    values = {"RANK": info.rank, "WORLD_SIZE": info.world_size}
+    values |= {"LOCAL_RANK": info.local_rank, "GROUP_RANK": info.node_rank}
+    variables = {name: str(value) for name, value in values.items()}
+    if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
+        variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    return variables
+
+
+def _join(info: RankInfo) -> None:
     if info.backend == "nccl":
         torch.cuda.set_device(info.local_rank)
     elif "OMP_NUM_THREADS" not in os.environ:
@@ -88,18 +130,6 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
         world_size=info.world_size,
         timeout=COLLECTIVE_TIMEOUT,
     )
-    yield
-    dist.barrier()  # rank 0 may still draw; where it ends, all end
-    dist.destroy_process_group()
-
-
-def _set_torchrun_variables(info: RankInfo) -> None:
-    """Set the environment variables that Lightning reads, as torchrun would."""
-    values = {"RANK": info.rank, "WORLD_SIZE": info.world_size}
-    values |= {"LOCAL_RANK": info.local_rank, "GROUP_RANK": info.node_rank}
-    os.environ.update({name: str(value) for name, value in values.items()})
-    if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 def broadcast_from_main(make: Callable[[], T]) -> T:
@@ -160,8 +190,15 @@ def all_reduce_sum(values: Tensor) -> Tensor:
     return values
 
 
+def any_rank(value: bool) -> bool:
+    """Whether a value is true in any process: all must do the same after the same step. No GPU takes part."""
+    return bool(all_reduce_sum(torch.tensor(int(value))))
+
+
 def gather_on_main(value: T) -> list[T]:
     """The values of all processes by rank, in the main process; an empty list in the others."""
+    if _rank_info.world_size == 1:
+        return [value]
     values: list[Any] | None = [None] * _rank_info.world_size if is_main_process() else None
     dist.gather_object(value, values)
     return values or []

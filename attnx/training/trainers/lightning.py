@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from lightning import Callback, Trainer
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy
+from lightning.pytorch.strategies import DDPStrategy
 
 from attnx.registry import Natural, Positive, Rate, Time, register
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
@@ -63,7 +63,6 @@ class TrainerSettings:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: Positive | None = 1
     num_nodes: Positive = 1
-    strategy: Literal["ddp", "fsdp"] = "ddp"
     num_workers: Natural = 0
     compile: Literal["off", "steps", "graphs"] = "off"
 
@@ -77,7 +76,7 @@ class TrainerSettings:
             max_epochs=-1,
             accumulate_grad_batches=self.accumulate_grad_batches,
             gradient_clip_val=self.gradient_clip_val,
-            val_check_interval=1,  # FollowPlan chooses the steps to validate at, and the last step
+            val_check_interval=1,  # StepPlanCallback chooses the steps to validate at, and the last step
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
@@ -104,9 +103,7 @@ class TrainerSettings:
             "accelerator": "gpu" if info.backend == "nccl" else "cpu",
             "devices": info.local_world_size,
             "num_nodes": self.num_nodes,
-            "strategy": FSDPStrategy(cluster_environment=environment, state_dict_type="full")
-            if self.strategy == "fsdp"
-            else DDPStrategy(cluster_environment=environment, gradient_as_bucket_view=True),
+            "strategy": DDPStrategy(cluster_environment=environment, gradient_as_bucket_view=True),
         }
 
 

@@ -112,10 +112,10 @@ class LineReader:
     def unknown_note(self) -> str:
         """How many lines hold unknown symbols, and some of them."""
         symbols = [*self.unknown_symbols]
-        more = " ..." if len(symbols) > MAX_UNKNOWN_SHOWN else ""
+        ellipsis = " ..." if len(symbols) > MAX_UNKNOWN_SHOWN else ""
         return (
             f"{count_phrase(self.num_unknown, 'line')} with symbols that this run does not know, read as the unknown "
-            f"symbol: {' '.join(symbols[:MAX_UNKNOWN_SHOWN])}{more}"
+            f"symbol: {' '.join(symbols[:MAX_UNKNOWN_SHOWN])}{ellipsis}"
         )
 
     def _count_unknown(self, pair: Pair) -> None:
