@@ -74,7 +74,8 @@ def test_copied_symbols_appear_in_alignments(calls: None, run: Callable[..., Any
     Path("asked.txt").write_text("call Ann not Ben\ncall Zoe not Ben\n", encoding="utf-8")
     beam = ("decoding=beam", "--nbest", "3", "--alignments", "read.jsonl")
     answer = command("predict", "run1", "asked.txt", *beam)
-    assert (answer.code, answer.err) == (0, "")
+    assert answer.code == 0
+    assert answer.err.endswith("read as the unknown symbol: Zoe\n")
     alignments = [json.loads(line) for line in Path("read.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [item["rank"] for item in alignments] == [1, 2, 3] * 2
     for entry in alignments:

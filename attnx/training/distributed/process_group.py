@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +17,8 @@ import torch.distributed as dist
 from lightning.pytorch.utilities import rank_zero_only as lightning_rank_zero_only
 from lightning_utilities.core.rank_zero import rank_zero_only as utilities_rank_zero_only
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from attnx.files.available_cores import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
@@ -54,6 +58,8 @@ class RankInfo(NamedTuple):
 
 
 _rank_info = RankInfo()
+# Numbers the groups of this process, as all ranks do: the store keeps what an earlier group has written.
+_group_numbers = itertools.count()
 
 
 def rank_info() -> RankInfo:
@@ -120,16 +126,24 @@ def _join(info: RankInfo) -> None:
         torch.cuda.set_device(info.local_rank)
     elif "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, available_cores() // info.local_world_size))
-    store = open_rank_store(info.rank) if info.init_method == ENVIRONMENT else None
     # Objects and flags travel between CPUs, whatever gradients do.
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
-        init_method=None if store else info.init_method or f"file://{info.folder}/meeting",
-        store=store,
+        store=PrefixStore(str(next(_group_numbers)), _open_store(info)),
         rank=info.rank,
         world_size=info.world_size,
         timeout=COLLECTIVE_TIMEOUT,
     )
+
+
+@functools.cache
+def _open_store(info: RankInfo) -> Store:
+    """The store in which the ranks meet, opened once: an early rank could find the one of the group before."""
+    if info.init_method == ENVIRONMENT and (store := open_rank_store(info.rank)):
+        return store
+    init_method = info.init_method or f"file://{info.folder}/meeting"
+    opened: Store = next(rendezvous(init_method, info.rank, info.world_size, timeout=COLLECTIVE_TIMEOUT))[0]
+    return opened
 
 
 def broadcast_from_main(make: Callable[[], T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
 # Keys in the store of torchrun's agents, which outlives the ranks that they start.
 PORT_KEY, RUN_FOLDER_KEY = "attnx/port", "attnx/run_folder"
-# Numbers the groups of this process, as all others number them: the port of an earlier group is no meeting point.
-_group_numbers = itertools.count()
 # For the slowest rank to arrive; and to see that nothing answers at a port.
 STORE_TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=5), timedelta(seconds=2)
 
@@ -31,14 +28,13 @@ def open_rank_store(rank: int) -> TCPStore | None:
         return None
     from torch.distributed import DistNetworkError
 
-    port_key = f"{PORT_KEY}/{next(_group_numbers)}"
     if rank == 0:
         store = _open_store(0, is_master=True)
-        agent_store.set(port_key, str(store.port))
+        agent_store.set(PORT_KEY, str(store.port))
         return store
     while True:
         with contextlib.suppress(DistNetworkError):  # nothing answers at the port of a rank 0 that has ended
-            store = _open_store(int(agent_store.get(port_key)), timeout=CONNECT_TIMEOUT)
+            store = _open_store(int(agent_store.get(PORT_KEY)), timeout=CONNECT_TIMEOUT)
             store.set_timeout(STORE_TIMEOUT)
             return store
 
