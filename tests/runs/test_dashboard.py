@@ -83,6 +83,17 @@ def test_unlogged_runs_are_reported(write_run: Callable[..., Path]) -> None:
             run_command(["dashboard", *words])
 
 
+def test_a_misspelled_folder_is_no_project(write_run: Callable[..., Path]) -> None:
+    write_run("scorers/0", wandb_with())
+    with pytest.raises(attnx.UserError, match=r"scorers/1: no such folder in scorers"):
+        run_command(["dashboard", "scorers/1"])
+
+
+def test_malformed_knobs_of_the_logger_are_reported(write_run: Callable[..., Path]) -> None:
+    with pytest.raises(attnx.UserError, match=r"logger\.wandb=3: expected the knobs of a logger"):
+        workspace_request(write_run("run", {"wandb": 3}))
+
+
 def test_the_table_is_grouped_and_sorted() -> None:
     workspace_request = WorkspaceRequest("mine", "us", group="scorers", measure="per")
     (runs,) = json.loads(dumped(workspace(workspace_request)))["spec"]["section"]["runSets"]

@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attnx import registry
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
@@ -84,7 +85,7 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
     """What a workspace of a run folder or a sweep's folder is of.
 
     Raises:
-        UserError: no run in it was logged to W&B.
+        UserError: no run in it was logged to W&B, or the knobs of its logger are malformed.
     """
     is_run = (folder / RUN).is_file()
     folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
@@ -93,7 +94,7 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         what = "this run was not" if is_run else "no run in it was"
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
-    knobs: dict[str, Any] = run.config["logger"]["wandb"]
+    knobs = registry.check_members("logger", run.config["logger"])["wandb"]
     sweep = sweep_of(folder) if is_run else folder.resolve()
     return WorkspaceRequest(
         project=knobs["project"],
