@@ -52,6 +52,16 @@ REQUIRED: dict[str, dict[str, type]] = {
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 
+# Names of scorers in papers and other programs.
+PAPER_NAMES = {
+    "bahdanau": "additive",
+    "bilinear": "multiplicative",
+    "dot_product": "dot",
+    "general": "multiplicative",
+    "location_aware": "location",
+    "location_sensitive": "location",
+    "scaled_dot_product": "scaled",
+}
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
@@ -123,7 +133,9 @@ def describe(kind: str, name: str) -> Part:
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
     """The message on an unknown part: near misses, and the plug-ins that were left out, since it may be in one."""
     left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
-    return f"unknown {kind} {name!r}{suggest(name, candidates)}{left_out}"
+    choices, synonym = [*candidates], PAPER_NAMES.get(name.casefold())
+    hint = f"; did you mean {synonym}?" if synonym in choices else suggest(name, choices)
+    return f"unknown {kind} {name!r}{hint}{left_out}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ import pytest
 # Command lines, and phrases of their messages.
 CONFIGURATIONS = {
     "scorer=aditive": ["unknown scorer 'aditive'", "did you mean additive?"],
+    "scorer=general": ["unknown scorer 'general'; did you mean multiplicative?"],
     "task=poetry": ["unknown task 'poetry'", "g2p"],
     "recipe=vaswani": ["unknown recipe 'vaswani'", "bahdanau"],
     "experiment=none": ["unknown experiment 'none'", "g2p_full"],
