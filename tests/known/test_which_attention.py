@@ -20,8 +20,10 @@ from studies.atlas.rates import rate_table
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"
 TESTED = ("g2p", "g2p_multilingual", "translation", "reverse")
+FORECASTS = "etth1"
 PREDICTED = "scope=local scope.center=predictive scope.window="
 MOVING = "scope=local scope.center=monotonic scope.window="
+MOVING_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=monotonic scope.window="
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,11 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
         **dict.fromkeys(["attention=none", "scope=history"], TESTED),
         "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
         "scorer=scaled": ("g2p_multilingual", "reverse"),
-        "scorer=coverage scorer.penalty=1": (*pronunciation, "translation"),
-        **dict.fromkeys(["scorer=dot", "scorer=cosine"], ("reverse",)),
+        "scorer=coverage scorer.penalty=1": (*pronunciation, "translation", FORECASTS),
+        "scorer=dot": ("reverse",),
+        "scorer=cosine": ("reverse", FORECASTS),
+        "normalizer=hard": (FORECASTS,),
+        **dict.fromkeys([f"{MOVING_OVER_STATES}5", f"{MOVING_OVER_STATES}12"], (FORECASTS,)),
         **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
         "scorer=concat": pronunciation,
         "query=[token]": pronunciation,
@@ -80,14 +85,18 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
     }
     for words, names in worse.items():
         assert all(is_significant(name, words, 1) for name in names), words
-    alike = dict.fromkeys(["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], TESTED)
+    everywhere = (*TESTED, FORECASTS)
+    alike = dict.fromkeys(
+        ["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], everywhere
+    )
     alike |= dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], (*pronunciation, "reverse"))
-    alike |= dict.fromkeys(["query=[token,last_context]", "scorer=location"], TESTED)
+    alike |= dict.fromkeys(["query=[token,last_context]", "scorer=location"], everywhere)
+    alike |= dict.fromkeys(["query=[token]", "query=[last_context]", "scorer=concat"], (FORECASTS,))
     biases = [f"attention.bias={name}" for name in ("alibi", "distance", "relative")]
     alike |= dict.fromkeys(["normalizer=forward", "attention.hops=2", *biases], ("g2p",))
     for words, names in alike.items():
         assert not any(is_significant(name, words, sign) for name in names for sign in (1, -1)), words
-    for name in TESTED:
+    for name in everywhere:
         scorers = [words for words in changes[name].by_words if words.startswith("scorer=")]
         assert not any(is_significant(name, words, -1) for words in scorers), name
     none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
@@ -105,8 +114,7 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
         for name in ("monotonic", "mocha", "stepwise_monotonic")
     }
     assert 1.05 < min(ratios) < max(ratios) < 1.15
-    assert all(change.difference is None for change in changes["etth1"].by_words.values())
-    forecasts = [run.results for run in report.runs if run.choices["task"] == "etth1"]
+    forecasts = [run.results for run in report.runs if run.choices["task"] == FORECASTS]
     assert max(run["test_linear_mse"] for run in forecasts) < min(run["test_mse"] for run in forecasts)
     for comparison in report.comparisons:
         name, rates = comparison.constant["task"], comparison.length_rates
@@ -127,12 +135,13 @@ def test_means(page: Page) -> None:
     narrow = page.percent("translation", f"{MOVING}2")
     assert narrow == min(page.percent("translation", words) for words in page.changes["translation"].by_words)
     reach = {}
-    for name in TESTED:
+    for name in (*TESTED, FORECASTS):
         result = page.changes[name]
         pooled = [change.difference for change in result.by_words.values() if change.difference]
         pooled = [difference for difference in pooled if difference.test == POOLED]
         reach[name] = 100 * min(gap.high - gap.difference for gap in pooled) / result.default.mean
     assert reach["g2p"] < 5
+    assert 5 < reach[FORECASTS] < 6
     assert reach["g2p_multilingual"] < 15
     assert 30 < reach["translation"] < reach["reverse"] < 41
 
