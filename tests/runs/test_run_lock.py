@@ -22,9 +22,8 @@ import os, time
 from pathlib import Path
 from attnx.training.run_lock import lock_run
 with lock_run(Path(".")):
-    worker = os.fork()
-    if worker:
-        print(worker, flush=True)
+    if os.fork() == 0:  # the worker speaks, so that it has let go of the lock when it is heard
+        print(os.getpid(), flush=True)
     time.sleep(600)
 """
 
