@@ -6,13 +6,15 @@ import difflib
 import errno
 import re
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
+from types import MappingProxyType
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
-NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EIO)  # for reading or writing
+NO_PERMISSION = (errno.EACCES, errno.EPERM)
+NO_ACCESS = (*NO_PERMISSION, errno.EIO)  # for reading or writing
 
 
 class ExitCode(IntEnum):
@@ -58,14 +60,19 @@ def exit_code_for(error: BaseException) -> ExitCode:
     """
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ExitCode.INTERRUPTED
-    is_unwritable = isinstance(error, OSError) and error.errno in (*NOT_WRITABLE, errno.EACCES, errno.EPERM)
+    is_unwritable = isinstance(error, OSError) and error.errno in (*NOT_WRITABLE, *NO_PERMISSION)
     is_mistake = is_unwritable or (isinstance(error, UserError) and not isinstance(error, RunFailed))
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
-def suggest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close."""
+def suggest(word: str, candidates: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close.
+
+    ``synonyms`` are candidates by other words for them.
+    """
     choices = sorted(candidates)
+    if (synonym := synonyms.get(word.casefold())) in choices:
+        return f"; did you mean {synonym}?"
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:

@@ -24,9 +24,8 @@ class ScopeMask(NamedTuple):
     """What a scope lets each query read."""
 
     allowed_mask: Tensor  # (b, q, m) bool
-    gain: Tensor | None = (
-        None  # broadcastable to (b, q, m), or None; multiplies the weights AFTER normalizing and is not renormalized
-    )
+    # Broadcastable to (b, q, m), or None; multiplies the weights AFTER normalizing and is not renormalized.
+    gain: Tensor | None = None
 
 
 class AttentionHistory(NamedTuple):

@@ -30,8 +30,6 @@ SCALARS = {
     "budget": "Literal['steps', 'time']",
     "accel": "Literal['auto', 'off']",
 }
-# Names of knobs in other programs.
-KNOB_SYNONYMS = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
 # Parts of a model that can be placed on a device: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
 DEFAULTS = {"seed": 1, "profile": False, "budget": "steps", "accel": "auto"}
@@ -78,10 +76,10 @@ def check_scalar(key: str, value: Any) -> Any:
     accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
     if value is None and key in DEFAULTS:
         return DEFAULTS[key]
-    if not accepted.accepts(value) and type(value) in (int, float) and "str" in SCALARS[key]:
-        quoted = f"'{key}=\"{value}\"'"
-        raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
     if not accepted.accepts(value):
+        if type(value) in (int, float) and "str" in SCALARS[key]:
+            quoted = f"'{key}=\"{value}\"'"
+            raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
         raise UserError(f"{key}={value}: expected {accepted.phrase}")
     if key == "seed" and value > LARGEST_SEED:
         raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
@@ -109,7 +107,7 @@ def check_placement(placement: Any) -> dict[str, Any]:
 
 def knob_keys(name: str) -> list[str]:
     """The keys of the knobs with a name: ``optimizer.lr``."""
-    name = KNOB_SYNONYMS.get(name, name)
+    name = registry.KNOB_SYNONYMS.get(name, name)
     return [
         f"{kind}.{name}" for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS and name in params_to_parts(kind)
     ]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from attnx import registry
 from attnx.config.groups import (
     GROUPS,
-    KNOB_SYNONYMS,
     PART_GROUPS,
     PRESETS,
     SCALARS,
@@ -103,11 +102,9 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
     if nested and option in owners:
         example = f"'{head}.{option}={{name: NAME, {nested}: VALUE}}'"
         return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
-    part = _chosen_part(head, overrides)
-    knobs = [option.name for option in registry.describe(head, part).knobs] if part else [*owners]
-    synonym = KNOB_SYNONYMS.get(knob)
-    hint = f"; did you mean {synonym}?" if synonym in knobs else suggest(knob, knobs) or "; it has none"
-    return f"the {f'{head} {part!r}' if part else f'chosen {head}'} has no knob {knob!r}{hint}"
+    if part := _chosen_part(head, overrides):
+        return registry.unknown_knob(head, part, knob)
+    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners, registry.KNOB_SYNONYMS)}"
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:

@@ -69,11 +69,11 @@ def split_by_hash(
     return splits
 
 
-def overlap_notes(train: Container[T], parts: Mapping[str, Collection[T]]) -> list[str]:
+def overlap_notes(train: Container[T], splits: Mapping[str, Collection[T]]) -> list[str]:
     """Return a note on each split with sources that are in the training split too."""
-    overlaps = {name: sum(source in train for source in sources) for name, sources in parts.items()}
+    overlaps = {name: sum(source in train for source in sources) for name, sources in splits.items()}
     return [
-        f"{overlap:,} of {len(parts[name]):,} sources of the {name} split are also in the training split"
+        f"{overlap:,} of {len(splits[name]):,} sources of the {name} split are also in the training split"
         for name, overlap in overlaps.items()
         if overlap
     ]
@@ -126,8 +126,8 @@ class SentenceHoldout:
                 "fit in memory; lower it, or name task.valid and task.test"
             )
 
-    def part(self, name: str) -> list[Sentence]:
-        """Return the split ``valid`` or ``test``."""
+    def sentences(self, name: str) -> list[Sentence]:
+        """Return the sentences of the split ``valid`` or ``test``."""
         existing = self.existing[name]
         if existing is not None:
             return existing
@@ -139,5 +139,7 @@ def split_sentences(
     train: Iterable[Sentence], valid: list[Sentence] | None, test: list[Sentence] | None, holdout: float
 ) -> Splits[Sentence]:
     """Split sentences: missing splits are held out of ``train``, see :class:`SentenceHoldout`."""
-    parts = SentenceHoldout(valid, test, holdout)
-    return Splits(list(parts.split_off(train)), parts.part("valid"), parts.part("test"))
+    sentence_holdout = SentenceHoldout(valid, test, holdout)
+    return Splits(
+        list(sentence_holdout.split_off(train)), sentence_holdout.sentences("valid"), sentence_holdout.sentences("test")
+    )

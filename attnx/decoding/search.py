@@ -42,7 +42,7 @@ class ConstrainedSearch(ABC):
         return DecodingConstraints(**knobs, **for_batch, steps=getattr(model.target, "steps", None))
 
     def check(self, model: StepModel) -> None:
-        """As :meth:`Search.check`: constraints about symbols need symbols."""
+        """As :meth:`Search.check`: constraints on symbols need symbols."""
         self.constraints(model).check(model)
 
     @torch.no_grad()

@@ -28,7 +28,7 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
     Args:
         run: the run.
         test: as ``task.test`` names it; None for the run's own test split.
-        fingerprint: of the run's training data, of which its own test split may be a split.
+        fingerprint: of the run's training data, from which its own test split may be held out.
 
     Raises:
         UserError: the data are malformed, have changed, or cannot be read by the run.

@@ -52,6 +52,8 @@ REQUIRED: dict[str, dict[str, type]] = {
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 
+# Names of knobs in other programs.
+KNOB_SYNONYMS = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
 # Names of scorers in papers and other programs.
 PAPER_NAMES = {
     "bahdanau": "additive",
@@ -133,9 +135,13 @@ def describe(kind: str, name: str) -> Part:
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
     """The message on an unknown part: near misses, and the plug-ins that were left out, since it may be in one."""
     left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
-    choices, synonym = [*candidates], PAPER_NAMES.get(name.casefold())
-    hint = f"; did you mean {synonym}?" if synonym in choices else suggest(name, choices)
-    return f"unknown {kind} {name!r}{hint}{left_out}"
+    return f"unknown {kind} {name!r}{suggest(name, candidates, PAPER_NAMES)}{left_out}"
+
+
+def unknown_knob(kind: str, name: str, knob: object) -> str:
+    """The message on a knob that a part does not have."""
+    knobs = [option.name for option in describe(kind, name).knobs]
+    return f"the {kind} {name!r} has no knob {knob!r}{suggest(str(knob), knobs, KNOB_SYNONYMS) or '; it has none'}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:
@@ -195,8 +201,7 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     knobs = {knob.name: knob for knob in info.knobs}
     for key, value in values.items():
         if key not in knobs:
-            hint = suggest(str(key), knobs) if knobs else "; it has none"
-            raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
+            raise UserError(unknown_knob(kind, name, key))
         if not knobs[key].type.accepts(value):
             raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list does not change the default.

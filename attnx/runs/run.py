@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
-from attnx.files.held_lock import is_lock_held
+from attnx.files.file_lock import is_lock_held
 from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info

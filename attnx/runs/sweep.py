@@ -12,7 +12,7 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
-from attnx.files.held_lock import is_lock_held
+from attnx.files.file_lock import is_lock_held
 from attnx.runs.info import check_format
 from attnx.runs.layout import LOCK, LOG, SWEEP
 from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus

@@ -14,7 +14,7 @@ from torch import nn
 from attnx import registry
 from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
 from attnx.data.corpus_cache.folder import (
-    EVALUATION_PARTS,
+    EVALUATION_SPLITS,
     ROWS,
     CorpusMetadata,
     CorpusStore,
@@ -156,8 +156,8 @@ class Translation(TextTask):
         dataset = self._open_dataset()
         store = self._open_store(folder, dataset)
         metadata = store.find()
-        parts = self._read_parts(EVALUATION_PARTS, dataset)
-        existing = {part: parts.get(part) for part in EVALUATION_PARTS}
+        parts = self._read_parts(EVALUATION_SPLITS, dataset)
+        existing = {part: parts.get(part) for part in EVALUATION_SPLITS}
         if metadata is None:
             holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
             self._write_store(store, dataset, holdout)
@@ -176,7 +176,7 @@ class Translation(TextTask):
         if dataset:
             files = {**{part: [] for part in dataset}, "train": dataset_files(self._dataset_name())}
             options |= {"dataset": self.dataset, "columns": self.columns, "rows": dataset["train"].lines}
-        has_all_parts = all(part in files for part in EVALUATION_PARTS)
+        has_all_parts = all(part in files for part in EVALUATION_SPLITS)
         return CorpusStore(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
 
     def _write_store(self, store: CorpusStore, dataset: Mapping[str, DatasetText], holdout: SentenceHoldout) -> None:
@@ -216,7 +216,7 @@ class Translation(TextTask):
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
     ) -> tuple[Splits[Pair], tuple[str, ...]]:
         """Return valid and test pairs, and the tags, of a stored training split with ``tags``."""
-        valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_PARTS)
+        valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
         return pairs, training_tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
 

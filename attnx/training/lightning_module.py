@@ -63,8 +63,8 @@ class TrainingModule(lightning.LightningModule):
         progress = self.step_plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.smoothing, self.scheduled_sampling * progress)
         accumulation_steps = self.trainer.accumulate_grad_batches
-        is_whole = self.trainer.world_size * accumulation_steps == 1
-        return loss.mean if is_whole else self._distributed_loss(loss, accumulation_steps)
+        is_unsharded = self.trainer.world_size * accumulation_steps == 1
+        return loss.mean if is_unsharded else self._distributed_loss(loss, accumulation_steps)
 
     def _distributed_loss(self, loss: Loss, accumulation_steps: int) -> Tensor:
         """The share of this rank and accumulation step in the loss per target step over all of them.

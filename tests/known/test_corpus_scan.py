@@ -49,7 +49,7 @@ def test_a_scan_that_fits_equals_the_training_part() -> None:
     parts = split_sentences(LINES, None, None, 0.1)
     assert scan.sample == parts.train
     assert scan.tags == {sentence.tag for sentence in parts.train}
-    assert (holdout.part("valid"), holdout.part("test")) == (parts.valid, parts.test)
+    assert (holdout.sentences("valid"), holdout.sentences("test")) == (parts.valid, parts.test)
 
 
 @pytest.mark.parametrize("processes", [1, 3])

@@ -215,7 +215,7 @@ def test_held_out_sentences_are_streamed_once() -> None:
     holdout = SentenceHoldout(None, None, 0.1)
     first = list(holdout.split_off(LINES))
     assert list(filter(holdout.is_training, LINES)) == first == split_sentences(LINES, None, None, 0.1).train
-    assert len(holdout.part("valid")) + len(holdout.part("test")) == len(LINES) - len(first)
+    assert len(holdout.sentences("valid")) + len(holdout.sentences("test")) == len(LINES) - len(first)
 
 
 @pytest.mark.parametrize("spare", [0, -1])

@@ -40,6 +40,7 @@ SLURM = {
 TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29555"}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
 LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29556"}
+LIGHTNING_RANKS = [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"]
 RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
 # What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
@@ -133,7 +134,7 @@ def test_torchrun_trains_what_the_command_trains(
     "ranks",
     [
         two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID"),
-        [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"],
+        LIGHTNING_RANKS,
     ],
     ids=["srun", "lightning"],
 )
@@ -153,7 +154,7 @@ def test_tasks_of_another_launcher_are_ranks_of_one_run(
     "ranks",
     [
         two_ranks(TORCH, "RANK", "LOCAL_RANK"),
-        [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"],
+        LIGHTNING_RANKS,
     ],
     ids=["torchrun", "lightning"],
 )

@@ -54,7 +54,7 @@ class Tiled:
 
 def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
     """How many pairs of a query and a position fit into a chunk, at least 1."""
-    # Peak memory of a pair: three numbers per hidden unit (sums, outputs, one gradient), and eight beside them.
+    # Peak memory of a pair: three numbers per hidden unit (sums, outputs, one gradient), and eight more.
     scorer = attention.scorer
     hidden = len(scorer.v) if isinstance(scorer, Additive) else getattr(scorer, "hidden_size", 0)
     numbers = 3 * hidden + 8

@@ -19,9 +19,9 @@ class Distance(nn.Module):
     Formula: ``bias(distance) = w[bucket(distance)]``
     Source: Raffel et al. 2020, section 2.1, https://arxiv.org/abs/1910.10683
 
-    Half of the ``buckets`` are for positions at or before the query's step, half for later ones. The first
-    half of these hold one distance each; the others widen logarithmically up to ``max_distance``, and the last holds
-    all longer distances. Numbers start at 0. Each head of each layer has its own; the paper shares them among layers,
+    Half of the ``buckets`` are for positions at or before the query's step, half for later ones. The first buckets of
+    each half, one in two, hold one distance each; the others widen logarithmically up to ``max_distance``, and the last
+    holds all longer distances. Numbers start at 0. Heads and layers share none; the paper shares them among layers,
     and gives all buckets to the past where attention is causal: doubling ``buckets`` has the same effect.
 
     >>> bias = Distance(buckets=8, max_distance=16)

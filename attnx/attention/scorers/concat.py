@@ -15,8 +15,8 @@ class Concat(nn.Module):
     Source: the linear part of Luong et al. 2015, equation 8 (concat), https://arxiv.org/abs/1508.04025
 
     The query adds the same number to every position, which a softmax cancels: under ``global`` the weights do not
-    depend on the query at all. It is the floor that a scorer with a hidden layer is compared with. Luong's concat has a
-    tanh and a vector behind it: that is ``additive``.
+    depend on the query at all. It is the floor that a scorer with a hidden layer is compared with. Luong's concat
+    applies a tanh and a vector to such a layer: that is ``additive``.
 
     >>> import torch
     >>> scorer = Concat(query_size=13, memory_size=26)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from attnx.data.corpus_cache.folder import (
-    EVALUATION_PARTS,
+    EVALUATION_SPLITS,
     ROWS,
     CorpusMetadata,
     CorpusStore,
@@ -75,7 +75,7 @@ def scan_corpus(
             overlap |= result.overlap
             for sentence in result.held_out:
                 holdout.hold_out(sentence)
-    parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
+    parts = {part: holdout.sentences(part) for part in EVALUATION_SPLITS}
     notes = overlap_notes(overlap, {part: [sentence.source for sentence in items] for part, items in parts.items()})
     held_out = {part: items for part, items in parts.items() if holdout.existing[part] is None}
     return sample, CorpusMetadata(sorted(tags), notes, held_out, [])

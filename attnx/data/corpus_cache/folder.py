@@ -29,7 +29,7 @@ FORMAT: Final = 4
 ORIGIN, ROWS = "origin.json", "rows"
 UNFINISHED_SUFFIX: Final = ".unfinished"
 SCAN, COUNTS = "scan.json", "counts.json"
-EVALUATION_PARTS: Final = ("valid", "test")
+EVALUATION_SPLITS: Final = ("valid", "test")
 USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
 
@@ -197,8 +197,8 @@ class CorpusStore:
         self.folder, self.train = folder, files["train"]
         if pipe := next((file for file in self.train if file.exists() and not (file.is_file() or file.is_dir())), None):
             raise UserError(f"{pipe}: is not a plain file; task.store reads the training files twice")
-        self.evaluation_files = {part: file_states(files[part]) for part in EVALUATION_PARTS if part in files}
-        parts = {part: "given" if part in files else "held out" for part in EVALUATION_PARTS}
+        self.evaluation_files = {part: file_states(files[part]) for part in EVALUATION_SPLITS if part in files}
+        parts = {part: "given" if part in files else "held out" for part in EVALUATION_SPLITS}
         self.origin = {"train": file_states(self.train), **settings, **parts}
 
     def find(self) -> CorpusMetadata | None:

@@ -16,11 +16,11 @@ from attnx.registry.optional_deps import require_package
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
 ROWS_PER_BATCH: Final = 1000
 # Names of the splits in data sets.
-PART_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
+SPLIT_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
 
 class DatasetText:
-    """A part of a data set that is read row by row, from Arrow files that `datasets` maps into memory.
+    """A split of a data set that is read row by row, from Arrow files that `datasets` maps into memory.
 
     Args:
         table: the split.
@@ -87,14 +87,14 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     if len(columns) != count:
         raise UserError(f"task.columns={list(columns)}: expected {count}, the source's and one per target")
     tables = _load(name)
-    parts = {}
-    for part, part_names in PART_NAMES.items():
-        split = next((split for split in part_names if split in tables), None)
-        if split is not None:
-            parts[part] = DatasetText(tables[split], columns, languages, f"task.dataset={name}: {split}")
-    if "train" not in parts:
+    splits = {}
+    for split, table_names in SPLIT_NAMES.items():
+        table = next((table for table in table_names if table in tables), None)
+        if table is not None:
+            splits[split] = DatasetText(tables[table], columns, languages, f"task.dataset={name}: {table}")
+    if "train" not in splits:
         raise UserError(f"task.dataset={name}: has no split called train; it has {', '.join(tables)}")
-    return parts
+    return splits
 
 
 def dataset_files(name: str) -> list[Path]:

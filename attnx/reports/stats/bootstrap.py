@@ -80,9 +80,7 @@ def bootstrap_rates(
         sums = np.stack([(member * weights) @ kinds[:, 1:] for member in members])
         is_drawn = members @ weights.T > 0
         group_rates = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)
-        return np.asarray(
-            np.average(group_rates, axis=0, weights=np.broadcast_to(is_drawn[..., None], group_rates.shape))
-        )
+        return np.asarray(np.mean(group_rates, axis=0, where=is_drawn[..., None]))
 
     sizes = [min(chunk, samples - start) for start in range(0, samples, chunk)]
     draws = [rates(random.multinomial(counts.sum(), counts / counts.sum(), size=size)) for size in sizes]

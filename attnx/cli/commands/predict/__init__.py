@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
     if unreadable:
         print(f"attnx: {unreadable:,} of {output.lines:,} lines could not be read", file=sys.stderr)
-    if reader.unknown_symbols and request.lines.unknown == "replace":
+    if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
         print(f"{request.out}: {output.lines:,} lines")

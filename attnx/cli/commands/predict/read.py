@@ -16,8 +16,8 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
+    from attnx.data.vocabulary import Vocabulary
     from attnx.inference.trained_run import TrainedRun, Unknown
-
 
 MAX_UNKNOWN_SHOWN = 8
 
@@ -75,8 +75,8 @@ class LineReader:
     """Converts lines to examples of a run.
 
     Attributes:
-        unknown_symbols: source symbols that are not in the run's vocabulary, in the order of their first lines.
-        num_unknown: how many lines hold such a symbol.
+        unknown_symbols: source symbols that were replaced by the unknown symbol, in the order of their first lines.
+        num_unknown: the number of lines with such a symbol.
     """
 
     def __init__(self, run: TrainedRun, options: InputOptions) -> None:
@@ -105,7 +105,8 @@ class LineReader:
             pair = self.pair(*self._columns(text))
         except UserError as error:
             return ParsedLine(line_number, error=f"{location}: {error}")
-        self._count_unknown(pair)
+        if self.options.unknown == "replace" and not isinstance(self.run.source, Features):
+            self._count_unknown(pair, self.run.source)
         return ParsedLine(line_number, pair)
 
     @property
@@ -118,12 +119,10 @@ class LineReader:
             f"symbol: {' '.join(symbols[:MAX_UNKNOWN_SHOWN])}{ellipsis}"
         )
 
-    def _count_unknown(self, pair: Pair) -> None:
+    def _count_unknown(self, pair: Pair, vocabulary: Vocabulary) -> None:
         from attnx.inference.unk_replacement import unknown_positions  # imports torch
 
-        if isinstance(self.run.source, Features):
-            return
-        symbols = dict.fromkeys(pair.source[position] for position in unknown_positions(pair.source, self.run.source))
+        symbols = dict.fromkeys(pair.source[position] for position in unknown_positions(pair.source, vocabulary))
         self.unknown_symbols |= symbols
         self.num_unknown += bool(symbols)
 
