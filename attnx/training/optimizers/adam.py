@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import torch
 from torch import optim
 
 from attnx.registry import Probability, Rate, register
+from attnx.training.optimizers.fused_kernel import needs_fused_kernel
 
 
 @register("optimizer", "adam")
 def adam(
-    parameters: optim.optimizer.ParamsT,
+    parameters: Iterable[torch.Tensor],
     lr: Rate = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
@@ -20,4 +24,6 @@ def adam(
     Formula: ``w <- w - lr m / (sqrt(v) + eps), m and v running means of g and g^2``
     Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980
     """
-    return optim.Adam(parameters, lr=lr, betas=(beta1, beta2), eps=eps)
+    weights = list(parameters)
+    is_fused = needs_fused_kernel(weights)
+    return optim.Adam(weights, lr=lr, betas=(beta1, beta2), eps=eps, fused=is_fused)

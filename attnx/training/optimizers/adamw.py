@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import torch
 from torch import optim
 
 from attnx.registry import Probability, Rate, register
+from attnx.training.optimizers.fused_kernel import needs_fused_kernel
 
 
 @register("optimizer", "adamw")
 def adamw(
-    parameters: optim.optimizer.ParamsT,
+    parameters: Iterable[torch.Tensor],
     lr: Rate = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
@@ -21,4 +25,6 @@ def adamw(
     Formula: ``as adam, and w <- w - lr weight_decay w``
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101
     """
-    return optim.AdamW(parameters, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)
+    weights = list(parameters)
+    is_fused = needs_fused_kernel(weights)
+    return optim.AdamW(weights, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=is_fused)
