@@ -14,7 +14,7 @@ from attnx.laws.violation import describe_type, require
 from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData
 
-FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
+FACTS = {"monitor": str, "maximize": bool, "label_smoothing": float}
 NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
 
 
@@ -26,7 +26,7 @@ class TaskLaws(PartLaws):
     methods = ("load", "metrics", "update", "tokenize", "detokenize", "save", "restore")
 
     def declarations(self) -> None:
-        """A task has a ``monitor``, ``maximize`` and ``smoothing``, and the methods of attnx.tasks.contract."""
+        """A task has a ``monitor``, ``maximize`` and ``label_smoothing``, and the methods of attnx.tasks.contract."""
         for fact, type_ in FACTS.items():
             value = getattr(self.part, fact, None)
             fits = isinstance(value, type_) or (type_ is float and isinstance(value, int))

@@ -174,7 +174,7 @@ class TargetSpec(Protocol):
         """(rows, ...) the decoder's input at the first step."""
         ...
 
-    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> (b, t), 0 at padding."""
         ...
 

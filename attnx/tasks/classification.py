@@ -63,11 +63,11 @@ class Classification(SequenceTask):
         lower: bool = True,
         min_count: Positive = 2,
         holdout: Probability = 0.1,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.columns, self.lower, self.min_count = Columns(texts, label), lower, min_count
-        self.holdout, self.smoothing = holdout, smoothing
+        self.holdout, self.label_smoothing = holdout, label_smoothing
         self.labels: Symbols = ()
         self.notes: list[str] = []
 

@@ -109,12 +109,12 @@ class SequenceTask(Protocol):
     Attributes:
         monitor: the logged validation metric that selects the best weights: ``valid_per``.
         maximize: whether higher is better.
-        smoothing: label smoothing of the loss.
+        label_smoothing: label smoothing of the loss.
     """
 
     monitor: str
     maximize: bool
-    smoothing: float
+    label_smoothing: float
 
     def load(self) -> SequenceData:
         """Read and split the data; errors in them are UserErrors with file and line."""
@@ -176,10 +176,10 @@ def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, s
     return task.signatures(metrics) if hasattr(task, "signatures") else {}
 
 
-def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Loss:
+def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Loss:
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
-    A step with missing numbers counts as the share of its measured numbers. ``smoothing`` is label smoothing,
+    A step with missing numbers counts as the share of its measured numbers. ``label_smoothing`` is label smoothing,
     ``scheduled_sampling`` the probability to feed the model's own outputs back. Where attention sampled positions, the
     penalty has a term with the gradient of :func:`attnx.ops.reinforce_loss`.
     """
@@ -201,7 +201,7 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, scheduled_sampl
         tokens = (batch.measured_mask & mask[..., None]).sum() / target.shape[-1]
         target = target.masked_fill(~batch.measured_mask, 0.0)
         logits = logits.masked_fill(~batch.measured_mask.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
-    losses = model.target.step_losses(logits, target, mask, smoothing)
+    losses = model.target.step_losses(logits, target, mask, label_smoothing)
     total = losses.sum()
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * mask).sum()
     if output.log_prob is not None:

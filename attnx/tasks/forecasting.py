@@ -66,7 +66,7 @@ class Forecasting(SequenceTask):
     monitor = "valid_mse"
     maximize = False
     data_files = ("file", "test")
-    smoothing = 0.0
+    label_smoothing = 0.0
     # Inputs of predictions are files of series.
     reads_files = True
 

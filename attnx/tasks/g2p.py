@@ -59,11 +59,11 @@ class G2p(SequenceTask):
         tag_token: bool = False,
         stress: bool = False,
         holdout: Probability = 0.05,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
     ) -> None:
         self.train, self.valid, self.test = train, valid, test
         self.languages, self.graphemes, self.tag_token = languages, graphemes, tag_token
-        self.stress, self.holdout, self.smoothing = stress, holdout, smoothing
+        self.stress, self.holdout, self.label_smoothing = stress, holdout, label_smoothing
 
     def load(self) -> SequenceData:
         """Read and split the data; parts that share words are a UserError."""

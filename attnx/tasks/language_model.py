@@ -58,10 +58,10 @@ class LanguageModel(TextTask):
         unicode_form: Literal["nfc", "nfkc", "none"] = "nfc",
         max_length: Positive = 100,
         holdout: Probability = 0.05,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
-        self.lines, self.max_length, self.holdout, self.smoothing = lines, max_length, holdout, smoothing
+        self.lines, self.max_length, self.holdout, self.label_smoothing = lines, max_length, holdout, label_smoothing
         self.tokenizer: Tokenizer = registry.build("tokenizer", tokenizer)
         self.texts = TextPipeline(self.tokenizer, self.tokenizer, vocab_size, lower, unicode_form)
         self.notes: list[str] = []

@@ -58,7 +58,7 @@ class Pointing(SequenceTask):
     """
 
     positions = True
-    smoothing = 0.0
+    label_smoothing = 0.0
     reads_files = True
     num_drawn = "examples"
 

@@ -60,7 +60,7 @@ class Qa(SequenceTask):
         test: str | Positive | None = None,
         holdout: Probability = 0.1,
         entities: list[str] | None = None,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
     ) -> None:
         self.stories: Babi | World
         if data == "babi":
@@ -75,7 +75,7 @@ class Qa(SequenceTask):
             raise UserError(f"task.tasks={tasks}: name each task once")
         if test is not None and len(self.stories.tags) > 1:
             raise UserError(f"task.test={test} is one task, but task.tasks names {len(self.stories.tags)}; name one")
-        self.test, self.holdout, self.smoothing = test, holdout, smoothing
+        self.test, self.holdout, self.label_smoothing = test, holdout, label_smoothing
         self.entities = [word.lower() for word in entities or []]
 
     def load(self) -> SequenceData:

@@ -69,13 +69,13 @@ class AnySequence(SequenceTask):
         target_step_names: str | None = None,
         shared_vocabulary: bool = False,
         holdout: Probability = 0.05,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.source, self.target = source, target
         self.shared_vocabulary = shared_vocabulary
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
-        self.holdout, self.smoothing = holdout, smoothing
+        self.holdout, self.label_smoothing = holdout, label_smoothing
         self.scales: Features | None = None
         self.columns: Symbols = ()
         self.notes: list[str] = []
@@ -110,9 +110,9 @@ class AnySequence(SequenceTask):
                 raise UserError(f"task.{option}={getattr(self, option)} is for task.{side}=features; remove it")
         if self.shared_vocabulary and "features" in (self.source, self.target):
             raise UserError("task.shared_vocabulary=true is for symbols, not for features; remove it")
-        if self.smoothing and self.target == "features":
-            smoothing = f"task.smoothing={self.smoothing:g}"
-            raise UserError(f"{smoothing} is for symbols, not for task.target=features; remove it")
+        if self.label_smoothing and self.target == "features":
+            label_smoothing = f"task.label_smoothing={self.label_smoothing:g}"
+            raise UserError(f"{label_smoothing} is for symbols, not for task.target=features; remove it")
 
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""

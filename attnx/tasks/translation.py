@@ -86,7 +86,7 @@ class Translation(TextTask):
         max_length: Positive | None = 200,
         max_length_ratio: Rate | None = None,
         holdout: Probability = 0.05,
-        smoothing: Probability = 0.0,
+        label_smoothing: Probability = 0.0,
         store: str | None = None,
         store_processes: Positive | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Translation(TextTask):
         self.dataset, self.columns = dataset, columns
         self.store, self.store_processes = store, store_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
-        self.holdout, self.smoothing = holdout, smoothing
+        self.holdout, self.label_smoothing = holdout, label_smoothing
         self._check()
         self.notes: list[str] = []
         self.monitor = f"valid_bleu_{MACRO}" if len(self.languages) > 1 else "valid_bleu"

@@ -108,12 +108,12 @@ def _train_trial_batches(module: TrainingModule, loaders: TrainingDataModule, de
     from torch._dynamo.utils import counters
 
     breaks_before = Counter(counters["graph_break"])
-    model, smoothing = module.model.to(device).train(), module.task.smoothing
+    model, label_smoothing = module.model.to(device).train(), module.task.label_smoothing
     try:
         with torch.random.fork_rng():
             for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
                 batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
-                loss = token_loss(model, batch, smoothing, module.scheduled_sampling)
+                loss = token_loss(model, batch, label_smoothing, module.scheduled_sampling)
                 loss.mean.backward()  # type: ignore[no-untyped-call]
     finally:
         model.zero_grad(set_to_none=True)

@@ -61,7 +61,7 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss per target step of a batch; over all ranks and accumulation steps."""
         progress = self.step_plan.progress(self.global_step)
-        loss = token_loss(self.model, batch, self.task.smoothing, self.scheduled_sampling * progress)
+        loss = token_loss(self.model, batch, self.task.label_smoothing, self.scheduled_sampling * progress)
         accumulation_steps = self.trainer.accumulate_grad_batches
         is_unsharded = self.trainer.world_size * accumulation_steps == 1
         return loss.mean if is_unsharded else self._distributed_loss(loss, accumulation_steps)

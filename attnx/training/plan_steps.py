@@ -142,7 +142,7 @@ def _step_function(model: nn.Module, prepared: PreparedRun, device: torch.device
         batch = precision.convert_input(move_data_to_device(batch, device))
         optimizer.zero_grad()
         with precision.forward_context():
-            loss = token_loss(model, batch, module.task.smoothing, module.scheduled_sampling)
+            loss = token_loss(model, batch, module.task.label_smoothing, module.scheduled_sampling)
         precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
         for weight in model.parameters():
             if weight.grad is not None:

@@ -119,7 +119,7 @@ def test_equation_13(build_model: BuildModel, factor: float) -> None:
 class Unmeasured:
     """A task of which the loss alone matters."""
 
-    smoothing = 0.0
+    label_smoothing = 0.0
 
     def metrics(self, tags: Any) -> dict[str, Any]:
         return {}

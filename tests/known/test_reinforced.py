@@ -198,7 +198,7 @@ def test_the_term_is_shared_among_accumulated_batches(turns: int, build_model: B
     """A turn has its share of the gradient, of a baseline of its own rows, as if it were the only one."""
     model = build_model(normalizer=SAMPLED, query=["token"])
     data = SimpleNamespace(tags=(), pairs=None)
-    task = SimpleNamespace(smoothing=0.0, metrics=lambda tags: {})
+    task = SimpleNamespace(label_smoothing=0.0, metrics=lambda tags: {})
     module = TrainingModule(SimpleNamespace(model=model, task=task, data=data), None, None, 0.0)
     module.step_plan = StepPlan([Revision(0, 1, 1)])
     module._trainer = SimpleNamespace(accumulate_grad_batches=turns, world_size=1, global_step=0)

@@ -20,7 +20,7 @@ def test_the_loss_counts_the_answer_alone() -> None:
     target = torch.tensor([[6, EOS, PAD]])
     loss = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD).sum()
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
-    smooth = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD, smoothing=0.3).sum()
+    smooth = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD, label_smoothing=0.3).sum()
     torch.testing.assert_close(smooth, torch.tensor(math.log(8) - 0.7 * math.log(5) - 0.1 * math.log(10)))
 
 

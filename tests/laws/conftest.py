@@ -85,7 +85,7 @@ def take_training_step() -> Callable[[Any, Batch], None]:
         model = model.to(DEVICE).train()
         optimizer = torch.optim.Adam(model.parameters())
         with no_wait():
-            loss = token_loss(model, batch.to(DEVICE), smoothing=0.1).mean
+            loss = token_loss(model, batch.to(DEVICE), label_smoothing=0.1).mean
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()

@@ -417,7 +417,7 @@ TASK = """\
 class Mine:
     monitor = "valid_wer"
     maximize = False
-    smoothing = 0.0
+    label_smoothing = 0.0
 
     def load(self):
         from attnx.data.examples import Pair

@@ -108,7 +108,7 @@ class Backwards:
 
     monitor = "valid_wer"
     maximize = False
-    smoothing = 0.0
+    label_smoothing = 0.0
 
     def __init__(self, length: Positive = 6) -> None:
         self.length = length

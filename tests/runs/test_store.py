@@ -203,12 +203,12 @@ def test_changed_files_are_refused() -> None:
 
 
 def test_unused_settings_may_differ() -> None:
-    """The share that nothing is held out by, the smoothing, and the place of the files."""
+    """The share that nothing is held out by, the label smoothing, and the place of the files."""
     first = task(**FILES_OF_PARTS).load()
     Path("moved").mkdir()
     for name in ("a.de.gz", "b.en"):
         shutil.move(name, f"moved/{name}")
-    moved = task(**FILES_OF_PARTS, train=["moved/a.de.gz", "moved/b.en"], holdout=0.3, smoothing=0.1).load()
+    moved = task(**FILES_OF_PARTS, train=["moved/a.de.gz", "moved/b.en"], holdout=0.3, label_smoothing=0.1).load()
     assert rows(moved) == rows(first)
 
 

@@ -30,10 +30,10 @@ def prepare_run(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
     return make
 
 
-def loss_of(job: PreparedRun, smoothing: float = 0.0) -> float:
+def loss_of(job: PreparedRun, label_smoothing: float = 0.0) -> float:
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
-    return float(token_loss(job.module.model.eval(), batch, smoothing).mean.detach())
+    return float(token_loss(job.module.model.eval(), batch, label_smoothing).mean.detach())
 
 
 def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
@@ -53,10 +53,10 @@ def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch
     chances: list[float] = []
     original = token_loss
 
-    def note_smoothing(model: Any, batch: Any, smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Any:
+    def note_smoothing(model: Any, batch: Any, label_smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Any:
         if model.training:
             chances.append(scheduled_sampling)
-        return original(model, batch, smoothing, scheduled_sampling)
+        return original(model, batch, label_smoothing, scheduled_sampling)
 
     monkeypatch.setattr(lightning_module, "token_loss", note_smoothing)
     run("model.scheduled_sampling=0.5", folder="one")
@@ -65,8 +65,8 @@ def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch
 
 
 def test_label_smoothing_is_part_of_the_loss(prepare_run: Callable[..., PreparedRun]) -> None:
-    job = prepare_run("task.smoothing=0.1")
-    assert job.module.task.smoothing == 0.1
+    job = prepare_run("task.label_smoothing=0.1")
+    assert job.module.task.label_smoothing == 0.1
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     inputs = torch.cat([torch.full_like(batch.target[:, :1], 1), batch.target[:, :-1]], dim=1)
@@ -84,7 +84,7 @@ def test_label_smoothing_changes_training_but_not_validation(
     run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     run("optimizer.lr=1e-12", folder="plain")
-    run("optimizer.lr=1e-12", "task.smoothing=0.3", folder="smooth")
+    run("optimizer.lr=1e-12", "task.label_smoothing=0.3", folder="smooth")
     rows = [Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines() for name in ("plain", "smooth")]
     header = rows[0][0].split(",")
     trained, valid = header.index("train_loss"), header.index("valid_loss")

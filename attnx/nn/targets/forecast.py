@@ -39,8 +39,8 @@ class ForecastTarget:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
 
-    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Squared error or quantile loss, the mean over features; smoothing has no effect."""
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        """Squared error or quantile loss, the mean over features; label smoothing has no effect."""
         if not self.quantiles:
             losses = (outputs - target).square().mean(-1)
         else:

@@ -33,8 +33,8 @@ class Numbers:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
 
-    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Squared error, the mean over features, plus cross-entropy of the end; smoothing has no effect."""
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        """Squared error, the mean over features, plus cross-entropy of the end; label smoothing has no effect."""
         is_last = target_mask.clone()
         is_last[:, :-1] &= ~target_mask[:, 1:]
         squares = (outputs[..., :-1] - target).square().mean(-1)

@@ -24,11 +24,11 @@ class SingleLabelTarget(Symbols):
     A label that the vocabulary lacks cannot be predicted, and adds nothing to the loss.
     """
 
-    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Cross-entropy of the first step, with label smoothing, 0 of others; outputs may have no further steps."""
         labels = target[:, 0] - FIRST_LABEL_ID  # UNK becomes -1
         logits = outputs[:, 0, FIRST_LABEL_ID:]
-        losses = F.cross_entropy(logits, labels, ignore_index=-1, reduction="none", label_smoothing=smoothing)
+        losses = F.cross_entropy(logits, labels, ignore_index=-1, reduction="none", label_smoothing=label_smoothing)
         return F.pad(losses[:, None], (0, target.shape[1] - 1))
 
     def predict(self, outputs: Tensor) -> Tensor:

@@ -29,10 +29,10 @@ class Symbols:
         """(rows,) BOS."""
         return torch.full((rows,), BOS, device=device)
 
-    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Cross-entropy of each step, with label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567)."""
         losses = F.cross_entropy(
-            outputs.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="none", label_smoothing=smoothing
+            outputs.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="none", label_smoothing=label_smoothing
         )
         return losses.view(target.shape)
 
