@@ -1,4 +1,4 @@
-"""95 % intervals of test measures and of their differences from baselines."""
+"""95 % intervals of test metrics and of their differences from baselines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PERCENT = 100
 def measure_intervals(
     task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction], resampled: Mapping[str, Numbers]
 ) -> dict[str, Interval]:
-    """The intervals of a test's measures, by their names in the results.
+    """The intervals of a test's metrics, by their names in the results.
 
     A proportion of examples has the exact interval of the binomial distribution, which has a width even if no example
-    is wrong; so has a mean of proportions. Other measures have the percentiles of the bootstrap samples; proportions,
-    too, if the task has ``neighbors``, since dependent examples carry less information. A measure that is not finite in
+    is wrong; so has a mean of proportions. Other metrics have the percentiles of the bootstrap samples; proportions,
+    too, if the task has ``neighbors``, since dependent examples carry less information. A metric that is not finite in
     some sample, or equal in all, has no interval.
     """
     intervals = {}
@@ -59,23 +59,23 @@ def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[
 def baseline_differences(
     task: SequenceTask, results: Mapping[str, float], resampled: Mapping[str, Numbers]
 ) -> dict[str, dict[str, BaselineDifference]]:
-    """Each measure of a run minus each baseline's, by baseline and measure, with an interval by paired bootstrap.
+    """Each metric of a run minus each baseline's, by baseline and metric, with an interval by paired bootstrap.
 
     Args:
-        task: its ``baselines`` have measures such as ``test_naive_mse``, the baseline's name in front.
+        task: its ``baselines`` have metrics such as ``test_naive_mse``, the baseline's name in front.
         results: of the run's test.
-        resampled: the measures of bootstrap samples; one that is not finite in some sample is left out.
+        resampled: the metrics of bootstrap samples; one that is not finite in some sample is left out.
     """
     differences: dict[str, dict[str, BaselineDifference]] = {}
     for baseline in getattr(task, "baselines", ()):
         prefix = f"test_{baseline}_"
-        for baseline_measure in (name for name in resampled if name.startswith(prefix)):
-            measure = f"test_{baseline_measure.removeprefix(prefix)}"
-            if measure not in resampled:
+        for baseline_metric in (name for name in resampled if name.startswith(prefix)):
+            metric = f"test_{baseline_metric.removeprefix(prefix)}"
+            if metric not in resampled:
                 continue
-            samples = resampled[measure] - resampled[baseline_measure]
+            samples = resampled[metric] - resampled[baseline_metric]
             if np.isfinite(samples).all():
-                difference = results[measure] - results[baseline_measure]
+                difference = results[metric] - results[baseline_metric]
                 result = BaselineDifference(difference, *percentile_interval(samples))
-                differences.setdefault(baseline, {})[measure] = result
+                differences.setdefault(baseline, {})[metric] = result
     return differences

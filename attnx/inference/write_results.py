@@ -29,7 +29,7 @@ class EvaluationResult(NamedTuple):
     """The result of a test or an evaluation.
 
     Attributes:
-        results: the task's measures, and the speed.
+        results: the task's metrics, and the speed.
         metrics: the metrics that measured them.
         predictions: in the order of the pairs.
     """

@@ -10,10 +10,10 @@ from attnx.files.printable import printable
 def titled_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     r"""A table below its title; "" without rows.
 
-    >>> print(titled_table("Results", ["measure", "value"], [["bleu|13a", "31.5"]]))
+    >>> print(titled_table("Results", ["metric", "value"], [["bleu|13a", "31.5"]]))
     ## Results
     <BLANKLINE>
-    | measure | value |
+    | metric | value |
     |---|---|
     | bleu\|13a | 31.5 |
     """

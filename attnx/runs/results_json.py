@@ -20,7 +20,7 @@ class Interval(NamedTuple):
 
 
 class BaselineDifference(NamedTuple):
-    """A measure of a run minus a baseline's on the same examples, and its 95 % interval."""
+    """A metric of a run minus a baseline's on the same examples, and its 95 % interval."""
 
     difference: float
     low: float
@@ -31,9 +31,9 @@ class Results(NamedTuple):
     """The content of results.json.
 
     Attributes:
-        numbers: the measures; None for what could not be measured.
-        intervals: by measure.
-        baselines: the differences, by baseline and measure.
+        numbers: the metrics; None for what could not be measured.
+        intervals: by metric.
+        baselines: the differences, by baseline and metric.
         signatures: exact definitions, by metric.
     """
 
@@ -70,7 +70,7 @@ def _pop_section(file: Path, content: dict[str, Any], name: str) -> dict[str, An
 
 
 def _differences(file: Path, section: Mapping[str, Any]) -> dict[str, BaselineDifference]:
-    return {measure: BaselineDifference(*_numbers(file, measure, value, 3)) for measure, value in section.items()}
+    return {metric: BaselineDifference(*_numbers(file, metric, value, 3)) for metric, value in section.items()}
 
 
 def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:

@@ -33,7 +33,7 @@ class JobProgress:
     """How far a run is, as far as its files say.
 
     Attributes:
-        monitor: the validation measure that selects the best weights, once it is known.
+        monitor: the validation metric that selects the best weights, once it is known.
         maximize: whether a higher one is better.
         curve: its values, in the order of validations.
         step: the optimizer steps taken.
@@ -88,12 +88,12 @@ class Run:
 
     @property
     def intervals(self) -> Mapping[str, Interval]:
-        """The 95 % interval of each measure that has one."""
+        """The 95 % interval of each metric that has one."""
         return self.measured.intervals
 
     @property
     def baselines(self) -> Mapping[str, Mapping[str, BaselineDifference]]:
-        """The difference from each baseline in each measure."""
+        """The difference from each baseline in each metric."""
         return self.measured.baselines
 
     @property
@@ -125,17 +125,17 @@ class Run:
 
     @property
     def monitor(self) -> str:
-        """The validation measure that selects the best weights; "" if run.json does not name it."""
+        """The validation metric that selects the best weights; "" if run.json does not name it."""
         return str(self.info.get("monitor") or "")
 
     @property
-    def test_measure(self) -> str:
-        """The monitored measure in the test's results; "" if it is not known."""
+    def test_metric(self) -> str:
+        """The monitored metric in the test's results; "" if it is not known."""
         return f"test_{self.monitor.removeprefix('valid_')}" if self.monitor else ""
 
     @property
     def maximize(self) -> bool:
-        """Whether a higher value of the monitored measure is better."""
+        """Whether a higher value of the monitored metric is better."""
         return bool(self.info.get("maximize"))
 
     @property

@@ -34,7 +34,7 @@ class SweepJob:
         seconds: of all attempts.
         attempts: the number of starts.
         error: why it failed, in one line.
-        monitor: the validation measure that selects the best weights.
+        monitor: the validation metric that selects the best weights.
         maximize: whether a higher one is better.
         best: its best value so far.
     """

@@ -30,7 +30,7 @@ from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
 from attnx.runs.saved_sources import write_test_series
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
-from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
+from attnx.tasks.forecast_metrics import forecast_metrics, update_forecast_metrics
 
 # The linear baseline has few weights and needs no more windows.
 MAX_WINDOWS_FOR_LINEAR = 20_000

@@ -32,7 +32,7 @@ class Advice(NamedTuple):
 def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     """The advice of a task's comparison: the defaults where nothing is tested; None if no run has its CPU time."""
     task = tasks[comparison.constant["task"]]
-    main, points = comparison.metrics[0], {point.name: point for point in cost_points(comparison)}
+    main, points = comparison.rankings[0], {point.name: point for point in cost_points(comparison)}
     is_tested = bool(main.pooled.degrees)
     equals = [main.rows[0], *main.undecided] if is_tested else main.rows
     candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
@@ -46,8 +46,8 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     return Advice(
         data=task.data,
         words=_words(task, comparison, choice.name),
-        quality=f"{main.measure.label} {main.measure.format(choice.mean)}",
-        baseline="" if baseline is None else main.measure.format(baseline.mean),
+        quality=f"{main.metric.label} {main.metric.format(choice.mean)}",
+        baseline="" if baseline is None else main.metric.format(baseline.mean),
         cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
         certainty=_certainty(len(equals), len(main.rows), _baseline_difference(task, comparison), is_tested=is_tested),
     )

@@ -9,7 +9,7 @@ from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_wit
 from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.further_tables import has_no_attention
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
 from studies.atlas.design import Task
@@ -30,12 +30,12 @@ class Change(NamedTuple):
 class Changes(NamedTuple):
     """The default of a task, and its changes that were trained, by what one types for them, such as ``scorer=dot``.
 
-    ``measure`` is the task's main one, that of all values.
+    ``metric`` is the task's main one, that of all values.
     """
 
     default: RankedSetting
     by_words: dict[str, Change]
-    measure: Measure
+    metric: Metric
 
 
 def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Changes]:
@@ -45,8 +45,8 @@ def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) ->
 
 
 def changes_of(task: Task, comparison: Comparison) -> Changes:
-    """The single changes of a task by its main measure."""
-    main, rows = comparison.metrics[0], rows_by_choices(comparison)
+    """The single changes of a task by its main metric."""
+    main, rows = comparison.rankings[0], rows_by_choices(comparison)
     default = rows[frozenset(default_reference(task, comparison).items())]
     rows_by_words = {
         " ".join(word for word in setting if word not in task.default): rows[choices]
@@ -55,23 +55,23 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     }
     # A change of what has not been varied yet looks like the default.
     rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting != default.setting}
-    sign = -1 if main.measure.is_higher_better else 1
+    sign = -1 if main.metric.is_higher_better else 1
     groups = [[sign * value for value in row.values.values()] for row in (default, *rows_by_words.values())]
     changed = zip(rows_by_words.items(), compare_with_control(groups), strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
-    return Changes(default, by_words, main.measure)
+    return Changes(default, by_words, main.metric)
 
 
 def find_baseline(comparison: Comparison) -> RankedSetting | None:
     """The setting without attention."""
-    return next((row for row in comparison.metrics[0].rows if has_no_attention(comparison, row.setting)), None)
+    return next((row for row in comparison.rankings[0].rows if has_no_attention(comparison, row.setting)), None)
 
 
 def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:
     """The rows of the main ranking by the choices that they make."""
     return {
         frozenset(chosen_values(comparison.keys, comparison.settings[row.setting]).items()): row
-        for row in comparison.metrics[0].rows
+        for row in comparison.rankings[0].rows
     }
 
 

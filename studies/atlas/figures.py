@@ -15,7 +15,7 @@ from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.factors import factors, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.length_rates import LengthRates
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.metrics import Metric
 from studies.atlas.changes import find_baseline
 
 BLUE, GRAY, PALE, ORANGE = "#1f68ad", "#8a939d", "#c9ced4", "#d95f0e"
@@ -33,19 +33,19 @@ class CostPoint(NamedTuple):
 
 def estimated_effects(comparison: Comparison) -> list[Effect]:
     """The main effects of which two values or more have a mean."""
-    effects = comparison.metrics[0].effects
+    effects = comparison.rankings[0].effects
     return [effect for effect in effects if sum(level.mean is not None for level in effect.levels) > 1]
 
 
 def draw_main_effects(comparison: Comparison) -> Figure:
     """The mean of each value of each estimated factor with its 95 % interval, a panel a factor; at least one."""
-    main, effects = comparison.metrics[0], estimated_effects(comparison)
+    main, effects = comparison.rankings[0], estimated_effects(comparison)
     heights = [len(effect.levels) + 1 for effect in effects]
     figure = Figure(figsize=(7, 0.22 * sum(heights) + 0.4), layout="constrained")
     panels = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, effect in zip(panels, effects, strict=True):
-        _draw_effect(axes, effect, main.measure.is_higher_better)
-    panels[-1].set_xlabel(f"{main.measure.label}{f', {main.measure.unit}' if main.measure.unit else ''}")
+        _draw_effect(axes, effect, main.metric.is_higher_better)
+    panels[-1].set_xlabel(f"{main.metric.label}{f', {main.metric.unit}' if main.metric.unit else ''}")
     return figure
 
 
@@ -77,7 +77,7 @@ def scorer_by_scope(comparison: Comparison, default: int) -> Grid | None:
 
     None if not all combinations were trained.
     """
-    main, compared = comparison.metrics[0], factors(comparison.keys, comparison.settings)
+    main, compared = comparison.rankings[0], factors(comparison.keys, comparison.settings)
     pair = [next(factor for factor in compared if factor.name.startswith(kind)) for kind in ("scorer", "scope")]
     fixed = [factor for factor in compared if factor not in pair]
     means = {
@@ -93,7 +93,7 @@ def scorer_by_scope(comparison: Comparison, default: int) -> Grid | None:
     table = np.empty((len(scope[0].values), len(scorer[0].values)))
     for setting in crossed:
         table[scope[0].indices[setting], scorer[0].indices[setting]] = means[setting]
-    sign = -1 if main.measure.is_higher_better else 1
+    sign = -1 if main.metric.is_higher_better else 1
     rows, columns = (np.argsort(sign * table.mean(axis)) for axis in (1, 0))
     return Grid(
         [scorer[0].values[column] for column in columns],
@@ -102,19 +102,19 @@ def scorer_by_scope(comparison: Comparison, default: int) -> Grid | None:
     )
 
 
-def draw_grid(grid: Grid, measure: Measure) -> Figure:
+def draw_grid(grid: Grid, metric: Metric) -> Figure:
     """A heat map of the combinations with their means, the best ones dark and at the upper left."""
     figure = Figure(figsize=(7, 0.36 * len(grid.scopes) + 1.4), layout="constrained")
     axes = figure.subplots()
-    quality = grid.means if measure.is_higher_better else -grid.means
+    quality = grid.means if metric.is_higher_better else -grid.means
     axes.imshow(quality, cmap="Blues", aspect="auto")
     middle = (quality.min() + quality.max()) / 2
     for (row, column), mean in np.ndenumerate(grid.means):
         color = "white" if quality[row, column] > middle else "black"
-        axes.text(column, row, measure.format(mean), ha="center", va="center", fontsize=8, color=color)
+        axes.text(column, row, metric.format(mean), ha="center", va="center", fontsize=8, color=color)
     axes.set_xticks(range(len(grid.scorers)), grid.scorers, rotation=30, ha="right", fontsize=8)
     axes.set_yticks(range(len(grid.scopes)), grid.scopes, fontsize=8)
-    axes.set_title(f"{measure.label}, mean of the seeds", loc="left", fontsize=9, fontweight="bold")
+    axes.set_title(f"{metric.label}, mean of the seeds", loc="left", fontsize=9, fontweight="bold")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return figure
@@ -122,17 +122,17 @@ def draw_grid(grid: Grid, measure: Measure) -> Figure:
 
 def draw_cost(comparison: Comparison) -> Figure:
     """Quality against CPU time, a dot a setting; the settings that none is better and cheaper than have numbers."""
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     points = cost_points(comparison)
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.scatter([point.cpu_seconds for point in points], [point.mean for point in points], s=12, color=GRAY)
-    for rank, point in enumerate(pareto_front(points, main.measure.is_higher_better), start=1):
+    for rank, point in enumerate(pareto_front(points, main.metric.is_higher_better), start=1):
         axes.plot(point.cpu_seconds, point.mean, "o", color=ORANGE, markersize=6)
         axes.annotate(str(rank), (point.cpu_seconds, point.mean), xytext=(3, 5), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_xlabel("CPU time of training, s")
-    axes.set_ylabel(main.measure.label)
+    axes.set_ylabel(main.metric.label)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -161,7 +161,7 @@ def draw_lengths(comparison: Comparison, rates: LengthRates, default: int) -> Fi
 def cost_points(comparison: Comparison) -> list[CostPoint]:
     """The settings whose runs have their CPU time, means over seeds."""
     points = []
-    for row in comparison.metrics[0].rows:
+    for row in comparison.rankings[0].rows:
         setting = comparison.settings[row.setting]
         seconds = [run.results[CPU_SECONDS] for run in setting.runs if CPU_SECONDS in run.results]
         memory = [run.results[MEMORY] for run in setting.runs]

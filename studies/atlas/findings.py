@@ -38,10 +38,10 @@ def finding_rows(findings: Sequence[Finding], changes: Mapping[str, Changes]) ->
         for task, result in changes.items():
             if (change := result.by_words.get(finding.change)) is not None:
                 text = f"{finding.finding} {finding.published}: {finding.source}"
-                measure = result.measure
-                values = f"{measure.format(change.row.mean)} against {measure.format(result.default.mean)}"
+                metric = result.metric
+                values = f"{metric.format(change.row.mean)} against {metric.format(result.default.mean)}"
                 verdict = judge(finding.expected, change.difference)
-                rows.append([text, task, f"{measure.label} {values}", verdict])
+                rows.append([text, task, f"{metric.label} {values}", verdict])
     return rows
 
 

@@ -36,7 +36,7 @@ def _part(words: str) -> str:
 def _percent(change: Change, result: Changes) -> float:
     """By how much the mean is worse than the default's."""
     difference = change.row.mean - result.default.mean
-    return 100 * (-difference if result.measure.is_higher_better else difference) / result.default.mean
+    return 100 * (-difference if result.metric.is_higher_better else difference) / result.default.mean
 
 
 def _cell(change: Change | None, percent: float | None) -> str:

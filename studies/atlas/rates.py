@@ -1,4 +1,4 @@
-"""Whether the ranking of the scorers is one learning rate's: the measure of each scorer at each rate, of one seed."""
+"""Whether the ranking of the scorers is one learning rate's: the metric of each scorer at each rate, of one seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rate_table(task: Task, comparison: Comparison) -> tuple[list[str], list[list
     """
     if not task.rates or RATE not in comparison.keys:
         return [], []
-    main, rows = comparison.metrics[0], rows_by_choices(comparison)
+    main, rows = comparison.rankings[0], rows_by_choices(comparison)
     default = choices_of(task, task.default, comparison)[RATE]
     rates = sorted({default, *(setting_choices(setting)[RATE] for setting in task.rates)}, key=float)
     columns: dict[str, dict[str, float]] = {rate: {} for rate in rates}
@@ -24,11 +24,11 @@ def rate_table(task: Task, comparison: Comparison) -> tuple[list[str], list[list
         for rate, column in columns.items():
             if (row := rows.get(frozenset({**choices, RATE: rate}.items()))) is not None:
                 column[scorer] = row.values[min(row.values)]
-    choose = max if main.measure.is_higher_better else min
+    choose = max if main.metric.is_higher_better else min
     best = {rate: choose(column, key=column.__getitem__, default=None) for rate, column in columns.items()}
 
     def cell(scorer: str, rate: str) -> str:
-        text = main.measure.format(columns[rate][scorer]) if scorer in columns[rate] else ""
+        text = main.metric.format(columns[rate][scorer]) if scorer in columns[rate] else ""
         return f"**{text}**" if scorer == best[rate] else text
 
     return ["scorer", *(f"rate {rate}" for rate in rates)], [

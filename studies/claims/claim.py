@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from attnx.reports.sweep.measures import run_value
+from attnx.reports.sweep.metrics import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from studies.experiments import BASE
 from studies.job import Job, plan_job
@@ -22,7 +22,7 @@ class Claim:
 
     name: str
     says: str
-    measure: str
+    metric: str
     base: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     seeds: Sequence[int] = (1,)
@@ -39,9 +39,9 @@ class Claim:
         return [] if self.runs else [plan_job(self.name, self.experiment, (), seed) for seed in self.seeds]
 
     def finished_runs(self, results: Results) -> list[RunRecord]:
-        """Its runs that have its measure, by seed."""
+        """Its runs that have its metric, by seed."""
         runs = (results.runs.get(job) for job in self.jobs)
-        return [run for run in runs if run is not None and self.measure in run.results]
+        return [run for run in runs if run is not None and self.metric in run.results]
 
     def is_decided(self, results: Results) -> bool:
         """Whether later starts cannot be chosen: it takes the best by validation, and one has no error left there."""

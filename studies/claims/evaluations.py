@@ -1,4 +1,4 @@
-"""evaluations.csv: measures of claims that are evaluated after training, such as those of a beam search."""
+"""evaluations.csv: metrics of claims that are evaluated after training, such as those of a beam search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from studies.claims.claim import Claim
 
 
 class EvaluatedClaim(NamedTuple):
-    """A row: the command's options, the value of the claim's measure, and the ends of its 95 % interval."""
+    """A row: the command's options, the value of the claim's metric, and the ends of its 95 % interval."""
 
     claim: str
     runs: str
@@ -64,6 +64,6 @@ def evaluate_claim(claim: Claim, folders: Sequence[Path]) -> EvaluatedClaim:
     if process.returncode:
         raise UserError(f"{claim.name}: attnx evaluate: {process.stderr.strip()}")
     evaluation = Evaluation(Path(process.stdout.splitlines()[-1].partition(": ")[0]))
-    value, interval = evaluation.results[claim.measure], evaluation.intervals.get(claim.measure)
+    value, interval = evaluation.results[claim.metric], evaluation.intervals.get(claim.metric)
     low, high = interval or (value, value)
     return EvaluatedClaim(claim.name, str(len(folders)), " ".join(claim.evaluate), value, low, high)

@@ -9,7 +9,7 @@ from statistics import fmean
 from scipy import stats
 
 from attnx.reports.markdown import table
-from attnx.reports.measure_names import is_higher_better, measure_label
+from attnx.reports.metric_names import is_higher_better, metric_label
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.sweeps.live_table import format_duration
@@ -19,7 +19,7 @@ from studies.results import Results
 
 HEAD = (
     "claim",
-    "measure",
+    "metric",
     "published",
     "aim",
     "measured",
@@ -52,7 +52,7 @@ def claims_page(claims: Sequence[Claim], results: Results, evaluations: Mapping[
 def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: EvaluatedClaim | None) -> list[str]:
     """The cells of a claim."""
     aim = "" if claim.aim is None else f"{claim.aim:g}"
-    cells = [f"`{claim.name}`: {claim.says}", measure_label(claim.measure), claim.published, aim]
+    cells = [f"`{claim.name}`: {claim.says}", metric_label(claim.metric), claim.published, aim]
     source = next(candidate for candidate in claims if candidate.name == (claim.runs or claim.name))
     finished = source.finished_runs(results)
     if not finished or (claim.evaluate and evaluation is None):
@@ -71,8 +71,8 @@ def _measured(claim: Claim, runs: Sequence[RunRecord]) -> tuple[float, float, fl
     """The value of a claim, and the ends of its interval; both equal the value if it is unknown."""
     if claim.take == "best" or len(runs) == 1:
         run = min(runs, key=validation)
-        return run.results[claim.measure], *run.intervals.get(claim.measure, [run.results[claim.measure]] * 2)
-    values = [run.results[claim.measure] for run in runs]
+        return run.results[claim.metric], *run.intervals.get(claim.metric, [run.results[claim.metric]] * 2)
+    values = [run.results[claim.metric] for run in runs]
     low, high = stats.t.interval(0.95, len(values) - 1, fmean(values), stats.sem(values))
     return fmean(values), float(low), float(high)
 
@@ -80,5 +80,5 @@ def _measured(claim: Claim, runs: Sequence[RunRecord]) -> tuple[float, float, fl
 def _reached(claim: Claim, value: float) -> str:
     if claim.aim is None:
         return ""
-    is_beyond = value > claim.aim if is_higher_better(claim.measure) else value < claim.aim
+    is_beyond = value > claim.aim if is_higher_better(claim.metric) else value < claim.aim
     return "yes" if is_beyond or math.isclose(value, claim.aim, rel_tol=SINGLE_PRECISION) else "no"

@@ -284,9 +284,9 @@ def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks: dict[str, Task])
         for run in [record(scorer, 1, value, 1.0)]
     ]
     (partial,) = comparisons(runs[:5])
-    assert scorer_by_scope(partial, partial.metrics[0].rows[-1].setting) is None
+    assert scorer_by_scope(partial, partial.rankings[0].rows[-1].setting) is None
     (comparison,) = comparisons(runs)
-    default = next(row.setting for row in comparison.metrics[0].rows if row.mean == 11)
+    default = next(row.setting for row in comparison.rankings[0].rows if row.mean == 11)
     grid = scorer_by_scope(comparison, default)
     assert grid is not None
     assert (grid.scorers, grid.scopes, grid.means.tolist()) == (
@@ -294,7 +294,7 @@ def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks: dict[str, Task])
         ["local", "global"],
         [[8, 9], [10, 11]],
     )
-    (axes,) = draw_grid(grid, comparison.metrics[0].measure).axes
+    (axes,) = draw_grid(grid, comparison.rankings[0].metric).axes
     assert {text.get_text(): text.get_color() for text in axes.texts} == {
         "8.00": "white", "9.00": "white", "10.00": "black", "11.00": "black"}  # fmt: skip
 

@@ -59,7 +59,7 @@ def cells(claim: Claim, runs: list[RunRecord], **evaluations: EvaluatedClaim) ->
 def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
     """Of 20, 22 and 24: the mean 22 with Student's interval, 4.303 * 2 / sqrt(3) wide; the best by validation is 24."""
     runs = [record(1, 20, 7.0), record(2, 22, 6.0), record(3, 24, 5.0, (23.0, 25.0))]
-    some: dict[str, Any] = {"name": "some", "says": "", "measure": "test_wer", "seeds": [1, 2, 3], "aim": 23}
+    some: dict[str, Any] = {"name": "some", "says": "", "metric": "test_wer", "seeds": [1, 2, 3], "aim": 23}
     assert cells(Claim(**some), runs) == ["22.0", "17.0 to 27.0", "3", "1:00", "`abc`", "yes"]
     assert cells(Claim(**some, take="best"), runs) == ["24.0", "23.0 to 25.0", "3", "1:00", "`abc`", "no"]
     assert cells(Claim(**some), runs[:1]) == ["20.00", "", "1 of 3", "1:00", "`abc`", "yes"]

@@ -1,4 +1,4 @@
-"""The task ``classification`` and its model: the reader, the measures and one answer by hand, and mistakes."""
+"""The task ``classification`` and its model: the reader, the metrics and one answer by hand, and mistakes."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_settings_of_a_fraction_count_once() -> None:
         for seed in ((1,) if index else (1, 2, 3))
         for run in [record("dot", seed, 10 + (index * 5) % 7 + 0.25 * (seed - 2) * (index == 0))]
     ]
-    many, few = (comparisons(some)[0].metrics[0] for some in (runs, runs[1:2] + runs[3:]))
+    many, few = (comparisons(some)[0].rankings[0] for some in (runs, runs[1:2] + runs[3:]))
     assert "each setting counts once" in many.effects_summary[0]
     assert [effect.test for effect in many.effects] == [effect.test for effect in few.effects]
     for effect, same in zip(many.effects, few.effects, strict=True):
@@ -188,7 +188,7 @@ def ablation_runs() -> list[RunRecord]:
 def test_ablations_change_one_choice_of_the_reference() -> None:
     """Not both; the baseline lacks all parts, and its one choice is to have none. SciPy's test is the same one."""
     (comparison,) = comparisons(ablation_runs())
-    result = ablations(comparison.keys, comparison.settings, comparison.metrics[0], parse_reference(REFERENCE))
+    result = ablations(comparison.keys, comparison.settings, comparison.rankings[0], parse_reference(REFERENCE))
     assert result.reference.mean == 10
     assert [(change.factor, change.value, change.row.mean) for change in result.changed] == [
         ("attention", "none", 30),
@@ -241,7 +241,7 @@ def test_ablations_of_many_numbers_compare_the_numbers() -> None:
     """And not the quarter of them in which they are."""
     (comparison,) = comparisons(search_runs())
     reference = parse_reference(["scorer=dot", "optimizer.lr=0.001"])
-    changed = ablations(comparison.keys, comparison.settings, comparison.metrics[0], reference).changed
+    changed = ablations(comparison.keys, comparison.settings, comparison.rankings[0], reference).changed
     assert [change.value for change in changed if change.factor == "scorer"] == ["mlp"]
     assert len([change for change in changed if change.factor == "lr"]) == 11
     (agreement,) = [agreement for agreement in comparison.value_agreements if agreement.factor == "scorer"]
@@ -251,7 +251,7 @@ def test_ablations_of_many_numbers_compare_the_numbers() -> None:
 def test_grouped_numbers_are_tested_by_the_settings_in_a_group() -> None:
     """Rates of one quarter differ by far more than their seeds; the quarters do not."""
     (comparison,) = comparisons(search_runs())
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     (effect,) = [effect for effect in main.effects if effect.name == "lr"]
     assert len(effect.levels) == 4
     assert effect.test is not None
@@ -276,7 +276,7 @@ def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
     runs += [replace(run, choices={**run.choices, "attention.bias": "relative"}) for run in runs[:3]]
     (comparison,) = comparisons(runs)
     reference = parse_reference(REFERENCE)
-    result = ablations(comparison.keys, comparison.settings, comparison.metrics[0], reference)
+    result = ablations(comparison.keys, comparison.settings, comparison.rankings[0], reference)
     assert len(result.reference.values) == 3
     assert ("bias", "relative") in [(change.factor, change.value) for change in result.changed]
 

@@ -1,4 +1,4 @@
-"""95 % intervals of test measures: exact for right and wrong examples, never without width."""
+"""95 % intervals of test metrics: exact for right and wrong examples, never without width."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_mean_over_tags_is_as_certain_as_its_examples() -> None:
     assert (high - low) / 2 == pytest.approx(norm.ppf(0.975) * deviation, rel=0.03)
 
 
-def test_other_measures_have_bootstrap_percentiles() -> None:
+def test_other_metrics_have_bootstrap_percentiles() -> None:
     predictions = words(8, 12)
     drawn = bootstrap_metrics(Rates(), (), predictions)  # type: ignore[arg-type]
     expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
@@ -101,10 +101,10 @@ def test_overlapping_examples_widen_the_interval() -> None:
     assert together.high - together.low > 1.5 * (separate.high - separate.low)
 
 
-@pytest.mark.parametrize("measure", ["answer_accuracy", "well_formed"])
-def test_answers_have_a_binomial_interval(measure: str) -> None:
+@pytest.mark.parametrize("metric", ["answer_accuracy", "well_formed"])
+def test_answers_have_a_binomial_interval(metric: str) -> None:
     """Of all and of each size."""
-    metric: Any = registry.build("metric", measure)
+    metric: Any = registry.build("metric", metric)
     for size, order in ((3, [2, 1, 0]), (4, [0, 1, 2, 3])):
         answers = [PointingReference(np.zeros((size, 1)), order)] * 5
         metric.update([order, order, order, order, [0, 0]], answers)

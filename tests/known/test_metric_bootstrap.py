@@ -28,11 +28,11 @@ from attnx.reports.stats.bootstrap import SAMPLES, SEED
 class Shown:
     """A task as far as a test is measured: its metrics, and what each is shown of a pair."""
 
-    def __init__(self, measures: dict[str, Any], right: str = "references") -> None:
-        self.measures, self.right = measures, right
+    def __init__(self, builders: dict[str, Any], right: str = "references") -> None:
+        self.builders, self.right = builders, right
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        return metrics_per_tag(self.measures, tags)
+        return metrics_per_tag(self.builders, tags)
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         update_all(metrics, outputs, [getattr(pair, self.right) for pair in pairs], [pair.tag for pair in pairs])
@@ -117,7 +117,7 @@ def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_mean_over_tags_is_resampled() -> None:
     draws = draw_scores(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
-    names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
+    names = {f"test_{metric}_{which}" for metric in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert draws.keys() == names
     assert (draws["test_wer_macro"] == 100).all()
 
@@ -160,9 +160,9 @@ def alike(count: int) -> list[Prediction]:
 
 def test_neighboring_examples_are_resampled_in_blocks() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
-    measures = {"wer": make_metric("word_error_rate")}
-    separate = draw_scores(Shown(measures), (), alike(1000))["test_wer"].std()
-    together = draw_scores(Ordered(measures), (), alike(1000))["test_wer"].std()
+    metrics = {"wer": make_metric("word_error_rate")}
+    separate = draw_scores(Shown(metrics), (), alike(1000))["test_wer"].std()
+    together = draw_scores(Ordered(metrics), (), alike(1000))["test_wer"].std()
     assert separate == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
     # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)

@@ -51,12 +51,12 @@ def write(tmp_path: Path) -> Write:
         choices = {key: node for key in kinds if (node := info.pop(key, None))}
         config = {key: {"name": node} if isinstance(node, str) else node for key, node in choices.items()}
         (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config}))
-        measure, results = info.pop("measure", "per"), info.pop("results", {})
+        metric, results = info.pop("metric", "per"), info.pop("results", {})
         status = "failed" if value is None else "finished"
-        run_info = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximize": False, "created": "2031"}
+        run_info = {"format": 1, "status": status, "monitor": f"valid_{metric}", "maximize": False, "created": "2031"}
         (folder / "run.json").write_text(json.dumps({**run_info, **info}))
         if value is not None:
-            (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_examples": 5, **results}))
+            (folder / "results.json").write_text(json.dumps({f"test_{metric}": value, "test_examples": 5, **results}))
         if edits is not None:
             words = info.get("words", range(len(edits)))
             lines = [f"{word}\tA\tA\t{edit}\t-1" for word, edit in zip(words, edits, strict=True)]
@@ -73,7 +73,7 @@ def only(folders: list[Path]) -> Comparison:
 
 
 def names(actual: Comparison) -> list[str]:
-    return [actual.settings[row.setting].name for row in actual.metrics[0].rows]
+    return [actual.settings[row.setting].name for row in actual.rankings[0].rows]
 
 
 def test_an_unreadable_run_does_not_hide_the_readable_ones(write: Write, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     comparison = only(three(write, (7.0, 7.2, 7.4), additive=(0.3, 0.4, 0.5)))
     assert comparison.keys == ["scorer"]
     assert names(comparison) == ["dot", "additive"]
-    first, second = comparison.metrics[0].rows
+    first, second = comparison.rankings[0].rows
     assert (first.mean, first.sd) == (pytest.approx(7.2), pytest.approx(0.2))
     assert first.difference is None
     # Behind by 0.4, with variances 0.04 and 0.09, pooled 0.065 with 4 degrees of freedom.
@@ -162,7 +162,7 @@ def test_a_winner_is_named(write: Write) -> None:
     comparison = only(three(write, additive=(0.9, 1.0, 1.1)))
     reach = T_4 * math.sqrt(0.065 * 2 / 3)
     p = student_p_4(1 / math.sqrt(0.065 * 2 / 3))
-    assert comparison.metrics[0].verdict == [
+    assert comparison.rankings[0].verdict == [
         "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 1.00 better than **additive** "
         f"(95 % interval {1 - reach:.2f} to {1 + reach:.2f}, p = {p:.3f}).",
         "It is significantly better (p < 0.05) than the other setting. Test: Student's t over seeds, pooled variance "
@@ -176,14 +176,14 @@ def test_an_equally_good_setting_prevents_a_winner(write: Write) -> None:
     ``additive`` is 1 behind, 6.1 errors; ``mlp`` 0.4, 2.4 errors: Student's t alone would call that sure (2.447 is).
     """
     comparison = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.4, 0.4, 0.4)))
-    rows = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}
+    rows = {comparison.settings[row.setting].name: row.difference for row in comparison.rankings[0].rows}
     assert rows["dot"] is None
     assert rows["additive"] is not None
     assert rows["additive"].p < 0.01
     assert rows["additive"].high - 1 == pytest.approx(2.86 * math.sqrt(0.04 * 2 / 3), rel=2e-3)
     assert rows["mlp"] is not None
     assert rows["mlp"].p > 0.05
-    first, second, third = comparison.metrics[0].verdict
+    first, second, third = comparison.rankings[0].verdict
     assert first.startswith(
         "No winner: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but not significantly better than "
         "**mlp** (0.40 behind, p = 0.0"
@@ -203,7 +203,7 @@ def test_settings_with_unequal_spread_have_their_own_variances(write: Write) -> 
     folders = [
         write(f"{name}{n}", value, n, scorer=name) for name, group in values.items() for n, value in enumerate(group)
     ]
-    comparison = only(folders).metrics[0]
+    comparison = only(folders).rankings[0]
     assert comparison.pooled.outlying == {2}
     near, wild = (row.difference for row in comparison.rows[1:])
     assert near is not None
@@ -217,7 +217,7 @@ def test_settings_with_unequal_spread_have_their_own_variances(write: Write) -> 
 def test_a_setting_with_one_seed_uses_the_pooled_spread(write: Write) -> None:
     """Its job failed with the other seeds. Variances 0.04 of three seeds, so of the gap 0.04 (1 + 1/3)."""
     comparison = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
-    difference = {comparison.settings[row.setting].name: row.difference for row in comparison.metrics[0].rows}["mlp"]
+    difference = {comparison.settings[row.setting].name: row.difference for row in comparison.rankings[0].rows}["mlp"]
     assert difference is not None
     assert difference.difference == pytest.approx(2.0)
     assert difference.p == pytest.approx(dunnett_sf(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
@@ -231,7 +231,7 @@ def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path:
         for place, (name, group) in enumerate(values.items())
         for seed, value in enumerate(group)
     ]
-    first, *_ = only(folders).metrics[0].verdict
+    first, *_ = only(folders).rankings[0].verdict
     assert first == (
         "The runs did not train for the same number of steps (259 to 300): a difference may come from the training, "
         "not from the settings (steps and PER: rank correlation -1.00)."
@@ -249,10 +249,10 @@ def test_runs_of_equal_time_are_ranked(write: Write) -> None:
         write(name, value, scorer=name, budget="time", results={"steps": steps})
         for name, value, steps in (("dot", 7.0, 300), ("mlp", 8.0, 200))
     ]
-    first, *_ = only(folders).metrics[0].verdict
+    first, *_ = only(folders).rankings[0].verdict
     assert first.startswith("All runs had the same training time, but not the same number of steps (200 to 300): ")
     equal = [write(f"{name}-same", 7.0, scorer=name, results={"steps": 300}) for name in ("dot", "mlp")]
-    assert "steps" not in only(equal).metrics[0].verdict[0]
+    assert "steps" not in only(equal).rankings[0].verdict[0]
 
 
 def test_digits_follow_from_the_intervals(write: Write) -> None:
@@ -261,47 +261,47 @@ def test_digits_follow_from_the_intervals(write: Write) -> None:
     large = {"dot": (500.0, 700.0), "mlp": (900.0, 1100.0)}
     for values, expected in ((small, "0.08860 ± 0.00028"), (large, "600 ± 141")):
         folders = [
-            write(f"{name}{value}", value, seed, scorer=name, measure="mse")
+            write(f"{name}{value}", value, seed, scorer=name, metric="mse")
             for name, group in values.items()
             for seed, value in enumerate(group)
         ]
-        assert f"MSE {expected} over 2 seeds" in only(folders).metrics[0].verdict[0]
+        assert f"MSE {expected} over 2 seeds" in only(folders).rankings[0].verdict[0]
 
 
 def test_different_training_data_are_reported(write: Write) -> None:
     folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
-    assert only(folders).metrics[0].verdict[0].startswith("The runs were trained on 2 different data sets: ")
+    assert only(folders).rankings[0].verdict[0].startswith("The runs were trained on 2 different data sets: ")
 
 
 def test_with_one_seed_test_examples_are_compared(write: Write) -> None:
     """100 of 400 words only the second has wrong: 25 points, with an error of 100 sqrt(0.25 0.75 / 400)."""
     folders = [
-        write("one", 0.0, scorer="dot", edits=[0] * 400, measure="wer"),
-        write("two", 25.0, scorer="additive", edits=[3] * 100 + [0] * 300, measure="wer"),
+        write("one", 0.0, scorer="dot", edits=[0] * 400, metric="wer"),
+        write("two", 25.0, scorer="additive", edits=[3] * 100 + [0] * 300, metric="wer"),
     ]
     comparison = only(folders)
-    gap = comparison.metrics[0].rows[1].difference
+    gap = comparison.rankings[0].rows[1].difference
     assert gap is not None
     assert (gap.difference, gap.test) == (25, EXAMPLES)
     assert gap.high - gap.difference == pytest.approx(1.96 * 100 * math.sqrt(0.25 * 0.75 / 400), rel=0.1)
-    first, second, third = comparison.metrics[0].verdict
+    first, second, third = comparison.rankings[0].verdict
     assert first.startswith(
         "The weights of **dot** score best on these test examples: WER 0.0 % with one seed, 25.0 better than **add"
     )
     assert "paired bootstrap over the test examples" in second
     assert "compares the trained weights, not the settings: other seeds may give another order" in third
-    assert "won" not in " ".join(comparison.metrics[0].verdict)
+    assert "won" not in " ".join(comparison.rankings[0].verdict)
 
 
 def test_a_difference_on_examples_may_be_uncertain(write: Write) -> None:
     """Of four words one has one wrong: no seed varies much, but other words may well be read otherwise."""
     edits = {"dot": ([0, 0, 0, 0], [0, 0, 0, 0]), "mlp": ([0, 0, 0, 1], [0, 0, 0, 1])}
     folders = [
-        write(f"{name}{seed}", 100 * sum(words) / 4 + 0.001 * seed, seed, edits=words, scorer=name, measure="wer")
+        write(f"{name}{seed}", 100 * sum(words) / 4 + 0.001 * seed, seed, edits=words, scorer=name, metric="wer")
         for name, both in edits.items()
         for seed, words in enumerate(both)
     ]
-    comparison = only(folders).metrics[0]
+    comparison = only(folders).rankings[0]
     assert comparison.rows[1].difference is not None
     assert comparison.rows[1].difference.low > 24
     assert comparison.rows[1].both_sources is not None
@@ -315,13 +315,13 @@ def test_words_that_both_get_wrong_do_not_matter(write: Write) -> None:
     """Wrong in the same 200 words and each in 20 others: pairing leaves only these, and they are even."""
     first, two = [1] * 200 + [1] * 20 + [0] * 180, [1] * 200 + [0] * 20 + [1] * 20 + [0] * 160
     folders = [
-        write(str(n), 55.0, scorer=s, edits=e, measure="wer") for n, (s, e) in enumerate([("dot", first), ("mlp", two)])
+        write(str(n), 55.0, scorer=s, edits=e, metric="wer") for n, (s, e) in enumerate([("dot", first), ("mlp", two)])
     ]
-    gap = only(folders).metrics[0].rows[1].difference
+    gap = only(folders).rankings[0].rows[1].difference
     assert gap is not None
     assert (gap.difference, gap.p) == (0, 1)
     assert gap.high == pytest.approx(1.96 * 100 * math.sqrt(40) / 400, rel=0.1)
-    assert only(folders).metrics[0].verdict[0].startswith("No winner: ")
+    assert only(folders).rankings[0].verdict[0].startswith("No winner: ")
 
 
 def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write: Write) -> None:
@@ -329,25 +329,25 @@ def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write: Write) ->
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
     for name, value, order in (("dot", 30.0, "pqr"), ("mlp", 28.0, "pqr"), ("concat", 29.0, "qpr")):
-        folder = write(name, value, scorer=name, edits=[1, 1, 1], words=order, measure="bleu", maximize=True)
+        folder = write(name, value, scorer=name, edits=[1, 1, 1], words=order, metric="bleu", maximize=True)
         drawn[name] = value + common + random.normal(0, 0.5, 2000)
         np.savez(folder / "resampled.npz", test_bleu=drawn[name])
     folders = [Path(folder) for folder in (folder.parent / "dot", folder.parent / "mlp", folder.parent / "concat")]
-    first, second = only(folders[:2]).metrics[0].rows
+    first, second = only(folders[:2]).rankings[0].rows
     assert first.difference is None
     assert second.difference is not None
     assert (second.difference.difference, second.difference.test) == (2, EXAMPLES)
     assert second.difference.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
-    first = only(folders[:2]).metrics[0].verdict[0]
+    first = only(folders[:2]).rankings[0].verdict[0]
     assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.0")
-    assert [row.difference for row in only(folders).metrics[0].rows] == [None] * 3
+    assert [row.difference for row in only(folders).rankings[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
-    assert [row.difference for row in only(folders[:2]).metrics[0].rows] == [None] * 2
+    assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
 
 
 def test_one_seed_without_predictions_gives_no_verdict(write: Write) -> None:
     comparison = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
-    first, second = comparison.metrics[0].verdict
+    first, second = comparison.rankings[0].verdict
     assert first == (
         "**dot** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one seed each, "
         "and no predictions to count this metric from."
@@ -357,37 +357,37 @@ def test_one_seed_without_predictions_gives_no_verdict(write: Write) -> None:
 
 def test_predictions_that_contradict_the_score_are_not_used(write: Write) -> None:
     folders = [
-        write(str(n), value, scorer=s, edits=[0] * 5, measure="wer")
+        write(str(n), value, scorer=s, edits=[0] * 5, metric="wer")
         for n, (s, value) in enumerate([("dot", 0.0), ("mlp", 9.0)])
     ]
-    assert only(folders).metrics[0].rows[1].difference is None
+    assert only(folders).rankings[0].rows[1].difference is None
 
 
 def test_one_setting_has_no_comparison(write: Write) -> None:
     comparison = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
-    assert comparison.metrics[0].verdict == [
+    assert comparison.rankings[0].verdict == [
         "There is only one setting, so there is nothing to compare: PER 8 ± 1 % over 2 seeds."
     ]
 
 
 def test_a_metric_may_be_maximized(write: Write) -> None:
     folders = [
-        write(f"{name}{seed}", value, seed, scorer=name, measure="bleu", maximize=True)
+        write(f"{name}{seed}", value, seed, scorer=name, metric="bleu", maximize=True)
         for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
         for seed, value in enumerate(values)
     ]
     comparison = only(folders)
     assert names(comparison) == ["dot", "mlp"]
-    assert comparison.metrics[0].rows[1].difference is not None
-    assert comparison.metrics[0].rows[1].difference.difference == pytest.approx(4.75)
+    assert comparison.rankings[0].rows[1].difference is not None
+    assert comparison.rankings[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
 def test_runs_on_different_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
     """The same words in another order are the same data; other words are others."""
     folders = [
-        write("a", 0.0, scorer="dot", edits=[0, 0], words=["p", "q"], measure="wer"),
-        write("b", 50.0, scorer="mlp", edits=[0, 1], words=["q", "p"], measure="wer"),
-        write("c", 0.0, scorer="mlp", edits=[0, 0], words=["p", "r"], measure="wer"),
+        write("a", 0.0, scorer="dot", edits=[0, 0], words=["p", "q"], metric="wer"),
+        write("b", 50.0, scorer="mlp", edits=[0, 1], words=["q", "p"], metric="wer"),
+        write("c", 0.0, scorer="mlp", edits=[0, 0], words=["p", "r"], metric="wer"),
     ]
     result = comparisons(load_runs(folders))
     assert [len(item.settings) for item in result] == [2, 1]
@@ -399,7 +399,7 @@ def test_runs_on_different_test_data_are_not_compared(write: Write, tmp_path: Pa
 def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     folders = [write("old", 9.0, created="2030", scorer="dot"), write("new", 7.0, created="2032", scorer="dot")]
     comparison = only(folders)
-    assert [row.values for row in comparison.metrics[0].rows] == [{1: 7.0}]
+    assert [row.values for row in comparison.rankings[0].rows] == [{1: 7.0}]
     assert comparison.superseded == 1
 
 
@@ -428,12 +428,12 @@ def test_the_effect_of_a_choice_averages_over_the_other_choices(write: Write) ->
         write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b)
         for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
     ]
-    effects = only(folders).metrics[0].effects
+    effects = only(folders).rankings[0].effects
     assert level_means(effects) == {
         "scorer": {"dot": pytest.approx(12), "mlp": pytest.approx(18)},
         "scope": {"global": pytest.approx(13), "local": pytest.approx(17)},
     }
-    (pair,) = only(folders).metrics[0].interactions
+    (pair,) = only(folders).rankings[0].interactions
     assert (pair.names, pair.test.f) == (("scorer", "scope"), pytest.approx(8 / 2))
     assert pair.values is not None
     assert pair.deviation is not None
@@ -454,7 +454,7 @@ def test_effects_are_tables(write: Write, tmp_path: Path) -> None:
         write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b)
         for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
     ]
-    main = only(folders).metrics[0]
+    main = only(folders).rankings[0]
     files = {path.name: path.read_text(encoding="utf-8") for path in write_report(folders, tmp_path / "out")}
     rows = list(csv.DictReader(files["report.effects.csv"].splitlines()))
     assert [(row["effect"], row["choice"], row["value"]) for row in rows] == [
@@ -480,7 +480,7 @@ def test_a_missing_cell_of_a_grid_is_estimated(write: Write) -> None:
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
     folders = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
-    assert level_means(only(folders).metrics[0].effects) == {
+    assert level_means(only(folders).rankings[0].effects) == {
         "scorer": {"dot": pytest.approx(2), "mlp": pytest.approx(7)},
         "scope": {"global": pytest.approx(3.5), "local": pytest.approx(5.5)},
     }
@@ -492,14 +492,14 @@ def test_choices_that_always_change_together_are_one(write: Write) -> None:
         for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
     ]
     expected = {"dot, global": pytest.approx(1), "mlp, local": pytest.approx(3)}
-    assert level_means(only(folders).metrics[0].effects) == {"scorer, scope": expected}
+    assert level_means(only(folders).rankings[0].effects) == {"scorer, scope": expected}
 
 
 def test_confounded_effects_are_not_reported(write: Write) -> None:
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
     grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
     folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
-    effects = level_means(only(folders).metrics[0].effects)
+    effects = level_means(only(folders).rankings[0].effects)
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
@@ -508,7 +508,7 @@ def test_a_knob_of_one_part_belongs_to_that_part(write: Write) -> None:
     comparison = only([write(str(n), float(n), scorer=scorer) for n, scorer in enumerate(scorers)])
     assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
     assert [setting.name for setting in comparison.settings] == ["dot", "mlp, depth=1", "mlp, depth=2"]
-    assert level_means(comparison.metrics[0].effects) == {
+    assert level_means(comparison.rankings[0].effects) == {
         "scorer, depth": {"dot": pytest.approx(0), "mlp, depth=1": pytest.approx(1), "mlp, depth=2": pytest.approx(2)}
     }
 
@@ -518,9 +518,9 @@ def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write: Write)
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
     grid = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
     comparison = only([*grid, write("none", 90.0)])
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     assert [len(row.values) for row in main.rows] == [1] * 5
-    assert main.effects == only(grid).metrics[0].effects
+    assert main.effects == only(grid).rankings[0].effects
     assert level_means(main.effects)["scorer"] == {"dot": pytest.approx(2), "mlp": pytest.approx(7.25)}
     assert main.effects_summary[-1] == (
         "Left out of the effects, for want of a part that most settings have: **default**."
@@ -533,24 +533,24 @@ def test_a_value_of_a_single_setting_has_no_effect(write: Write) -> None:
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
     grid = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
     single = [write("c-global", 50.0, scorer="cosine", scope="global"), write("g-far", 70.0, scorer="gmm", scope="far")]
-    main = only([*grid, *single]).metrics[0]
-    assert main.effects == only(grid).metrics[0].effects
+    main = only([*grid, *single]).rankings[0]
+    assert main.effects == only(grid).rankings[0].effects
     assert main.effects_summary[-1] == (
         "Left out of the effects, for having a value that no other setting has: **cosine, global**; **gmm, far**."
     )
-    changes = only([grid[0], grid[1], single[0]]).metrics[0]
+    changes = only([grid[0], grid[1], single[0]]).rankings[0]
     assert list(level_means(changes.effects)["scorer"]) == ["dot", "cosine"]
 
 
 def test_many_numeric_levels_are_grouped(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
-    (effect,) = only(folders).metrics[0].effects
+    (effect,) = only(folders).rankings[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
 
 
-def rate(tested: Any, measure: str) -> float | None:
-    rates = resample_rates([tested], measure, samples=1)
+def rate(tested: Any, metric: str) -> float | None:
+    rates = resample_rates([tested], metric, samples=1)
     return rates and float(rates[0][0])
 
 
@@ -645,7 +645,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
     page, text, table, tex, *_ = write_report([tmp_path])  # over the old one
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
-    gap = only(folders).metrics[0].rows[1].difference
+    gap = only(folders).rankings[0].rows[1].difference
     assert gap is not None
     interval, p = f"{gap.low:.2f} to {gap.high:.2f}", f"{gap.p:.3f}"
     assert "| 1 | dot | 7.20 | 0.20 | 3 |  |  |  |  |" in lines

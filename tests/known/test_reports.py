@@ -159,9 +159,9 @@ def wrong(*edits: int) -> tuple[str, ...]:
     return tuple(f"{chr(97 + i)}\tA\tB\t{edit}\t-1" for i, edit in enumerate(edits))
 
 
-def paired_bootstrap(a: Path, b: Path, samples: int = 2000, measure: str = "wer") -> Difference:
+def paired_bootstrap(a: Path, b: Path, samples: int = 2000, metric: str = "wer") -> Difference:
     tests = shared_part([read_test_examples(folder) for folder in (a, b)])
-    first, second = (count_errors(test.predictions, measure) for test in tests)
+    first, second = (count_errors(test.predictions, metric) for test in tests)
     return bootstrap_difference(first, second, samples=samples)
 
 
@@ -206,14 +206,14 @@ def test_edits_are_weighed_by_symbols(write: Write) -> None:
     lines = ("a\tX X\tA B\t{}\t-1", f"b\tB\t{' '.join('BBBBBBBB')}\t0\t-1")
     first = write("first", tuple(line.format(2) for line in lines))
     second = write("second", tuple(line.format(1) for line in lines))
-    difference = paired_bootstrap(first, second, measure="per")
+    difference = paired_bootstrap(first, second, metric="per")
     assert difference.difference == pytest.approx(20 - 10)
     # Drawn are the first word twice (100 points against 50), both, or the second twice (none against none).
     assert (difference.low, difference.high) == pytest.approx((0, 50))
 
 
 def test_saved_draws_are_compared(write: Write) -> None:
-    """Differences of the measures of the same draws; what is the same for both is no row."""
+    """Differences of the metrics of the same draws; what is the same for both is no row."""
     first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
     second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
     common = np.random.default_rng(0).normal(0, 9, 2000)
@@ -250,7 +250,7 @@ def test_a_value_is_shown_with_its_interval(write: Write) -> None:
     assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
     assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
     text = write_run_readme(first).read_text(encoding="utf-8")
-    assert "| measure | value | 95 % interval | remark |" in text
+    assert "| metric | value | 95 % interval | remark |" in text
     assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
     assert "| steps | 7 |  |  |" in text
     console = Console(file=io.StringIO(), width=100)
@@ -279,7 +279,7 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
     first, second = write("first"), write("second")
     (second / RUN).write_text(json.dumps({"format": FORMAT, "name": "first"}))
     assert [str(column.header) for column in compare([first, second]).columns] == [
-        "measure",
+        "metric",
         "first",
         "second",
     ]
@@ -292,7 +292,7 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
         (
             "task: {name: g2p}\n",
             {"monitor": "valid_loss"},
-            "main measure is valid_loss, .* is valid_per;",
+            "main metric is valid_loss, .* is valid_per;",
         ),
     ],
 )

@@ -204,10 +204,10 @@ def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
     """With intervals: of sequences the exact one, of symbols that of the bootstrap, here 0 to 3 of 4."""
     folder = write(tmp_path / "run", predict_all([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
     exact = binomtest(1, 2).proportion_ci(method="exact")
-    for measure in ("per", "symbol_error_rate"):
-        assert error_rates(read(folder), measure) == {measure: Estimate(50.0, Interval(0.0, 75.0))}
-    for measure in ("wer", "error", "sequence_error_rate"):
-        (rate,) = error_rates(read(folder), measure).values()
+    for metric in ("per", "symbol_error_rate"):
+        assert error_rates(read(folder), metric) == {metric: Estimate(50.0, Interval(0.0, 75.0))}
+    for metric in ("wer", "error", "sequence_error_rate"):
+        (rate,) = error_rates(read(folder), metric).values()
         assert (rate.value, rate.interval) == (50.0, pytest.approx((100 * exact.low, 100 * exact.high)))
 
 

@@ -46,7 +46,7 @@ class Page(NamedTuple):
         """By how much the mean of a change is worse than that of the defaults."""
         result = self.changes[task]
         gap = result.by_words[words].row.mean - result.default.mean
-        return 100 * (-gap if result.measure.is_higher_better else gap) / result.default.mean
+        return 100 * (-gap if result.metric.is_higher_better else gap) / result.default.mean
 
     def comparison(self, task: str) -> Comparison:
         return next(comparison for comparison in self.report.comparisons if comparison.constant["task"] == task)
@@ -182,7 +182,7 @@ def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
 
 def test_seeds_of_translation(page: Page) -> None:
     """Of translation the second seed is better in most settings."""
-    pairs = [row.values for row in page.comparison("translation").metrics[0].rows if {1, 2} <= row.values.keys()]
+    pairs = [row.values for row in page.comparison("translation").rankings[0].rows if {1, 2} <= row.values.keys()]
     gains = [values[2] - values[1] for values in pairs]
     assert sum(gain > 0 for gain in gains) > 0.75 * len(gains)
     assert fmean(gains) > 0

@@ -94,7 +94,7 @@ def test_the_page_is_legible(
 
 def test_the_page_starts_with_the_winner(look: Look, embedded_data: Any) -> None:
     browser = look()
-    first, *_ = embedded_data["comparisons"][0]["measures"][0]["verdict"]
+    first, *_ = embedded_data["comparisons"][0]["metrics"][0]["verdict"]
     assert browser.texts("#verdict p")[0] == first.replace("**", "")
     assert browser.texts("#verdict strong")[0] == "additive, local, lr=0.002"
     assert browser.text("#counts").startswith(f"{RUNS} runs: {RUNS - FAILED} finished, {FAILED} failed.")
@@ -140,7 +140,7 @@ def test_a_row_expands_to_its_runs_and_folders(look: Look, page: Path, embedded_
     browser = look()
     browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
     browser.press("enter")
-    place = embedded_data["comparisons"][0]["measures"][0]["rows"][0]["setting"]
+    place = embedded_data["comparisons"][0]["metrics"][0]["rows"][0]["setting"]
     runs = [embedded_data["runs"][number] for number in embedded_data["comparisons"][0]["settings"][place]["runs"]]
     assert browser.texts("tr.detail tbody td:nth-child(2)") == [f"{run['values']['test_per']:.2f}" for run in runs]
     links = browser.run("return [...document.querySelectorAll('tr.detail a')].map(e => e.getAttribute('href'))")
@@ -170,7 +170,7 @@ def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None
     shown = browser.run("return document.getElementById('tip').checkVisibility()")
     assert not shown
     tip = browser.tooltip("#table tr.row:nth-child(2) td.mean").split("\n")
-    _, row, *_ = embedded_data["comparisons"][0]["measures"][0]["rows"]
+    _, row, *_ = embedded_data["comparisons"][0]["metrics"][0]["rows"]
     name = embedded_data["comparisons"][0]["settings"][row["setting"]]["name"]
     assert tip[0] == name
     interval = f"95 % interval {row['interval'][0]:.2f} to {row['interval'][1]:.2f}"
@@ -196,15 +196,15 @@ def test_steps_and_tests_are_listed(look: Look) -> None:
     assert "behind the best value" in tip
 
 
-def test_another_measure_is_another_ranking(look: Look, embedded_data: Any) -> None:
+def test_another_metric_is_another_ranking(look: Look, embedded_data: Any) -> None:
     browser = look()
-    assert browser.texts("#measure option") == ["PER", "WER", "PER in validation, best"]
-    wer = browser.texts("#measure option").index("WER")
+    assert browser.texts("#metric option") == ["PER", "WER", "PER in validation, best"]
+    wer = browser.texts("#metric option").index("WER")
     browser.run(
-        "const e = document.getElementById('measure'); e.value = arguments[0]; e.dispatchEvent(new Event('change'))",
+        "const e = document.getElementById('metric'); e.value = arguments[0]; e.dispatchEvent(new Event('change'))",
         wer,
     )
-    assert browser.texts("#verdict p")[0] == embedded_data["comparisons"][0]["measures"][wer]["verdict"][0].replace(
+    assert browser.texts("#verdict p")[0] == embedded_data["comparisons"][0]["metrics"][wer]["verdict"][0].replace(
         "**", ""
     )
     assert browser.text("#table th[data-column='mean']").startswith("WER")
@@ -213,7 +213,7 @@ def test_another_measure_is_another_ranking(look: Look, embedded_data: Any) -> N
 def test_two_choices_are_shown_as_a_grid(look: Look, embedded_data: Any) -> None:
     browser = look()
     comparison = embedded_data["comparisons"][0]
-    means = {row["setting"]: row["mean"] for row in comparison["measures"][0]["rows"]}
+    means = {row["setting"]: row["mean"] for row in comparison["metrics"][0]["rows"]}
     result = [
         means[place]
         for place, setting in enumerate(comparison["settings"])

@@ -62,7 +62,7 @@ def test_a_sweep_selects_its_runs(write_run: Callable[..., Path]) -> None:
     write_run("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     write_run("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
-    expected = WorkspaceRequest("mine", "us", group="scorers", measure="bleu", maximize=True)
+    expected = WorkspaceRequest("mine", "us", group="scorers", metric="bleu", maximize=True)
     assert workspace_request(Path("multirun/scorers")) == expected
     assert workspace_request(Path("multirun/scorers/0")) == expected
     write_run("multirun/runs/one", wandb_with())
@@ -95,7 +95,7 @@ def test_malformed_knobs_of_the_logger_are_reported(write_run: Callable[..., Pat
 
 
 def test_the_table_is_grouped_and_sorted() -> None:
-    workspace_request = WorkspaceRequest("mine", "us", group="scorers", measure="per")
+    workspace_request = WorkspaceRequest("mine", "us", group="scorers", metric="per")
     (runs,) = json.loads(dumped(workspace(workspace_request)))["spec"]["section"]["runSets"]
     assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
     (order,) = runs["sort"]["keys"]
@@ -112,7 +112,7 @@ def test_the_table_is_grouped_and_sorted() -> None:
 
 
 def test_a_workspace_has_curves_heat_maps_and_coordinates() -> None:
-    result = panels(workspace(WorkspaceRequest("mine", "us", measure="wer")))
+    result = panels(workspace(WorkspaceRequest("mine", "us", metric="wer")))
     everything = [panel for section in result.values() for panel in section]
     curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
     by = {(curve["metrics"][0], curve.get("groupBy")) for curve in curves}
@@ -177,7 +177,7 @@ def test_without_w_and_b_the_workspace_is_written_to_a_file(
     assert message == f"{why}: nothing is at W&B yet; run this again when it can be reached"
     assert path == "multirun/scorers/dashboard.json"
     assert json.loads(Path(path).read_text(encoding="utf-8"))["displayName"] == "attnx: scorers"
-    answer = command("dashboard", "us/theirs", "--measure", "wer", "--out", "theirs.json")
+    answer = command("dashboard", "us/theirs", "--metric", "wer", "--out", "theirs.json")
     written = json.loads(Path("theirs.json").read_text(encoding="utf-8"))
     assert (written["entity"], written["project"]) == ("us", "theirs")
     assert "test/wer" in Path("theirs.json").read_text(encoding="utf-8")

@@ -113,13 +113,13 @@ def test_two_processes_learn_the_same_as_one(
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
     same = [json.loads(Path(name, "results.json").read_text("utf-8")) for name in ("one", "two")]
     assert same[0]["test_examples"] == same[1]["test_examples"] == 7
-    for measure in ("test_per", "test_wer", "steps"):
-        assert same[0][measure] == same[1][measure]
+    for metric in ("test_per", "test_wer", "steps"):
+        assert same[0][metric] == same[1][metric]
     losses = [[float(row["train_loss"]) for row in read_metrics(name)] for name in ("one", "two")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert read_predicted("one") == read_predicted("two")
     with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
-        assert all((alone[measure] == together[measure]).all() for measure in ("test_per", "test_wer"))
+        assert all((alone[metric] == together[metric]).all() for metric in ("test_per", "test_wer"))
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 

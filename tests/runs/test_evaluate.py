@@ -270,7 +270,7 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     cells = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines if line[:1] in "│┃"]
     rows = {row[0]: row[1:] for row in cells}
-    assert rows["measure"] == ["one/more", "two/more", "one"]
+    assert rows["metric"] == ["one/more", "two/more", "one"]
     for folder, cell in zip(folders, rows["test_wer"], strict=True):
         assert cell == format_with_interval(
             results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]

@@ -124,10 +124,10 @@ def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[...,
 
 
 def _beats_its_baselines(folder: str) -> None:
-    """For each measure, with the interval of the differences in the same draws of the same windows."""
+    """For each metric, with the interval of the differences in the same draws of the same windows."""
     run = read_run(folder)
     assert run.baselines.keys() == {"naive", "seasonal", "linear"}
-    rows = {row.measure: row.remark for row in result_rows(run)}
+    rows = {row.metric: row.remark for row in result_rows(run)}
     with np.load(f"{folder}/resampled.npz") as drawn:
         for baseline, differences in run.baselines.items():
             assert (
@@ -135,12 +135,12 @@ def _beats_its_baselines(folder: str) -> None:
                 <= differences.keys()
                 <= {"test_mse", "test_mae", "test_rse", "test_corr"}
             )
-            for measure, difference in differences.items():
-                baseline_measure = measure.replace("test_", f"test_{baseline}_")
-                edges = np.percentile(drawn[measure] - drawn[baseline_measure], [2.5, 97.5])
-                expected = (run.results[measure] - run.results[baseline_measure], *edges)
+            for metric, difference in differences.items():
+                baseline_metric = metric.replace("test_", f"test_{baseline}_")
+                edges = np.percentile(drawn[metric] - drawn[baseline_metric], [2.5, 97.5])
+                expected = (run.results[metric] - run.results[baseline_metric], *edges)
                 assert difference == pytest.approx(expected, abs=1e-6)
-                assert rows[baseline_measure] == f"the run {baseline_verdict(baseline, measure, difference)}"
+                assert rows[baseline_metric] == f"the run {baseline_verdict(baseline, metric, difference)}"
 
 
 def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
@@ -411,7 +411,7 @@ def test_a_mistake_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("measure", "differences", "message"),
+    ("metric", "differences", "message"),
     [
         ("test_mse", (-0.012, -0.019, -0.005), "is better than linear: MSE 0.0120 lower (0.0050 to 0.0190)"),
         ("test_corr", (0.31, 0.24, 0.38), "is better than linear: CORR 0.310 higher (0.240 to 0.380)"),
@@ -424,5 +424,5 @@ def test_a_mistake_is_reported(
         ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
     ],
 )
-def test_a_verdict_is_worded(measure: str, differences: tuple[float, float, float], message: str) -> None:
-    assert baseline_verdict("linear", measure, BaselineDifference(*differences)) == message
+def test_a_verdict_is_worded(metric: str, differences: tuple[float, float, float], message: str) -> None:
+    assert baseline_verdict("linear", metric, BaselineDifference(*differences)) == message

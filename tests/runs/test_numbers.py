@@ -208,7 +208,7 @@ def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
 
 
 def test_runs_of_numbers_are_compared(trained_run: Any) -> None:
-    """By their measures, less being better; what is for symbols alone is left out."""
+    """By their metrics, less being better; what is for symbols alone is left out."""
     shown = io.StringIO()
     Console(file=shown, width=120).print(compare(["one", "one"]))
     (line,) = (line for line in shown.getvalue().splitlines() if "test_scaled_error" in line)

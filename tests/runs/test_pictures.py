@@ -659,7 +659,7 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
         ("valid_loss", "valid_perplexity,valid_accuracy,valid_tour_length", "validation, %", ["accuracy"]),
     ],
 )
-def test_curves_show_the_validation_measure_of_any_task(
+def test_curves_show_the_validation_metric_of_any_task(
     monitor: str, columns: str, title: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
@@ -668,11 +668,11 @@ def test_curves_show_the_validation_measure_of_any_task(
     row = ",".join("0.5" for _ in columns.split(","))
     (tmp_path / METRICS).write_text(f"step,train_loss,valid_loss,{columns}\n1,3,2,{row}\n2,2,1,{row}\n")
     assert draw_curves(tmp_path) is not None
-    loss, measures = drawn[0].axes
+    loss, metrics = drawn[0].axes
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["train", "valid"]
-    assert measures.get_title(loc="left") == title
-    assert [text.get_text() for text in measures.get_legend().get_texts()] == labels
-    for axes in (loss, measures):  # no point at the edge
+    assert metrics.get_title(loc="left") == title
+    assert [text.get_text() for text in metrics.get_legend().get_texts()] == labels
+    for axes in (loss, metrics):  # no point at the edge
         low, high = axes.get_ylim()
         assert low == 0
         assert max(line.get_ydata().max() for line in axes.lines) < high

@@ -68,12 +68,12 @@ def results(folder: str) -> dict[str, Any]:
 def test_each_problem_trains_and_predicts(
     problem: str, make: Callable[..., Any], work_folder: Path, saved_traces: Any
 ) -> None:
-    """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
+    """The metrics are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
     scores = results("one")
-    for measure in PROBLEMS[problem]:
-        assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(scores)
+    for metric in PROBLEMS[problem]:
+        assert {f"test_{metric}", *(f"test_{metric}_{size}" for size in (3, 5, 7))} <= set(scores)
     if problem in ("tsp", "sorting"):
         assert scores["test_well_formed"] == 100
     rows = read_predicted("one")

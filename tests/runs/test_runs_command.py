@@ -122,7 +122,7 @@ def test_an_untested_run_shows_its_validation(write_run: Make, command: Command)
     assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
 
 
-def test_a_small_measure_is_shown(write_run: Make, command: Command) -> None:
+def test_a_small_metric_is_shown(write_run: Make, command: Command) -> None:
     """By its significant digits, as it would be in the report."""
     write_run("multirun/small", per=0.08861)
     assert "0.08861" in command("runs").out.splitlines()[1]

@@ -154,7 +154,7 @@ def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Ca
 
 
 def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
-    """Its measure, a mean over tags, is found though the first tag alone has more examples than are tried."""
+    """Its metric, a mean over tags, is found though the first tag alone has more examples than are tried."""
     knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     extra_lines = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]

@@ -337,8 +337,8 @@ def test_the_examples_of_the_page_train(
     answer = command(*(f"{knob}={value}" for knob, value in overrides.items()))
     assert answer.code == 0, answer.err
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    measures = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
-    assert {f"test_{measure}" for measure in measures} < set(results)
+    metrics = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
+    assert {f"test_{metric}" for metric in metrics} < set(results)
     assert results["test_examples"] == 7
     if example == "controls":
         (numbers,) = (section for section in SECTIONS if section.startswith("Numbers out"))

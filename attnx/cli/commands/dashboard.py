@@ -4,7 +4,7 @@ and parallel coordinates from the choices to the result.
 
 Examples:
   attnx dashboard multirun/scorers
-  attnx dashboard my-team/attnx --measure wer
+  attnx dashboard my-team/attnx --metric wer
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ PARTS = ("encoder", "attention", "decoder", "output", "embedding", "all")
 
 
 class WorkspaceRequest(NamedTuple):
-    """What a workspace is of: runs of a group (None for all) in a project of W&B, ranked by a measure.
+    """What a workspace is of: runs of a group (None for all) in a project of W&B, ranked by a metric.
 
-    ``entity`` is a user or a team, empty for one's own; ``measure`` lacks its stage: ``per``.
+    ``entity`` is a user or a team, empty for one's own; ``metric`` lacks its stage: ``per``.
     """
 
     project: str
     entity: str = ""
     group: str | None = None
-    measure: str = "per"
+    metric: str = "per"
     maximize: bool = False
 
     @property
     def result(self) -> str:
-        """The test's measure."""
-        return f"test/{self.measure}"
+        """The test's metric."""
+        return f"test/{self.metric}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--measure NAME] [--out FILE]"
+    parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--metric NAME] [--out FILE]"
     parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
-    measure = "the metric that decides, of a project: per (default), wer ..."
-    parser.add_argument("--measure", metavar="NAME", default="per", help=measure)
+    metric = "the metric that decides, of a project: per (default), wer ..."
+    parser.add_argument("--metric", metavar="NAME", default="per", help=metric)
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write if W&B cannot be reached")
 
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if target.is_dir():
         request, out = workspace_request(target), target / FILE
     else:
-        request = _project_request(arguments.target)._replace(measure=arguments.measure)
+        request = _project_request(arguments.target)._replace(metric=arguments.metric)
         out = Path(f"{request.project}-{FILE}")
     if arguments.out is not None:
         out = arguments.out
@@ -101,7 +101,7 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         entity=knobs["entity"] or "",
         # As attnx.training.logger_session names it.
         group=knobs["group"] or (sweep.name if sweep else run.info.get("name")),
-        measure=str(run.info["monitor"]).removeprefix("valid_"),
+        metric=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )
 
@@ -165,7 +165,7 @@ def _table(request: WorkspaceRequest, spaces: Any) -> Any:
     expr = _need("expr")
     columns = [f"config:choices.value.{kind}" for kind in CHOICES]
     columns += [
-        f"summary:{name}" for name in (request.result, f"best/valid_{request.measure}", "train/examples_per_second")
+        f"summary:{name}" for name in (request.result, f"best/valid_{request.metric}", "train/examples_per_second")
     ]
     return spaces.RunsetSettings(
         filters=expr.And(expr.Metric("Group") == request.group) if request.group else "",
@@ -190,7 +190,7 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
 
     # A panel without groupby takes that of the table: scorer, then scope.
     pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
-    curves = [curve(f"valid/{request.measure}", kind) for kind in CHOICES]
+    curves = [curve(f"valid/{request.metric}", kind) for kind in CHOICES]
     media = [v2.MediaBrowser(title, media_keys=[key], gallery_axis=axis) for title, key, axis in MEDIA]
     return {
         "Scorer by scope": [pairs, *map(bars, CHOICES)],

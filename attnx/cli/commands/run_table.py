@@ -102,7 +102,7 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
     return [
         column("run", str, lambda run: run.path),
         column("status", str, lambda run: run.status),
-        *_measures(runs),
+        *_metric_columns(runs),
         *(Column(key, setting_cells(settings, key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
         column("seed", str, lambda run: settings_of(run).get("seed"), right=True),
         column("created", value_text, lambda run: run.created),
@@ -137,13 +137,13 @@ def differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(keys, key=lambda key: "." in key)
 
 
-def _measures(runs: Sequence[Run]) -> list[Column]:
-    """A column for each test measure, and one for its validation where some of the runs were not tested."""
+def _metric_columns(runs: Sequence[Run]) -> list[Column]:
+    """A column for each test metric, and one for its validation where some of the runs were not tested."""
     columns: list[Column] = []
     for monitor, maximize in dict.fromkeys((run.monitor, run.maximize) for run in runs if run.monitor):
         group = {row: run for row, run in enumerate(runs) if (run.monitor, run.maximize) == (monitor, maximize)}
-        tested = {row: run.results.get(run.test_measure) for row, run in group.items()}
-        name = next(iter(group.values())).test_measure
+        tested = {row: run.results.get(run.test_metric) for row, run in group.items()}
+        name = next(iter(group.values())).test_metric
         if any(value is not None for value in tested.values()):
             columns.append(_measure(name, tested, len(runs), maximize, RANKS["test"]))
         if any(value is None for value in tested.values()):

@@ -1,4 +1,4 @@
-"""Compares runs, or evaluations of runs, in a table: the best value of each measure, and tests of the differences."""
+"""Compares runs, or evaluations of runs, in a table: the best value of each metric, and tests of the differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from attnx.reports.comparison.shared_examples import (
     read_test_examples,
     shared_part,
 )
-from attnx.reports.measure_names import COUNTED, MACRO, TEST, is_higher_better, measure_base, measure_label
+from attnx.reports.metric_names import COUNTED, MACRO, TEST, is_higher_better, metric_base, metric_label
 from attnx.reports.significant_digits import format_value, format_with_interval
 from attnx.reports.stats.bootstrap import read_draws
 from attnx.reports.stats.error_tables import LENGTH_BINS, count_errors, group_by_source_length
@@ -40,13 +40,13 @@ DIFFERENCES = (
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
-    """Compare runs: a column per run, a row per measure, the best of a row in bold.
+    """Compare runs: a column per run, a row per metric, the best of a row in bold.
 
     Below the test results are the error rates by source length, and the differences from the first run in each test
-    measure, with 95 % intervals and p-values.
+    metric, with 95 % intervals and p-values.
 
     Runs tested on different examples are compared on the shared ones: the rates are computed on these, and the caption
-    counts the examples left out. A measure that cannot be computed on them is left out, too. If no example is shared,
+    counts the examples left out. A metric that cannot be computed on them is left out, too. If no example is shared,
     the complete tests are shown, and no value is the best.
 
     A run that cannot be read is left out, with a line on standard error.
@@ -63,7 +63,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     size = max(len(item.shared.order) for item in runs)
     title = f"runs compared on the test examples that all share: {size:,}" if differ and size else "runs compared"
     table = Table(title=title, title_justify="left", title_style="bold", caption_justify="left")
-    table.add_column("measure")
+    table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
     rates = _recomputable_rates(runs)
@@ -106,10 +106,10 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:
-    """Refuse runs of different tasks, or with different main measures."""
+    """Refuse runs of different tasks, or with different main metrics."""
     values: dict[str, tuple[str, Path]] = {}
     for run in runs:
-        for name, value in _task_and_measure(run).items():
+        for name, value in _task_and_metric(run).items():
             expected, first = values.setdefault(name, (value, run.path))
             if value != expected:
                 raise UserError(
@@ -118,26 +118,26 @@ def _refuse_mixed(runs: Sequence[Run]) -> None:
                 )
 
 
-def _task_and_measure(run: Run) -> dict[str, str]:
-    """The task and the main measure of a run, or of the evaluated run, as far as they are known.
+def _task_and_metric(run: Run) -> dict[str, str]:
+    """The task and the main metric of a run, or of the evaluated run, as far as they are known.
 
-    The mean over tags counts as the measure itself.
+    The mean over tags counts as the metric itself.
     """
     run = run.evaluated_run
-    task, measure = run.config.get("task"), run.monitor.removesuffix(f"_{MACRO}")
-    values = {"task": task.get("name") if isinstance(task, dict) else task, "main measure": measure}
+    task, metric = run.config.get("task"), run.monitor.removesuffix(f"_{MACRO}")
+    values = {"task": task.get("name") if isinstance(task, dict) else task, "main metric": metric}
     return {name: str(value) for name, value in values.items() if value}
 
 
 def _recomputable_rates(runs: Sequence[ComparedRun]) -> list[str]:
     """The error rates that all results have; they can be computed on any part of a test."""
     tested = [item for item in runs if item.test.predictions]
-    bases = [{measure_base(key, COUNTED) for key in item.run.results if key.startswith(TEST)} for item in tested]
+    bases = [{metric_base(key, COUNTED) for key in item.run.results if key.startswith(TEST)} for item in tested]
     return [name for name in COUNTED if bases and all(name in names for names in bases)]
 
 
 def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[str]:
-    """Lines on the examples and measures that are left out because the tests differ."""
+    """Lines on the examples and metrics that are left out because the tests differ."""
     if not any(item.shared.order for item in runs):
         yield "the runs share no test example: their results are of different tests, so no run can be called better"
         return
@@ -149,7 +149,7 @@ def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[st
     if counts:
         yield f"not shared: {', '.join(counts)}; each README.md has the results of the complete test"
     keys = dict.fromkeys(key for item in runs for key in item.run.results if key.startswith(TEST) and key != EXAMPLES)
-    if missing := [key for key in keys if measure_base(key, COUNTED) not in rates]:
+    if missing := [key for key in keys if metric_base(key, COUNTED) not in rates]:
         yield (
             f"not computed on the shared examples: {', '.join(map(printable, missing))}; to compare these, evaluate "
             "all runs on one file: attnx evaluate RUN task.test=FILE"
@@ -157,19 +157,19 @@ def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[st
 
 
 def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool, has_shared: bool) -> None:
-    """Rows of results.json; if the tests differ, test measures only where no example is shared, and none is best."""
-    for measure in dict.fromkeys(name for item in runs for name in item.run.results):
-        is_incomparable = differ and measure.startswith(TEST) and measure != EXAMPLES
+    """Rows of results.json; if the tests differ, test metrics only where no example is shared, and none is best."""
+    for metric in dict.fromkeys(name for item in runs for name in item.run.results):
+        is_incomparable = differ and metric.startswith(TEST) and metric != EXAMPLES
         if is_incomparable and has_shared:
             continue
         cells = [
-            Estimate(value, item.run.intervals.get(measure))
-            if isinstance(value := item.run.results.get(measure), int | float)
+            Estimate(value, item.run.intervals.get(metric))
+            if isinstance(value := item.run.results.get(metric), int | float)
             else None
             for item in runs
         ]
-        is_higher = None if is_incomparable else is_higher_better(measure)
-        _add_row(table, measure, cells, None if is_higher is None else max if is_higher else min)
+        is_higher = None if is_incomparable else is_higher_better(metric)
+        _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
 
 
 def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of: Best | None = min) -> None:
@@ -191,7 +191,7 @@ def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
     for name in dict.fromkeys(name for run in runs for name in run.signatures):
         signatures = [run.signatures.get(name, ABSENT) for run in runs]
         warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
-        heading = Text(printable(f"{measure_label(name)}, signature{warning}"))
+        heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
 
 
@@ -205,13 +205,13 @@ def _add_rates(table: Table, rates: Sequence[str], tests: Sequence[Examples]) ->
 
 def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples], best_of: Best | None) -> None:
     groups = [group_by_source_length(test.predictions) for test in tests]
-    for measure in rates:
+    for metric in rates:
         table.add_section()
         for length in LENGTH_BINS.values():
-            counts = [count_errors(group[length], measure).sum(0) if length in group else None for group in groups]
+            counts = [count_errors(group[length], metric).sum(0) if length in group else None for group in groups]
             cells = [None if count is None else Estimate(100 * count[0] / max(count[1], 1)) for count in counts]
             if any(cells):
-                _add_row(table, f"{measure_label(TEST + measure)}, length {length}", cells, best_of)
+                _add_row(table, f"{metric_label(TEST + metric)}, length {length}", cells, best_of)
 
 
 def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str], differ: bool) -> bool:
@@ -222,11 +222,11 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[
         if differ or TEST + rate in first.run.results:
             columns = [differences_by_examples(first, run, rate) for run in challengers]
             for name in sorted({name for cells in columns for name in cells}):
-                rows[measure_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
-    for measure in first.run.results:
-        if (is_higher := is_higher_better(measure)) is not None and measure.removeprefix(TEST) not in rates:
-            name = measure_label(measure) + (", higher is better" if is_higher else "")
-            rows.setdefault(name, [difference_by_draws(measure, first, run) for run in challengers])
+                rows[metric_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
+    for metric in first.run.results:
+        if (is_higher := is_higher_better(metric)) is not None and metric.removeprefix(TEST) not in rates:
+            name = metric_label(metric) + (", higher is better" if is_higher else "")
+            rows.setdefault(name, [difference_by_draws(metric, first, run) for run in challengers])
     rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}
     if rows:
         table.add_section()

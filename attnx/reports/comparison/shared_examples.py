@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.metrics.proportions import Proportion, interval_of_mean
-from attnx.reports.measure_names import COUNTED, MACRO, MICRO
+from attnx.reports.metric_names import COUNTED, MACRO, MICRO
 from attnx.reports.significant_digits import format_difference
 from attnx.reports.stats.bootstrap import (
     Difference,
@@ -41,7 +41,7 @@ ABSENT: Final = "-"
 
 
 class Estimate(NamedTuple):
-    """A measure, and its 95 % interval if there is one."""
+    """A metric, and its 95 % interval if there is one."""
 
     value: float
     interval: Interval | None = None
@@ -140,27 +140,27 @@ def _index_by_key(test: Examples, by_tag: bool) -> dict[Hashable, int]:
     return index_by_key
 
 
-def error_rates(test: Examples, measure: str) -> dict[str, Estimate]:
+def error_rates(test: Examples, metric: str) -> dict[str, Estimate]:
     """An error rate by its name in the results, or with several tags ``per_macro``, ``per_micro``, ``per_fre`` ..."""
-    errors, tags = count_errors(test.predictions, measure), np.array(test.tags)
+    errors, tags = count_errors(test.predictions, metric), np.array(test.tags)
     names = sorted(set(test.tags))
     if not names:
         return {}
     if len(names) == 1:
-        return {measure: _rate([errors], measure)}
+        return {metric: _rate([errors], metric)}
     by_tag = {tag: errors[tags == tag] for tag in names}
     return {
-        f"{measure}_{MACRO}": _rate([*by_tag.values()], measure),
-        f"{measure}_{MICRO}": _rate([errors], measure),
-        **{f"{measure}_{tag}": _rate([part], measure) for tag, part in by_tag.items()},
+        f"{metric}_{MACRO}": _rate([*by_tag.values()], metric),
+        f"{metric}_{MICRO}": _rate([errors], metric),
+        **{f"{metric}_{tag}": _rate([part], metric) for tag, part in by_tag.items()},
     }
 
 
-def _rate(groups: Sequence[NDArray[np.int64]], measure: str) -> Estimate:
+def _rate(groups: Sequence[NDArray[np.int64]], metric: str) -> Estimate:
     """The mean of the groups' rates; its interval is exact for sequences, which are right or wrong."""
     names = [str(index) for index, errors in enumerate(groups) for _ in errors]
     rates, resampled = bootstrap_rates(np.concatenate(groups), groups=names)
-    if COUNTED[measure] == "sequences":
+    if COUNTED[metric] == "sequences":
         low, high = interval_of_mean([Proportion(*errors.sum(0).tolist()) for errors in groups])
         return Estimate(float(rates[0]), Interval(100 * low, 100 * high))
     low, high = percentile_interval(resampled)
@@ -168,7 +168,7 @@ def _rate(groups: Sequence[NDArray[np.int64]], measure: str) -> Estimate:
 
 
 class ComparedRun(NamedTuple):
-    """A run or evaluation with its test, what all share of it, and its measures on bootstrap samples (``draws``)."""
+    """A run or evaluation with its test, what all share of it, and its metrics on bootstrap samples (``draws``)."""
 
     run: Run
     heading: str
@@ -194,14 +194,14 @@ def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: s
     return cells
 
 
-def difference_by_draws(measure: str, first: ComparedRun, challenger: ComparedRun) -> str:
-    """The difference of a run from the first in any measure, by saved draws of the same test; ``-`` without any."""
+def difference_by_draws(metric: str, first: ComparedRun, challenger: ComparedRun) -> str:
+    """The difference of a run from the first in any metric, by saved draws of the same test; ``-`` without any."""
     if not first.test.order or first.test.order != challenger.test.order:
         return ABSENT
-    if measure not in first.draws or measure not in challenger.draws:
+    if metric not in first.draws or metric not in challenger.draws:
         return ABSENT
-    difference = challenger.run.results[measure] - first.run.results[measure]
-    draws = challenger.draws[measure] - first.draws[measure]
+    difference = challenger.run.results[metric] - first.run.results[metric]
+    draws = challenger.draws[metric] - first.draws[metric]
     return _format_difference(difference_from_draws(difference, draws)) if draws.any() else ABSENT
 
 

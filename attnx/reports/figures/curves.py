@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, measure_base, measure_label
+from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
 from attnx.runs.layout import CURVES_PICTURE, RUN
 from attnx.runs.run import Run
 
@@ -61,11 +61,11 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple
     main = monitor if monitor in columns and monitor != "valid_loss" else first_metric
     if main is None:
         return {}
-    base = measure_base(main, COMPANIONS)
+    base = metric_base(main, COMPANIONS)
     companion = main.replace(base, COMPANIONS[base], 1) if base else ""
     metrics = [main, *([companion] if companion in columns else [])]
-    title = "validation, %" if measure_base(main, PERCENT) else "validation"
-    labels = [measure_label(TEST + name.removeprefix(VALID)) for name in metrics]
+    title = "validation, %" if metric_base(main, PERCENT) else "validation"
+    labels = [metric_label(TEST + name.removeprefix(VALID)) for name in metrics]
     return {title: tuple(zip(metrics, labels, COLORS, strict=False))}
 
 

@@ -25,8 +25,8 @@ def report_html(report: Report) -> str:
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
     yield f"<p><b>{escaped(comparison.title)}</b></p>"
-    if comparison.metrics:
-        yield from (f"<p>{_sentence(sentence)}</p>" for sentence in comparison.metrics[0].verdict)
+    if comparison.rankings:
+        yield from (f"<p>{_sentence(sentence)}</p>" for sentence in comparison.rankings[0].verdict)
         yield html_table(ranking_head(comparison), ranking_rows(comparison))
 
 

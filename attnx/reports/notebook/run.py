@@ -22,7 +22,7 @@ def run_html(run: Run, remark: str = "") -> str:
     links = [link(run.path, str(run.path)), *([link(run.path / PAGE, "page")] if (run.path / PAGE).is_file() else [])]
     heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
     settings = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in setting_rows(run))
-    results = html_table(("measure", "value", "95 % interval", ""), result_rows(run))
+    results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
     blocks = [html_table(("setting", "value", ""), settings), results, _alignment(run)]
     return f"<div>{heading}{note(remark) if remark else ''}{side_by_side(blocks)}</div>"
 

@@ -70,8 +70,7 @@ def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
     facts = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
     results = [
-        (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.remark)
-        for row in result_rows(run)
+        (row.metric, row.value + (f" ({row.interval})" if row.interval else ""), row.remark) for row in result_rows(run)
     ]
     parts = {kind: name_and_knobs(run.config[kind])[0] for kind in ("scorer", "normalizer") if kind in run.config}
     return {

@@ -1,7 +1,7 @@
 "use strict";
 
 // The report of many runs. Everything it shows lies in the element #data; attnx/reports/sweep/page_data.py writes it:
-//   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
+//   comparisons  one for each test: settings (runs that differ by seed), and by each metric their rows, best first
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
 // A row is {setting, mean, sd, n, interval, difference, both_sources}: setting is an index; interval is that of the mean;
@@ -16,10 +16,10 @@ const SIGNIFICANCE_LEVEL = 0.05;
 const FULL_SCALE_FROM = 100; // thousandths: if the largest weight of a map is smaller, it ends the color scale
 const TESTS = { pooled: "pooled variance over seeds", unequal: "variances of the pair (Games-Howell)", examples: "bootstrap over test examples" };
 
-const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
+const state = { test: 0, metric: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 
 const comparison = () => data.comparisons[state.test];
-const metric = () => comparison().measures[state.measure];
+const metric = () => comparison().metrics[state.metric];
 
 // --- numbers in words ------------------------------------------------------------------------------------------------
 
@@ -643,7 +643,7 @@ function showVerdict() {
   find("verdict").replaceChildren(...metric().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
 }
 
-function showMeasure() {
+function showMetric() {
   const { rows } = metric();
   metric().ranks = new Map(rows.map((row, rank) => [row.setting, rank]));
   const within = domain(rows.flatMap((row) => runsOf(row.setting).map((run) => run.values[metric().key]).filter((value) => value !== undefined)));
@@ -661,17 +661,17 @@ function showMeasure() {
 }
 
 function showTest() {
-  Object.assign(state, { measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((comparison().maps?.examples.length ?? 0) / 2) });
+  Object.assign(state, { metric: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((comparison().maps?.examples.length ?? 0) / 2) });
   state.open.clear();
-  const { measures, curves } = comparison();
-  options(find("measure"), measures.map((measure, number) => [number, measure.label]));
+  const { metrics, curves } = comparison();
+  options(find("metric"), metrics.map((item, number) => [number, item.label]));
   options(find("cost"), prices().map((cost) => [cost.key, cost.label]));
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
-  if (!measures.length) return nothing("These runs have no metric with a known direction.");
+  if (!metrics.length) return nothing("These runs have no metric with a known direction.");
   const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];
-  find("log").checked = first.length > 0 && !measures[0].is_higher_better && Math.max(...first) / Math.min(...first) > 5;
+  find("log").checked = first.length > 0 && !metrics[0].is_higher_better && Math.max(...first) / Math.min(...first) > 5;
   showFilters();
-  showMeasure();
+  showMetric();
   showConstant();
 }
 
@@ -690,7 +690,7 @@ function begin() {
   find("tests").hidden = data.comparisons.length === 1;
   options(find("test"), data.comparisons.map((one, number) => [number, `${one.title}, ${counted(one.settings.length, "setting")}`]));
   find("test").addEventListener("change", (event) => { state.test = Number(event.target.value); showTest(); });
-  find("measure").addEventListener("change", (event) => { state.measure = Number(event.target.value); showMeasure(); });
+  find("metric").addEventListener("change", (event) => { state.metric = Number(event.target.value); showMetric(); });
   find("down").addEventListener("change", showPairs);
   find("along").addEventListener("change", showPairs);
   find("curve").addEventListener("change", showCurves);

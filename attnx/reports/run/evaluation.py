@@ -12,7 +12,7 @@ from rich.text import Text
 
 from attnx.data.features import Features
 from attnx.files.printable import printable
-from attnx.reports.measure_names import COUNTED, TEST, measure_base
+from attnx.reports.metric_names import COUNTED, TEST, metric_base
 from attnx.reports.run.readme import FILES, files_section
 from attnx.reports.run.tables import results_section, results_table
 from attnx.reports.significant_digits import format_value
@@ -51,9 +51,9 @@ def error_tables(folder: Path) -> dict[str, Rows]:
     Raises:
         UserError: the predictions are missing or malformed.
     """
-    measures = [key for key in Evaluation(folder).load().results if key.startswith(TEST)]
+    metrics = [key for key in Evaluation(folder).load().results if key.startswith(TEST)]
     if has_symbol_predictions(folder):
-        if not any(measure_base(key, COUNTED) for key in measures):
+        if not any(metric_base(key, COUNTED) for key in metrics):
             return {}
         rows = read_predictions(folder)
         tables = {"by_length": errors_by_length(rows), "by_symbol": errors_by_symbol(rows)}
@@ -62,7 +62,7 @@ def error_tables(folder: Path) -> dict[str, Rows]:
     scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
     columns = Features.load(scales).columns if scales.is_file() else ()
     by_column = {"by_column": number_errors_by_column(pairs, columns)}
-    if any(measure_base(key, ["length_error"]) for key in measures):
+    if any(metric_base(key, ["length_error"]) for key in metrics):
         return {"by_length": number_errors_by_length(pairs), **by_column}
     return by_column
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
-from attnx.reports.measure_names import TEST, is_higher_better, measure_base, measure_label
+from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label
 from attnx.reports.significant_digits import format_interval, format_value
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import Run
@@ -43,7 +43,7 @@ FORECASTS = {"naive": "the last value", "seasonal": "the last season"}
 class ResultRow(NamedTuple):
     """A result as text: metric, value, 95 % interval or "", and unit, signature or comparison with baselines or ""."""
 
-    measure: str
+    metric: str
     value: str
     interval: str
     remark: str
@@ -65,7 +65,7 @@ def results_table(run: Run) -> Table:
 
 def results_section(run: Run) -> str:
     """The results in Markdown."""
-    head = ResultRow("measure", "value", "95 % interval", "remark")
+    head = ResultRow("metric", "value", "95 % interval", "remark")
     return titled_table("Results", _cells(run, head), (_cells(run, row) for row in result_rows(run)))
 
 
@@ -75,7 +75,7 @@ def result_rows(run: Run) -> list[ResultRow]:
     for name, value in run.results.items():
         interval = run.intervals.get(name)
         text = format_interval(*interval) if interval else ""
-        remark = UNITS.get(name) or run.signatures.get(measure_base(name, run.signatures), "")
+        remark = UNITS.get(name) or run.signatures.get(metric_base(name, run.signatures), "")
         if name in verdicts:
             remark = f"the run {verdicts[name]}"
         rows.append(ResultRow(name, format_value(value, interval), text, remark))
@@ -84,7 +84,7 @@ def result_rows(run: Run) -> list[ResultRow]:
 
 def _cells(run: Run, row: ResultRow) -> list[str]:
     """A row, without the interval if no result has one."""
-    return [row.measure, row.value, *([row.interval] if run.intervals else []), row.remark]
+    return [row.metric, row.value, *([row.interval] if run.intervals else []), row.remark]
 
 
 def file_list(folder: Path) -> str:
@@ -96,13 +96,13 @@ def file_list(folder: Path) -> str:
 def baseline_verdicts(run: Run) -> dict[str, str]:
     """The comparison with each baseline in each metric, by the name of the baseline's metric."""
     return {
-        f"{TEST}{baseline}_{measure.removeprefix(TEST)}": baseline_verdict(baseline, measure, difference)
+        f"{TEST}{baseline}_{metric.removeprefix(TEST)}": baseline_verdict(baseline, metric, difference)
         for baseline, differences in run.baselines.items()
-        for measure, difference in differences.items()
+        for metric, difference in differences.items()
     }
 
 
-def baseline_verdict(baseline: str, measure: str, difference: BaselineDifference) -> str:
+def baseline_verdict(baseline: str, metric: str, difference: BaselineDifference) -> str:
     """Whether a run is better than a baseline in a metric, and by how much.
 
     >>> baseline_verdict("naive", "test_mse", BaselineDifference(0.0075, 0.0031, 0.0122))
@@ -112,11 +112,11 @@ def baseline_verdict(baseline: str, measure: str, difference: BaselineDifference
     """
     value, *ends = difference
     low, high = ends
-    name, text = FORECASTS.get(baseline, baseline), f"{measure_label(measure)} {_difference_text(value, low, high)}"
+    name, text = FORECASTS.get(baseline, baseline), f"{metric_label(metric)} {_difference_text(value, low, high)}"
     if low <= 0 <= high:
         interval = " to ".join(_difference_text(end, low, high) for end in ends)
         return f"does not differ significantly from {name}: {text} ({interval})"
-    is_higher = is_higher_better(measure)
+    is_higher = is_higher_better(metric)
     verdict = "differs from" if is_higher is None else "is better than" if is_higher == (low > 0) else "is worse than"
     return f"{verdict} {name}: {text} ({format_interval(*sorted(map(abs, ends)))})"
 

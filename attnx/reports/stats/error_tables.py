@@ -16,7 +16,7 @@ from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.reports.measure_names import COUNTED
+from attnx.reports.metric_names import COUNTED
 from attnx.runs.layout import MATRICES, PREDICTIONS
 from attnx.runs.predictions import PredictionRow, read_table
 
@@ -39,13 +39,13 @@ def group_by_source_length(predictions: Iterable[PredictionRow]) -> dict[str, li
     return group_by_length(predictions, lambda row: len(row.untagged_source))
 
 
-def count_errors(predictions: Sequence[PredictionRow], measure: str) -> NDArray[np.int64]:
+def count_errors(predictions: Sequence[PredictionRow], metric: str) -> NDArray[np.int64]:
     """(n, 2) the errors of each example, and the number they are divided by, for the rate ``per`` or ``wer``.
 
     Rates of symbols count edits and the symbols of the closest reference; rates of sequences 1 if there is an edit,
     and 1.
     """
-    if COUNTED[measure] == "sequences":
+    if COUNTED[metric] == "sequences":
         counts = [(int(row.edits > 0), 1) for row in predictions]
     else:
         counts = [(row.edits, len(reference)) for row, reference in _with_references(predictions)]
@@ -56,7 +56,7 @@ def errors_by_length(predictions: Sequence[PredictionRow]) -> Rows:
     """Error rates in percent by source length."""
     rows = []
     for length, group in group_by_source_length(predictions).items():
-        (edits, symbols), (wrong, _) = (count_errors(group, measure).sum(0).tolist() for measure in ("per", "wer"))
+        (edits, symbols), (wrong, _) = (count_errors(group, metric).sum(0).tolist() for metric in ("per", "wer"))
         rates = {"symbol_error_rate": 100 * edits / max(symbols, 1), "sequence_error_rate": 100 * wrong / len(group)}
         rows.append({"length": length, "examples": len(group), **rates})
     return rows

@@ -72,7 +72,7 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
     changes = [(_change(keys, settings, compared, start.setting, row.setting), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
-    sign = -1 if ranking.measure.is_higher_better else 1
+    sign = -1 if ranking.metric.is_higher_better else 1
     groups = [[sign * value for value in row.values.values()] for row in (start, *(row for *_, row in changed))]
     differences = compare_with_control(groups)
     entries = [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)]

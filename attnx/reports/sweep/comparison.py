@@ -13,7 +13,7 @@ from attnx.reports.sweep.conclusions import conclude, unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects
 from attnx.reports.sweep.factors import factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
-from attnx.reports.sweep.measures import measures
+from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
@@ -22,7 +22,7 @@ from attnx.runs.status import RunStatus
 
 
 @dataclass
-class MetricComparison(Ranking):
+class RankingAnalysis(Ranking):
     """Settings by one metric, with sentences on the best, the effects of the choices, and sentences on these."""
 
     verdict: list[str]
@@ -34,15 +34,15 @@ class MetricComparison(Ranking):
 class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
-    ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The main
-    metric comes first; ``length_rates``, ``alignments`` and ``value_agreements`` are of its settings.
+    ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The ranking
+    by the main metric comes first; ``length_rates``, ``alignments`` and ``value_agreements`` are of its settings.
     """
 
     title: str
     keys: list[str]
     constant: dict[str, str]
     settings: list[Setting]
-    metrics: list[MetricComparison]
+    rankings: list[RankingAnalysis]
     superseded: int
     length_rates: LengthRates | None
     alignments: list[AlignmentAgreement]
@@ -75,21 +75,21 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
     constant = _constant_choices([run.choices for run in runs])
     settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
     used = [run for setting in settings for run in setting.runs]
-    available = measures(used, runs[0].monitor, runs[0].maximize)
+    available = list_metrics(used, runs[0].monitor, runs[0].maximize)
     unequal = unequal_conditions(used, available[0] if available else None)
     compared_factors, grouped_factors = factors(keys, settings), factors(keys, settings, group_numbers=True)
-    metrics = []
-    for measure in available:
-        ranking = rank_settings(settings, measure)
+    rankings = []
+    for metric in available:
+        ranking = rank_settings(settings, metric)
         verdict = [*unequal, *conclude(ranking)]
-        metrics.append(
-            MetricComparison(**vars(ranking), verdict=verdict, **effects(grouped_factors, ranking)._asdict())
+        rankings.append(
+            RankingAnalysis(**vars(ranking), verdict=verdict, **effects(grouped_factors, ranking)._asdict())
         )
-    lengths = length_rates(metrics[0]) if metrics else None
-    alignments = alignment_agreements(compared_factors, metrics[0]) if metrics else []
-    orders = value_agreements(compared_factors, metrics[0]) if metrics else []
+    lengths = length_rates(rankings[0]) if rankings else None
+    alignments = alignment_agreements(compared_factors, rankings[0]) if rankings else []
+    orders = value_agreements(compared_factors, rankings[0]) if rankings else []
     superseded = len(runs) - len(used)
-    return Comparison(_title(runs[0]), keys, constant, settings, metrics, superseded, lengths, alignments, orders)
+    return Comparison(_title(runs[0]), keys, constant, settings, rankings, superseded, lengths, alignments, orders)
 
 
 def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from attnx.reports.stats.multiple_comparisons import EXAMPLES, MAX_SEEDS, SIGNIFICANCE_LEVEL, SeedCount, seeds_needed
 from attnx.reports.stats.pooled_variance import PooledVariance
-from attnx.reports.sweep.measures import Measure, run_value
+from attnx.reports.sweep.metrics import Metric, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import DATA, RunRecord
 
@@ -24,9 +24,9 @@ ONE_SEED = (
 def conclude(ranking: Ranking) -> list[str]:
     """The conclusions as sentences, with names in double asterisks; the first names the winner, if there is one."""
     if not ranking.rows:
-        return [f"No finished run has {ranking.measure.label}."]
+        return [f"No finished run has {ranking.metric.label}."]
     best, *followers = ranking.rows
-    name, value = ranking.name(best), _value(best, ranking.measure)
+    name, value = ranking.name(best), _value(best, ranking.metric)
     if not followers:
         return [f"There is only one setting, so there is nothing to compare: {value}."]
     if all(row.difference is None for row in followers):
@@ -41,7 +41,7 @@ def conclude(ranking: Ranking) -> list[str]:
 
 
 def _decided(ranking: Ranking, value: str) -> str:
-    text, difference = ranking.measure.format, ranking.rows[1].difference
+    text, difference = ranking.metric.format, ranking.rows[1].difference
     assert difference is not None, "the settings would be undecided"
     name, follower = map(ranking.name, ranking.rows[:2])
     interval = f"95 % interval {text(difference.low)} to {text(difference.high)}"
@@ -56,7 +56,7 @@ def _undecided(ranking: Ranking, value: str) -> str:
     names = []
     for row in ranking.undecided[:MAX_NAMES]:
         difference = row.difference
-        gap = f" ({ranking.measure.format(difference.difference)} behind, {p_text(difference.p)})" if difference else ""
+        gap = f" ({ranking.metric.format(difference.difference)} behind, {p_text(difference.p)})" if difference else ""
         names.append(f"{ranking.name(row)}{gap}")
     surplus = len(ranking.undecided) - MAX_NAMES
     names += [f"and {surplus} more"] if surplus > 0 else []
@@ -112,7 +112,7 @@ def _outlying(ranking: Ranking) -> list[str]:
 
 def _both_sources(ranking: Ranking) -> list[str]:
     """Intervals over seeds and test examples, of the second setting, or of those that could then lead."""
-    rows, text = ranking.rows[1:], ranking.measure.format
+    rows, text = ranking.rows[1:], ranking.metric.format
     doubtful = [] if ranking.undecided else [row for row in rows if _is_open(row.both_sources)]
     parts = [
         f"{ranking.name(row)} is behind by {' to '.join(map(text, row.both_sources))}"
@@ -145,16 +145,16 @@ def _count(significant: int, total: int) -> str:
     return f"each of the other {total} settings" if significant == total else f"{significant} of the other {total}"
 
 
-def _value(row: RankedSetting, measure: Measure) -> str:
-    unit = " %" if measure.unit.startswith("%") else ""
+def _value(row: RankedSetting, metric: Metric) -> str:
+    unit = " %" if metric.unit.startswith("%") else ""
     if row.sd is None:
-        return f"{measure.label} {measure.format(row.mean)}{unit} with one seed"
-    return f"{measure.label} {measure.format(row.mean)} ± {measure.format(row.sd)}{unit} over {len(row.values)} seeds"
+        return f"{metric.label} {metric.format(row.mean)}{unit} with one seed"
+    return f"{metric.label} {metric.format(row.mean)} ± {metric.format(row.sd)}{unit} over {len(row.values)} seeds"
 
 
-def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
+def unequal_conditions(runs: Sequence[RunRecord], metric: Metric | None) -> list[str]:
     """A sentence for each condition in which runs differ, with the rank correlation of the main metric and steps."""
-    sentences = _unequal_steps(runs, measure)
+    sentences = _unequal_steps(runs, metric)
     if (data_sets := len({str(run.choices[DATA]) for run in runs if DATA in run.choices})) > 1:
         sentences.append(
             f"The runs were trained on {data_sets} different data sets: a difference may come from the data, not from "
@@ -163,7 +163,7 @@ def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> li
     return sentences
 
 
-def _unequal_steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
+def _unequal_steps(runs: Sequence[RunRecord], metric: Metric | None) -> list[str]:
     counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
     if len(set(counts)) < 2:
         return []
@@ -173,21 +173,21 @@ def _unequal_steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[s
     else:
         fact = "The runs did not train for the same number of steps"
         caveat = "a difference may come from the training, not from the settings"
-    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}{_correlation(runs, measure)}."]
+    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}{_correlation(runs, metric)}."]
 
 
-def _correlation(runs: Sequence[RunRecord], measure: Measure | None) -> str:
+def _correlation(runs: Sequence[RunRecord], metric: Metric | None) -> str:
     """The rank correlation of steps and metric, if it is significant."""
-    if measure is None:
+    if metric is None:
         return ""
-    pairs = [(run.results[STEPS], run_value(run, measure.key)) for run in runs if STEPS in run.results]
+    pairs = [(run.results[STEPS], run_value(run, metric.key)) for run in runs if STEPS in run.results]
     pairs = [(steps, value) for steps, value in pairs if value is not None]
     if len(pairs) < MIN_RUNS_FOR_CORRELATION or len({value for _, value in pairs}) < 2:
         return ""
     test = stats.spearmanr(*zip(*pairs, strict=True))
     if not test.pvalue < SIGNIFICANCE_LEVEL:
         return ""
-    return f" (steps and {measure.label}: rank correlation {test.statistic:+.2f})"
+    return f" (steps and {metric.label}: rank correlation {test.statistic:+.2f})"
 
 
 def p_text(p: float) -> str:

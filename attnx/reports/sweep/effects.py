@@ -104,7 +104,7 @@ def _analyze(compared: Sequence[Factor], ranking: Ranking, groups: Sequence[tupl
     columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
     sizes = [len(factor.values) for factor in compared]
     pooled = within_variance([group for _, group in groups])
-    return analyze(columns, sizes, values, pooled, ranking.measure.is_higher_better)
+    return analyze(columns, sizes, values, pooled, ranking.metric.is_higher_better)
 
 
 def _main_effects(compared: Sequence[Factor], rows: Sequence[RankedSetting], analysis: Analysis) -> list[Effect]:

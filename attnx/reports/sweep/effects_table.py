@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from attnx.reports.stats.f_tests import FTest
-from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.effects import Effect, Interaction
 
 LEVEL = ("settings", "mean", "low", "high")
@@ -24,15 +24,15 @@ def effects_spreadsheet(compared: Sequence[Comparison]) -> str:
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for comparison in compared:
-        for metric in comparison.metrics:
-            writer.writerows({"test": comparison.title, "metric": metric.measure.key} | row for row in _rows(metric))
+        for ranking in comparison.rankings:
+            writer.writerows({"test": comparison.title, "metric": ranking.metric.key} | row for row in _rows(ranking))
     return text.getvalue()
 
 
-def _rows(metric: MetricComparison) -> Iterator[dict[str, str]]:
-    for effect in metric.effects:
+def _rows(ranking: RankingAnalysis) -> Iterator[dict[str, str]]:
+    for effect in ranking.effects:
         yield from _level_rows(effect)
-    yield from map(_interaction_row, metric.interactions)
+    yield from map(_interaction_row, ranking.interactions)
 
 
 def _level_rows(effect: Effect) -> Iterator[dict[str, str]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
+from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
 from attnx.reports.stats.bootstrap import SAMPLES, bootstrap_rates, read_draws
 from attnx.reports.stats.numeric_examples import numeric_identities
 from attnx.runs.layout import PREDICTIONS
@@ -45,7 +45,7 @@ class TestedExamples(NamedTuple):
         errors: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers.
         tags: (n,) the language of each; "" without.
         order: equal for equal examples in the same order, for which ``resampled`` has the same samples.
-        resampled: measures of bootstrap samples.
+        resampled: metrics of bootstrap samples.
     """
 
     digest: str
@@ -110,15 +110,15 @@ def _reference_symbols(row: Mapping[str, str]) -> int:
 
 
 def resample_rates(
-    tests: Sequence[TestedExamples], measure: str, samples: int = SAMPLES
+    tests: Sequence[TestedExamples], metric: str, samples: int = SAMPLES
 ) -> tuple[Numbers, Numbers] | None:
     """An error rate of runs in percent, and those on the same bootstrap samples of their equal examples.
 
-    ``measure`` may be that of a tag: ``per``, ``wer_macro``, ``per_fra``. The rates are (runs,) and (samples, runs);
-    None for a measure that is not counted from predictions.
+    ``metric`` may be that of a tag: ``per``, ``wer_macro``, ``per_fra``. The rates are (runs,) and (samples, runs);
+    None for a metric that is not counted from predictions.
     """
-    base, tags = measure_base(measure, COUNTED), tests[0].tags
-    group = measure.removeprefix(base).removeprefix("_")
+    base, tags = metric_base(metric, COUNTED), tests[0].tags
+    group = metric.removeprefix(base).removeprefix("_")
     mask = tags == group if group not in ("", MACRO, MICRO) else np.full(len(tags), True)
     if not base or tests[0].errors is None or not mask.any():
         return None

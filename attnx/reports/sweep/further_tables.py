@@ -12,7 +12,7 @@ from attnx.reports.sweep.ablations import Reference, ablations
 from attnx.reports.sweep.alignment_agreement import SEEDS, AlignmentAgreement
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.value_agreement import ValueAgreement
 
@@ -42,28 +42,28 @@ def length_section(comparison: Comparison) -> Iterator[str]:
 
 def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[str]:
     """What it costs to change one choice of a reference; nothing if it is not among the settings."""
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     result = ablations(comparison.keys, comparison.settings, main, reference)
-    start, text = result.reference, main.measure.format
+    start, text = result.reference, main.metric.format
     test = "rows (Dunnett's test)" if result.has_equal_variances else "pairs, with their own variances (Games-Howell)"
     yield "### One choice changed"
     yield (
-        f"{main.name(start)} has {main.measure.label} {text(start.mean)}. Each row differs from it in one choice. "
+        f"{main.name(start)} has {main.metric.label} {text(start.mean)}. Each row differs from it in one choice. "
         f"A difference above zero is worse; intervals and p are adjusted for all {test}."
     )
     rows = [
-        [change.factor, change.value, text(change.row.mean), *difference_cells(change.difference, main.measure)]
+        [change.factor, change.value, text(change.row.mean), *difference_cells(change.difference, main.metric)]
         for change in result.changed
     ]
     yield table(ABLATION_HEAD, rows)
 
 
-def difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
+def difference_cells(difference: MeanDifference | None, metric: Metric) -> list[str]:
     """The difference, its interval and p; empty cells without one."""
     if difference is None:
         return ["", "", ""]
-    interval = f"{measure.format(difference.low)} to {measure.format(difference.high)}"
-    return [measure.format(difference.difference), interval, p_value(difference.p)]
+    interval = f"{metric.format(difference.low)} to {metric.format(difference.high)}"
+    return [metric.format(difference.difference), interval, p_value(difference.p)]
 
 
 def alignment_section(comparison: Comparison) -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attnx.files.printable import printable
 from attnx.reports.stats.multiple_comparisons import MeanDifference
-from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.measures import Measure
+from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.ranking_tables import seed_count, steps_range
 from attnx.reports.sweep.settings import short_keys
@@ -35,60 +35,60 @@ def latex(compared: Sequence[Comparison]) -> str:
     r"""Two tables per comparison, the ranking and the main effects; they need ``\usepackage{booktabs}``."""
     tables: list[str] = []
     for comparison in compared:
-        for main in comparison.metrics[:1]:
+        for main in comparison.rankings[:1]:
             tables.append("\n".join(_ranking(comparison, main)))
             if main.effects:
                 tables.append("\n".join(_effects(comparison, main)))
     return "\n\n".join(tables) + "\n"
 
 
-def _ranking(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
+def _ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
     keys = short_keys(comparison.keys)
     yield from _comments([comparison.title, *main.verdict])
-    yield from _head(keys, [main.measure.label, *RANKING_FIGURES])
+    yield from _head(keys, [main.metric.label, *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
-        cells = list(map(_escape, _ranking_cells(comparison, main.measure, row)))
+        cells = list(map(_escape, _ranking_cells(comparison, main.metric, row)))
         if rank == 0 and main.has_winner:
             cells[: len(keys) + 1] = [rf"\textbf{{{cell}}}" for cell in cells[: len(keys) + 1]]
         yield _line(cells)
     yield from FOOT
 
 
-def _ranking_cells(comparison: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
+def _ranking_cells(comparison: Comparison, metric: Metric, row: RankedSetting) -> list[str]:
     setting = comparison.settings[row.setting]
-    sd = "" if row.sd is None else measure.format(row.sd)
-    cells = [*setting.values, measure.format(row.mean), sd, _interval(row.interval, measure)]
-    return [*cells, seed_count(row, setting), steps_range(setting.runs), *_difference_cells(row.difference, measure)]
+    sd = "" if row.sd is None else metric.format(row.sd)
+    cells = [*setting.values, metric.format(row.mean), sd, _interval(row.interval, metric)]
+    return [*cells, seed_count(row, setting), steps_range(setting.runs), *_difference_cells(row.difference, metric)]
 
 
-def _effects(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
+def _effects(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
     yield from _comments([f"{comparison.title}: main effects", *main.effects_summary])
-    yield from _head(EFFECT_HEAD, [main.measure.label, *EFFECT_FIGURES])
+    yield from _head(EFFECT_HEAD, [main.metric.label, *EFFECT_FIGURES])
     for index, effect in enumerate(main.effects):
         if index:
             yield r"\midrule"
-        yield from (_line(map(_escape, cells)) for cells in _effect_cells(effect, main.measure))
+        yield from (_line(map(_escape, cells)) for cells in _effect_cells(effect, main.metric))
     yield from FOOT
 
 
-def _effect_cells(effect: Effect, measure: Measure) -> Iterator[list[str]]:
+def _effect_cells(effect: Effect, metric: Metric) -> Iterator[list[str]]:
     """The cells of each value of a choice; the choice is named once."""
     for index, level in enumerate(effect.levels):
-        mean = "" if level.mean is None else measure.format(level.mean)
+        mean = "" if level.mean is None else metric.format(level.mean)
         interval = None if level.low is None or level.high is None else (level.low, level.high)
-        cells = ["" if index else effect.name, level.value, mean, _interval(interval, measure)]
-        yield [*cells, *_difference_cells(level.difference, measure), str(level.settings)]
+        cells = ["" if index else effect.name, level.value, mean, _interval(interval, metric)]
+        yield [*cells, *_difference_cells(level.difference, metric), str(level.settings)]
 
 
-def _difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
+def _difference_cells(difference: MeanDifference | None, metric: Metric) -> list[str]:
     if difference is None:
         return ["", "", ""]
-    interval = _interval((difference.low, difference.high), measure)
-    return [measure.format(difference.difference), interval, p_value(difference.p)]
+    interval = _interval((difference.low, difference.high), metric)
+    return [metric.format(difference.difference), interval, p_value(difference.p)]
 
 
-def _interval(interval: tuple[float, float] | None, measure: Measure) -> str:
-    return "" if interval is None else f"[{measure.format(interval[0])}, {measure.format(interval[1])}]"
+def _interval(interval: tuple[float, float] | None, metric: Metric) -> str:
+    return "" if interval is None else f"[{metric.format(interval[0])}, {metric.format(interval[1])}]"
 
 
 def _comments(sentences: Iterable[str]) -> Iterator[str]:

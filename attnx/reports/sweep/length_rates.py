@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnx.reports.measure_names import COUNTED, measure_base
+from attnx.reports.metric_names import COUNTED, metric_base
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.ranking import Ranking
 
@@ -42,7 +42,7 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
 
     None if a run's errors by length are unknown.
     """
-    counted = COUNTED.get(measure_base(ranking.measure.key, COUNTED), SYMBOLS)
+    counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
     counts = {
         row.setting: [run.outputs.length_errors for run in ranking.settings[row.setting].runs] for row in ranking.rows
     }

@@ -9,7 +9,7 @@ from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
 from attnx.reports.markdown import table
 from attnx.reports.sweep.ablations import Reference
-from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.failures import group_failures
 from attnx.reports.sweep.further_tables import (
@@ -27,7 +27,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
-NO_MEASURES = "These runs have no metric with a known direction."
+NO_METRICS = "These runs have no metric with a known direction."
 RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
 LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
 F_TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest deviation from the sum of both effects")
@@ -50,7 +50,7 @@ def markdown(
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
-        if reference and comparison.metrics and (keys <= {*comparison.keys} or not some_has_keys):
+        if reference and comparison.rankings and (keys <= {*comparison.keys} or not some_has_keys):
             sections += ablation_section(comparison, reference)
         sections += [*length_section(comparison), *alignment_section(comparison), *value_section(comparison)]
     sections += agreement_section(agreements)
@@ -66,10 +66,10 @@ def describe_runs(records: Sequence[RunRecord]) -> str:
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    if not comparison.metrics:
-        yield NO_MEASURES
+    if not comparison.rankings:
+        yield NO_METRICS
         return
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     yield "\n\n".join(main.verdict)
     yield table(ranking_head(comparison), ranking_rows(comparison))
     if comparison.superseded:
@@ -79,7 +79,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     if main.effects and len(main.rows) > 1:
         yield "### Effects of the choices"
         yield (
-            f"Mean {main.measure.label} of each value, with equal weights over the values of the other choices (main "
+            f"Mean {main.metric.label} of each value, with equal weights over the values of the other choices (main "
             "effects, least squares)."
         )
         yield table(LEVEL_HEAD, _level_rows(main))
@@ -94,38 +94,38 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 
 def ranking_head(comparison: Comparison) -> list[str]:
     """The names of the columns of :func:`ranking_rows`; there must be a metric."""
-    return ["rank", *short_keys(comparison.keys), comparison.metrics[0].measure.label, *RANKING_HEAD]
+    return ["rank", *short_keys(comparison.keys), comparison.rankings[0].metric.label, *RANKING_HEAD]
 
 
 def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
     """The settings by the main metric, best first, with their differences from the best, as text."""
-    main = comparison.metrics[0]
+    main = comparison.rankings[0]
     return (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1))
 
 
-def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
-    text, setting = main.measure.format, comparison.settings[row.setting]
+def _ranking_row(comparison: Comparison, main: RankingAnalysis, rank: int, row: RankedSetting) -> list[str]:
+    text, setting = main.metric.format, comparison.settings[row.setting]
     sd = "" if row.sd is None else text(row.sd)
     cells = [str(rank), *setting.values, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
-    return [*cells, *difference_cells(row.difference, main.measure)]
+    return [*cells, *difference_cells(row.difference, main.metric)]
 
 
-def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
-    text = main.measure.format
+def _level_rows(main: RankingAnalysis) -> Iterator[list[str]]:
+    text = main.metric.format
     for effect in main.effects:
         for value, mean, low, high, difference, settings in effect.levels:
             interval = "" if low is None or high is None else f"{text(low)} to {text(high)}"
             cells = [effect.name, value, "" if mean is None else text(mean), interval]
-            yield [*cells, *difference_cells(difference, main.measure), str(settings)]
+            yield [*cells, *difference_cells(difference, main.metric), str(settings)]
 
 
-def f_test_rows(main: MetricComparison) -> Iterator[list[str]]:
+def f_test_rows(main: RankingAnalysis) -> Iterator[list[str]]:
     """The F-tests of main effects and interactions, as text; ``F_TEST_HEAD`` names their columns."""
     tests = [(effect.name, effect.test, "") for effect in main.effects if effect.test is not None]
     for pair in main.interactions:
         deviation = ""
         if pair.values is not None and pair.deviation is not None:
-            mean, low, high = map(main.measure.format, pair.deviation)
+            mean, low, high = map(main.metric.format, pair.deviation)
             deviation = f"{', '.join(pair.values)}: {mean} ({low} to {high})"
         tests.append((" by ".join(pair.names), pair.test, deviation))
     for name, test, deviation in tests:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
-from attnx.reports.measure_names import PERCENT, measure_base, measure_label
+from attnx.reports.metric_names import PERCENT, metric_base, metric_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
-from attnx.reports.sweep.comparison import Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.failures import Failure, group_failures
-from attnx.reports.sweep.measures import run_value
+from attnx.reports.sweep.metrics import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.alignments import Alignment, read_best_alignments
@@ -70,7 +70,7 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
             }
             for setting in comparison.settings
         ],
-        "measures": [_metric(metric) for metric in comparison.metrics],
+        "metrics": [_ranking(ranking) for ranking in comparison.rankings],
         "costs": [
             {"key": key, "label": COSTS[key], "digits": 0 if max(values) >= MIN_INTEGER_COST else 1}
             for key, values in costs.items()
@@ -81,19 +81,19 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
     }
 
 
-def _metric(metric: MetricComparison) -> dict[str, Any]:
+def _ranking(ranking: RankingAnalysis) -> dict[str, Any]:
     return {
-        **metric.measure._asdict(),
-        "verdict": metric.verdict,
-        "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in metric.rows],
-        "effects": [effect._asdict() for effect in metric.effects],
-        "interactions": [pair._asdict() for pair in metric.interactions],
-        "effects_summary": metric.effects_summary,
+        **ranking.metric._asdict(),
+        "verdict": ranking.verdict,
+        "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in ranking.rows],
+        "effects": [effect._asdict() for effect in ranking.effects],
+        "interactions": [pair._asdict() for pair in ranking.interactions],
+        "effects_summary": ranking.effects_summary,
     }
 
 
 def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
-    keys = dict.fromkeys(metric.measure.key for comparison in compared for metric in comparison.metrics)
+    keys = dict.fromkeys(ranking.metric.key for comparison in compared for ranking in comparison.rankings)
     values = {key: value for key in keys if (value := run_value(run, key)) is not None}
     return {
         "folder": str(run.path),
@@ -131,8 +131,8 @@ def _curves(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
     columns = dict.fromkeys(column for run in runs for column in run.curves if _is_shown(column))
     curves = []
     for key in sorted(columns, key=lambda column: column != runs[0].monitor):
-        label = "training loss" if key == "train_loss" else measure_label(key).removesuffix(", best")
-        curves.append({"key": key, "label": label, "unit": "%" if measure_base(key, PERCENT) else ""})
+        label = "training loss" if key == "train_loss" else metric_label(key).removesuffix(", best")
+        curves.append({"key": key, "label": label, "unit": "%" if metric_base(key, PERCENT) else ""})
     return curves
 
 
@@ -145,11 +145,11 @@ def _thin(points: dict[int, float]) -> list[list[float]]:
 
 def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
     """Heat maps of examples that the best run of each of the best settings saved; None without alignments."""
-    if not comparison.metrics:
+    if not comparison.rankings:
         return None
-    best = max if comparison.metrics[0].measure.is_higher_better else min
+    best = max if comparison.rankings[0].metric.is_higher_better else min
     selected: list[tuple[int, RunRecord, dict[ExampleKey, Alignment]]] = []
-    for row in comparison.metrics[0].rows:
+    for row in comparison.rankings[0].rows:
         seed = best(row.values, key=row.values.__getitem__)
         run = next(run for run in comparison.settings[row.setting].runs if run.seed == seed)
         if len(selected) < MAX_MAP_SETTINGS and (examples := _best_alignments(run)):

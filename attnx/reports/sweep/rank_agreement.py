@@ -27,7 +27,7 @@ class RankAgreement(NamedTuple):
 def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
     """The agreement of each pair of comparisons, by their main metrics; pairs with few common settings are left out."""
     keys = _identifying_keys(compared)
-    means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.metrics]
+    means = [(comparison.title, _means(comparison, keys)) for comparison in compared if comparison.rankings]
     agreements = []
     for (first, a), (second, b) in combinations(means, 2):
         if (agreement := rank_correlation(a, b)) is not None:
@@ -45,8 +45,8 @@ def _identifying_keys(compared: Sequence[Comparison]) -> list[str]:
 
 def _means(comparison: Comparison, keys: Iterable[str]) -> dict[Hashable, float]:
     """The mean of each setting's main metric by its values of some keys; less is better."""
-    ranking = comparison.metrics[0]
-    sign = -1 if ranking.measure.is_higher_better else 1
+    ranking = comparison.rankings[0]
+    sign = -1 if ranking.metric.is_higher_better else 1
     choices = [comparison.settings[row.setting].runs[0].choices for row in ranking.rows]
     identities = [tuple(value_text(run[key]) if key in run else None for key in keys) for run in choices]
     return {identity: sign * row.mean for identity, row in zip(identities, ranking.rows, strict=True)}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from attnx.reports.measure_names import TEST
+from attnx.reports.metric_names import TEST
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.bootstrap import percentile_interval, resample_means
 from attnx.reports.stats.multiple_comparisons import (
@@ -23,7 +23,7 @@ from attnx.reports.stats.multiple_comparisons import (
 )
 from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance
 from attnx.reports.sweep.evaluated_examples import Numbers, resample_rates
-from attnx.reports.sweep.measures import Measure, run_value
+from attnx.reports.sweep.metrics import Metric, run_value
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
@@ -60,7 +60,7 @@ class Ranking:
     """Settings by a metric, best first, and their variance over seeds; ``settings`` are all, also those without it."""
 
     settings: Sequence[Setting]
-    measure: Measure
+    metric: Metric
     rows: list[RankedSetting]
     pooled: PooledVariance
 
@@ -79,24 +79,24 @@ class Ranking:
         return f"**{self.settings[row.setting].name}**"
 
 
-def rank_settings(settings: Sequence[Setting], measure: Measure) -> Ranking:
+def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     """Rank settings by a metric, and pool their variance over seeds; settings without it are left out."""
-    sign = -1 if measure.is_higher_better else 1
-    rows = [RankedSetting(index, _values(setting.runs, measure)) for index, setting in enumerate(settings)]
+    sign = -1 if metric.is_higher_better else 1
+    rows = [RankedSetting(index, _values(setting.runs, metric)) for index, setting in enumerate(settings)]
     rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
     groups = [[sign * value for value in row.values.values()] for row in rows]
     pooled = pool_variance(groups) if rows else PooledVariance(0.0, 0, None)
     rows = [row._replace(interval=_interval(row, pooled, rank)) for rank, row in enumerate(rows)]
     if len(rows) > 1:
         runs = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
-        draws = {index: sign * values for index, values in _draws(runs, measure).items()}
+        draws = {index: sign * values for index, values in _draws(runs, metric).items()}
         differences = _differences(rows, groups, pooled, draws, sign)
         rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
         if pooled.variance > 0 and len(draws) == len(rows):
             means = resample_means([draws[row.setting] for row in rows], groups, pooled)
             intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
             rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
-    return Ranking(settings, measure._replace(digits=_supported_digits(rows, measure.digits)), rows, pooled)
+    return Ranking(settings, metric._replace(digits=_supported_digits(rows, metric.digits)), rows, pooled)
 
 
 def _differences(
@@ -124,8 +124,8 @@ def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
     return max((digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH), default=default)
 
 
-def _values(runs: Sequence[RunRecord], measure: Measure) -> dict[Any, float]:
-    values = {run.seed: run_value(run, measure.key) for run in runs}
+def _values(runs: Sequence[RunRecord], metric: Metric) -> dict[Any, float]:
+    values = {run.seed: run_value(run, metric.key) for run in runs}
     return {seed: value for seed, value in values.items() if value is not None and math.isfinite(value)}
 
 
@@ -141,23 +141,23 @@ def _interval(row: RankedSetting, pooled: PooledVariance, rank: int) -> tuple[fl
     return row.mean - half, row.mean + half
 
 
-def _draws(settings: Mapping[int, Sequence[RunRecord]], measure: Measure) -> dict[int, Numbers]:
+def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric) -> dict[int, Numbers]:
     """(samples, seeds) per setting: the metric on resampled test examples, the same samples for all runs.
 
     They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
     are left out.
     """
-    name = measure.key.removeprefix(TEST)
+    name = metric.key.removeprefix(TEST)
     runs = [run for group in settings.values() for run in group]
     tests = {run.path: run.outputs.tested for run in runs if run.outputs.tested is not None}
     columns: dict[Path, Numbers] = {}
-    recounted = [run.path for run in runs if _can_recount(run, name, measure)]
+    recounted = [run.path for run in runs if _can_recount(run, name, metric)]
     if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
         columns = dict(zip(recounted, rates[1].T, strict=True))
     else:
-        tested = {path: test for path, test in tests.items() if measure.key in test.resampled}
+        tested = {path: test for path, test in tests.items() if metric.key in test.resampled}
         if len({test.order for test in tested.values()}) == 1:  # tests of different orders do not share samples
-            columns = {path: test.resampled[measure.key] for path, test in tested.items()}
+            columns = {path: test.resampled[metric.key] for path, test in tested.items()}
     return {
         index: np.stack([columns[run.path] for run in group], axis=1)
         for index, group in settings.items()
@@ -165,9 +165,9 @@ def _draws(settings: Mapping[int, Sequence[RunRecord]], measure: Measure) -> dic
     }
 
 
-def _can_recount(run: RunRecord, name: str, measure: Measure) -> bool:
+def _can_recount(run: RunRecord, name: str, metric: Metric) -> bool:
     """Whether a rate counted from the predictions agrees with the saved one."""
-    if not measure.key.startswith(TEST) or run.outputs.tested is None:
+    if not metric.key.startswith(TEST) or run.outputs.tested is None:
         return False
     rates = resample_rates([run.outputs.tested], name, samples=1)
-    return rates is not None and abs(float(rates[0][0]) - run.results[measure.key]) < MAX_RECOUNT_ERROR
+    return rates is not None and abs(float(rates[0][0]) - run.results[metric.key]) < MAX_RECOUNT_ERROR

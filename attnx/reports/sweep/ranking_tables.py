@@ -20,14 +20,14 @@ SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high"
 def spreadsheet(compared: Sequence[Comparison]) -> str:
     """The CSV text; ``rank`` is by the main metric."""
     keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys))
-    metrics = dict.fromkeys(metric.measure.key for comparison in compared for metric in comparison.metrics)
+    metrics = dict.fromkeys(ranking.metric.key for comparison in compared for ranking in comparison.rankings)
     figures = [f"{key}{suffix}" for key in metrics for suffix in SUFFIXES]
     text = io.StringIO()
     head = ["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"]
     writer = csv.DictWriter(text, head, restval="", lineterminator="\n")
     writer.writeheader()
     for comparison in compared:
-        for rank, row in enumerate(comparison.metrics[0].rows if comparison.metrics else [], start=1):
+        for rank, row in enumerate(comparison.rankings[0].rows if comparison.rankings else [], start=1):
             writer.writerow({"test": comparison.title, "rank": rank, **_fields(comparison, row.setting)})
     return text.getvalue()
 
@@ -38,10 +38,10 @@ def _fields(comparison: Comparison, index: int) -> dict[str, str]:
     fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
     fields["unfinished_seeds"] = " ".join(map(str, setting.unfinished_seeds))
     fields["folders"] = " ".join(str(run.path) for run in setting.runs)
-    for metric in comparison.metrics:
-        for row in metric.rows:
+    for ranking in comparison.rankings:
+        for row in ranking.rows:
             if row.setting == index:
-                fields |= _figures(metric.measure.key, row)
+                fields |= _figures(ranking.metric.key, row)
     costs = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
     return fields | {key: f"{fmean(values):.6g}" for key, values in costs.items() if values}
 

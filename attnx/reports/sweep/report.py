@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnx.reports.notebook.report import report_html
 from attnx.reports.sweep.ablations import Reference
-from attnx.reports.sweep.comparison import Comparison, MetricComparison, comparisons
+from attnx.reports.sweep.comparison import Comparison, RankingAnalysis, comparisons
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.rank_agreement import RankAgreement, rank_agreements
@@ -37,10 +37,10 @@ class Report:
         return comparisons(self.runs)
 
     @property
-    def ranking(self) -> MetricComparison | None:
+    def ranking(self) -> RankingAnalysis | None:
         """The settings of the first comparison by its main metric, best first, with verdict, tests and effects."""
-        metrics = self.comparisons[0].metrics if self.comparisons else []
-        return metrics[0] if metrics else None
+        rankings = self.comparisons[0].rankings if self.comparisons else []
+        return rankings[0] if rankings else None
 
     @property
     def agreements(self) -> list[RankAgreement]:

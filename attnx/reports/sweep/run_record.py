@@ -40,7 +40,7 @@ class RunRecord:
     Attributes:
         label: its overrides that differ in the sweep, or its name.
         choices: its configuration by dotted keys, without seed, names and loggers.
-        intervals: the 95 % interval of each measure that has one.
+        intervals: the 95 % interval of each metric that has one.
         budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
         commit: of the code, with a plus if files were changed; "" if unknown.
         data: the fingerprint of the training data; "" if unknown.

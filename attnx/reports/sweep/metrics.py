@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, measure_base, measure_label
+from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
 from attnx.reports.run.tables import UNITS
 from attnx.reports.sweep.run_record import RunRecord
 
 
-class Measure(NamedTuple):
+class Metric(NamedTuple):
     """A metric of runs: its key in results.json or, for validation metrics, in metrics.csv, and its name in text.
 
     ``digits`` are those after the decimal point.
@@ -27,7 +27,7 @@ class Measure(NamedTuple):
         return f"{value:,.{self.digits}f}"
 
 
-def measures(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Measure]:
+def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Metric]:
     """All metrics of runs, first the test metric that corresponds to the monitored one."""
     primary = monitor.replace(VALID, TEST, 1)
     keys = dict.fromkeys([primary, *(key for run in runs for key in run.results if key.startswith(TEST)), monitor])
@@ -38,9 +38,9 @@ def measures(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Me
         is_higher = maximize if is_main else is_higher_better(key)
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
-            unit = UNITS.get(key, "%" if measure_base(key, PERCENT) else "")
+            unit = UNITS.get(key, "%" if metric_base(key, PERCENT) else "")
             digits = 4 if 0 < max(map(abs, values)) < 1 else 2
-            results.append(Measure(key, measure_label(key), is_higher, digits, unit))
+            results.append(Metric(key, metric_label(key), is_higher, digits, unit))
     return results
 
 

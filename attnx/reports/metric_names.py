@@ -40,20 +40,20 @@ def is_higher_better(key: str) -> bool | None:
     return None
 
 
-def measure_base(key: str, names: Iterable[str]) -> str:
+def metric_base(key: str, names: Iterable[str]) -> str:
     """The base name of a metric without its tag or size, of some names; "" if it is none of them.
 
-    >>> [measure_base(key, PERCENT) for key in ("valid_per_macro", "test_accuracy_5", "test_mse")]
+    >>> [metric_base(key, PERCENT) for key in ("valid_per_macro", "test_accuracy_5", "test_mse")]
     ['per', 'accuracy', '']
     """
     metric = key.removeprefix(TEST).removeprefix(VALID)
     return next((name for name in names if metric == name or metric.startswith(f"{name}_")), "")
 
 
-def measure_label(key: str) -> str:
+def metric_label(key: str) -> str:
     """A metric's name in text.
 
-    >>> measure_label("test_per_macro"), measure_label("valid_bleu"), measure_label("test_scaled_error")
+    >>> metric_label("test_per_macro"), metric_label("valid_bleu"), metric_label("test_scaled_error")
     ('PER macro', 'BLEU in validation, best', 'scaled error')
     """
     stage = VALID if key.startswith(VALID) else TEST
