@@ -144,7 +144,7 @@ def read_example(
         attention.eval()
     with torch.no_grad():
         memory = _memory(attention)
-        scores, weights = _scores_and_weights(attention)
+        scores, weights = _scores_and_weights(attention, memory)
         mask = _scope_mask(attention, memory)
     decoder_states = STEPS if "decoder" in attention.scope.sources else 0
     has_source = sum(memory.lengths) > decoder_states
@@ -177,18 +177,17 @@ def _memory(attention: Attention) -> Memory:
     return hide_future(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
 
 
-def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
+def _scores_and_weights(attention: Attention, memory: Memory) -> tuple[Tensor, Tensor]:
     """Scores and weights (t, m), step by step if a scorer needs the previous weights."""
-    outputs = list(_outputs(attention))
+    outputs = list(_outputs(attention, memory))
     scores = [output.scores[0] for output in outputs if output.scores is not None]
     weights = [output.weights[0] for output in outputs if output.weights is not None]
     return torch.cat(scores), torch.cat(weights)
 
 
-def _outputs(attention: Attention) -> Iterator[AttentionOutput]:
+def _outputs(attention: Attention, memory: Memory) -> Iterator[AttentionOutput]:
     """The outputs of all steps: one of each if a scorer needs the previous weights, else one."""
     queries, _ = example_states()
-    memory = _memory(attention)
     history = attention.init_history(memory)
     if history is None or not getattr(attention.scorer, "needs_history", False):
         yield attention(queries, memory, need_weights=True)
@@ -225,7 +224,8 @@ def _fit(attention: Attention) -> bool:
 def _loss(attention: Attention) -> Tensor:
     """Negative log of the weights, and of any gain, at the targets."""
     cells = torch.arange(STEPS), target_positions()
-    gain = _scope_mask(attention, _memory(attention)).gain
-    loss = -(_scores_and_weights(attention)[1][cells] + 1e-4).log().mean()
+    memory = _memory(attention)
+    gain = _scope_mask(attention, memory).gain
+    loss = -(_scores_and_weights(attention, memory)[1][cells] + 1e-4).log().mean()
     # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
     return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
