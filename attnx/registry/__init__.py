@@ -222,11 +222,11 @@ def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
         raise UserError(f"{kind}={_shown(members)}: expected knobs by name, as in {{{names(kind)[0]}: {{}}}}")
     for name, knobs in members.items():
         if not isinstance(knobs, Mapping | None):
-            remaining = ",".join(str(member) for member in members if member != name)
-            raise UserError(
-                f"{kind}.{name}={_shown(knobs)}: expected the knobs of a {kind}; to leave it out, list the others: "
-                f"{kind}=[{remaining}]"
-            )
+            message = f"{kind}.{name}={_shown(knobs)}: expected the knobs of a {kind}"
+            if knobs is False:
+                remaining = ",".join(str(member) for member in members if member != name)
+                message += f"; to leave it out, list the others: {kind}=[{remaining}]"
+            raise UserError(message)
     return {str(name): check(kind, str(name), knobs or {}) for name, knobs in members.items()}
 
 

@@ -157,9 +157,10 @@ def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any],
             "logger.wandb=false: expected the knobs of a logger; to leave it out, list the others: logger=[]",
         ),
         (
-            {"wandb": None, "tensorboard": 3},
-            "logger.tensorboard=3: expected the knobs of a logger; to leave it out, list the others: logger=[wandb]",
+            {"wandb": None, "csv": False},
+            "logger.csv=false: expected the knobs of a logger; to leave it out, list the others: logger=[wandb]",
         ),
+        ({"wandb": 3}, "logger.wandb=3: expected the knobs of a logger"),
         (["wandb"], 'logger=["wandb"]: expected knobs by name, as in {tensorboard: {}}'),
         ({5: {}}, "unknown logger '5'; choose from tensorboard, wandb"),
         (

@@ -70,7 +70,7 @@ def test_loggers_are_a_set() -> None:
         (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
         (["logger=wandb", "logger.wandb.timeout=0"], "a number above 0"),
         (["logger=wandb", "logger.wandb=false"], r"to leave it out, list the others: logger=\[\]$"),
-        (["logger=[wandb,tensorboard]", "logger.tensorboard=true"], r"list the others: logger=\[wandb\]$"),
+        (["logger=[wandb,tensorboard]", "logger.tensorboard=false"], r"list the others: logger=\[wandb\]$"),
         (["query=[token]", "query.token=5"], "query.token=5: expected the knobs of a query"),
     ],
 )

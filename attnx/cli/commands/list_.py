@@ -42,7 +42,7 @@ UNPICKED = {
 }
 BY_KNOB = {
     "tokenizer": "how text becomes symbols: task.tokenizer=NAME",
-    "bias": "a term of the scores by position: attention.bias=NAME",
+    "bias": "a term of the scores by position: attention.bias=NAME, or 'attention.bias={name: NAME, KNOB: VALUE}'",
 }
 TITLES = {**CHOICES, **BY_KNOB, **UNPICKED}
 PICKED = (*GROUPS, *BY_KNOB)
