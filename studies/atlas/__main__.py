@@ -1,4 +1,4 @@
-"""Train what is missing of the study, for some minutes, and add what has ended to results.csv.
+"""Train what is missing of the study, for some minutes, add what has ended to results.csv, and write the page.
 
     python -m studies.atlas --minutes 60 -j 2
     python -m studies.atlas g2p reverse            # only these tasks
@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from attnx.errors import ExitCode, UserError
 from attnx.runs.status import RunStatus
 from studies.atlas.design import Task, jobs, read_design
+from studies.atlas.page import fill_tables
 from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline
 from studies.experiments import write_experiments
@@ -29,6 +30,7 @@ from studies.results import Results
 from studies.study import Study, select_names, study_parser
 
 NAME, HERE, BUILD = "atlas", Path(__file__).parent, Path("build/atlas")
+PAGE = Path("docs/which-attention.md")
 SHORT = ["trainer.max_steps=20", "trainer.num_validations=1", "trainer.valid_examples=20", "trainer.test_examples=40"]
 
 
@@ -50,14 +52,19 @@ def main() -> int:
         results = Results(HERE / "results.csv", planned)
         if arguments.merge:
             results.add_table(arguments.merge)
-            return ExitCode.FINISHED
-        _prepare(planned, tasks)
-        study = Study(NAME, BUILD, planned, results, arguments.jobs, deadline)
-        study.train_missing(lambda job: job.task in selected)
+        else:
+            _prepare(planned, tasks)
+            Study(NAME, BUILD, planned, results, arguments.jobs, deadline).train_missing(
+                lambda job: job.task in selected
+            )
+        PAGE.write_text(
+            fill_tables(PAGE.read_text(encoding="utf-8"), results.path, tasks, len(planned)), encoding="utf-8"
+        )
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return ExitCode.USER_ERROR
-    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {len(study.missing)} are missing")
+    missing = len(planned) - len(results.runs)
+    print(f"{len(results.runs)} of {len(planned)} runs are in {results.path}, {missing} are missing; {PAGE}")
     return ExitCode.FINISHED
 
 

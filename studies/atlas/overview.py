@@ -42,6 +42,6 @@ def _percent(change: Change, result: Changes) -> float:
 def _cell(change: Change | None, percent: float | None) -> str:
     if change is None or percent is None:
         return ""
-    text = f"{percent:+.0f}\N{NO-BREAK SPACE}%"
+    text = f"{round(percent):+d}\N{NO-BREAK SPACE}%"
     is_significant = change.difference is not None and change.difference.p < SIGNIFICANCE_LEVEL
     return f"**{text}**" if is_significant else text

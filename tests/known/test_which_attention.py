@@ -13,9 +13,11 @@ import attnx
 from attnx.reports.stats.multiple_comparisons import POOLED, SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.report import Report
+from studies.atlas.__main__ import PAGE
 from studies.atlas.changes import Changes, single_changes
-from studies.atlas.design import Task, read_design
+from studies.atlas.design import Task, jobs, read_design
 from studies.atlas.figures import scorer_by_scope
+from studies.atlas.page import fill_tables
 from studies.atlas.rates import rate_table
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"
@@ -56,6 +58,13 @@ class Page(NamedTuple):
 def page(tasks: dict[str, Task]) -> Page:
     report = attnx.report(STUDY / "results.csv", ["optimizer.lr=0.004"])
     return Page(report, single_changes(report.comparisons, tasks))
+
+
+def test_the_tables_of_the_page_are_those_of_the_study(tasks: dict[str, Task]) -> None:
+    text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
+    planned = len(list(jobs(tasks, read_design(STUDY / "design.yaml")[1])))
+    assert text == fill_tables(text, STUDY / "results.csv", tasks, planned)
+    assert fill_tables(text.replace("| the defaults |", "| dot |"), STUDY / "results.csv", tasks, planned) == text
 
 
 def test_changes_are_worse_or_alike(page: Page) -> None:

@@ -1,0 +1,40 @@
+"""The tables of docs/which-attention.md that are committed, so that the page can be read without the site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attnx
+from attnx.reports.markdown import table
+from studies.atlas.advice import HEAD, advise
+from studies.atlas.changes import single_changes
+from studies.atlas.design import Task
+from studies.atlas.overview import overview
+
+DEFAULT_RATE = "optimizer.lr=0.004"
+
+
+def fill_tables(page: str, results: Path, tasks: Mapping[str, Task], planned: int) -> str:
+    """The page with each of its tables, which stand between ``<!-- NAME -->`` and ``<!-- end -->``, made anew.
+
+    Args:
+        page: its text.
+        results: the table of runs.
+        tasks: of the design.
+        planned: how many runs the design has.
+    """
+    report, finished = attnx.report(results, [DEFAULT_RATE]), len(attnx.report(results).runs)
+    state = "The study is complete" if finished == planned else "The study goes on, so results are preliminary"
+    advice = [row for comparison in report.comparisons if (row := advise(comparison, tasks)) is not None]
+    changes = single_changes(report.comparisons, tasks)
+    tables = {
+        "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",
+        "advice": table(HEAD, advice),
+        "changes": table(("change", *changes), overview(changes)),
+    }
+    for name, text in tables.items():
+        start, end = f"<!-- {name} -->\n\n", "\n\n<!-- end -->"
+        head, _, tail = page.partition(start)
+        page = f"{head}{start}{text}{end}{tail.partition(end)[2]}"
+    return page
