@@ -70,5 +70,5 @@ def _pad_to(field: Tensor, target: Tensor, axes: int) -> Tensor:
 
 def _zip_fields(result: DecodeResult, new: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:
     """Join each field with the same field of another result."""
-    new_fields = iter(field for field in new if field is not None)
-    return map_fields(result, lambda field: join(field, next(new_fields)))
+    pairs = zip(result, new, strict=True)
+    return DecodeResult._make(None if a is None or b is None else join(a, b) for a, b in pairs)

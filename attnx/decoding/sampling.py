@@ -70,7 +70,9 @@ class Sampling(ConstrainedSearch):
         symbols = None
         if is_truncated:
             scores, symbols = scores.topk(min(self.top_k or scores.shape[1], scores.shape[1]))
-        probabilities = torch.softmax(scores.double() / self.temperature, -1)
+        # The largest is 0, so that no temperature makes it infinite.
+        logits = (scores - scores.amax(-1, keepdim=True)).double() / self.temperature
+        probabilities = torch.softmax(logits, -1)
         if self.top_p < 1:
             probabilities = probabilities * (probabilities.cumsum(-1) - probabilities < self.top_p)
         cumulative = probabilities.cumsum(-1)

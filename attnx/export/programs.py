@@ -134,8 +134,8 @@ def make_programs(
     axes |= {name: [0, 1] for name in encoded}
     step_inputs = (small.symbol, *flatten_state(small.state))
     return (
-        Program(EncodeProgram(model), small.source, inputs, state + encoded, axes),
-        Program(StepProgram(model, small.state), step_inputs, ["symbol", *state], [*outputs, *next_state], axes),
+        Program(EncodeProgram(model).eval(), small.source, inputs, state + encoded, axes),
+        Program(StepProgram(model, small.state).eval(), step_inputs, ["symbol", *state], [*outputs, *next_state], axes),
     )
 
 

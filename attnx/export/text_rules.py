@@ -8,6 +8,7 @@ from typing import Any
 WORDS: dict[str, Any] = {"kind": "words"}
 # Other searches than a beam are exported as greedy.
 GREEDY: dict[str, Any] = {
+    "name": "greedy",
     "beam_size": 1,
     "nbest": 1,
     "length_penalty": "none",
@@ -38,6 +39,8 @@ def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str
             cut = join = _pieces(task, "source")
         case "qa":
             cut = {"kind": "story"}
+        case "classification":
+            cut = {"kind": "sentences", "lower": task["lower"], "texts": task["texts"]}
         case "pointing":
             cut = matrix
     return {"cut": cut, "join": join}

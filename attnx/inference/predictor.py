@@ -34,6 +34,7 @@ class Prediction(NamedTuple):
         num_decoder_states: how many of the m positions, the last ones, are decoder states.
         score: what the search ranks it by.
         alternatives: the next best hypotheses, best first.
+        model_output: the symbols that the model wrote, by which decoder states go, if some were replaced afterwards.
     """
 
     pair: Pair
@@ -43,6 +44,12 @@ class Prediction(NamedTuple):
     num_decoder_states: int = 0
     score: float = math.nan
     alternatives: tuple[Prediction, ...] = ()
+    model_output: tuple[str, ...] | None = None
+
+    def state_names(self, steps: Sequence[str]) -> Sequence[str]:
+        """The names of the decoder states, those of the steps in which they were written; ``steps`` are the rows'."""
+        names = steps if self.model_output is None else (*self.model_output, END)
+        return names[: self.num_decoder_states]
 
     @property
     def alignment(self) -> Alignment | None:
@@ -58,7 +65,7 @@ class Prediction(NamedTuple):
         source = self.pair.source if self.weights.shape[-1] > states else ()
         return Alignment(
             weights=self.weights.mean(0) if has_heads else self.weights,
-            source=(*source, *output[:states]),
+            source=(*source, *self.state_names(output)),
             output=output,
             reference=reference,
             num_decoder_states=states,

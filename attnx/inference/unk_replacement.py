@@ -50,7 +50,9 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
         symbols.insert(next(later, len(symbols)), OutputSymbol(source[position], position, None))
     rows = [_weight_row(weights, symbol) for symbol in symbols]
     rows += [weights[..., step, :] for step in range(len(output), len(aligned))]
-    return prediction._replace(output=[symbol.symbol for symbol in symbols], weights=np.stack(rows, axis=-2))
+    copied = [symbol.symbol for symbol in symbols]
+    names = tuple(prediction.output)
+    return prediction._replace(output=copied, weights=np.stack(rows, axis=-2), model_output=names)
 
 
 def _replace_unknown(output: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:

@@ -55,8 +55,8 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
 
 
 def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
-    """Write ``results.json``: numbers, null for NaN, and non-empty ``sections`` such as intervals."""
-    numbers = {name: None if math.isnan(value) else value for name, value in results.items()}
+    """Write ``results.json``: numbers, null if they are not finite, and non-empty ``sections`` such as intervals."""
+    numbers = {name: value if math.isfinite(value) else None for name, value in results.items()}
     write_json(folder / RESULTS, {**numbers, **{name: section for name, section in sections.items() if section}})
 
 

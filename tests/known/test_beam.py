@@ -274,6 +274,11 @@ def test_random_draws_are_uniform_and_independent() -> None:
     assert len(set(row_seeds(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
 
 
+def test_a_tiny_temperature_takes_the_likeliest_symbol() -> None:
+    scores = torch.tensor([[-3.0, -0.5, -2.0], [-0.1, -4.0, -1.0]])
+    assert Sampling(temperature=1e-310).sample(scores, torch.tensor([0.9, 0.1])).tolist() == [1, 0]
+
+
 def test_an_impossible_search_is_refused(build_model: Callable[..., Any]) -> None:
     numbers, symbols = build_model(target_features=2), build_model()
     with pytest.raises(UserError, match=r"decoding\.nbest=7 is more than decoding\.beam_size=5; choose a wider beam"):

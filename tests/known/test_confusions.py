@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnx.cli.commands.predict.write import labels
 from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.inference.predictor import Prediction
@@ -20,6 +21,7 @@ from attnx.reports.stats.error_tables import (
     number_errors_by_length,
     read_matrices,
 )
+from attnx.runs.alignments import END
 from attnx.runs.layout import PREDICTIONS
 from attnx.runs.predictions import read_predictions
 
@@ -127,3 +129,13 @@ def test_an_inserted_copy_has_the_weights_of_its_step() -> None:
     result = with_copies(prediction, Vocabulary.of(["a"]))
     assert result.output == ["q", "r"]
     assert result.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))
+
+
+def test_decoder_states_keep_the_names_of_their_steps() -> None:
+    """Though a copy is inserted between them."""
+    weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)
+    prediction = Prediction(Pair(("a", "q", "b"), ((),)), ["A", "B"], -1.0, weights, num_decoder_states=2)
+    result = with_copies(prediction, Vocabulary.of(["a", "b"]))
+    assert result.alignment is not None
+    assert (result.output, result.alignment.source) == (["A", "q", "B"], ("a", "q", "b", "A", "B"))
+    assert labels(result) == ([*"AqB", END], [*"aqbAB"])

@@ -454,12 +454,16 @@ def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
 def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
     """A language of the training split may have no test words; JSON has no NaN."""
     (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
-    save_results(tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7})
-    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["test_wer_ady"] is None
+    save_results(
+        tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7, "test_loss": float("inf")}
+    )
+    saved = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert (saved["test_wer_ady"], saved["test_loss"]) == (None, None)
     shown = io.StringIO()
     Console(file=shown, width=80).print(results_table(read_run(tmp_path)))
     assert [line.split()[:2] for line in shown.getvalue().splitlines()[1:]] == [
         ["test_wer_ady", "-"],
         ["test_wer_macro", "12.50"],
         ["steps", "7"],
+        ["test_loss", "-"],
     ]

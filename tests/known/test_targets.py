@@ -91,6 +91,7 @@ def test_sampled_symbols_follow_their_probabilities() -> None:
     counts = drawn.bincount(minlength=7)
     assert counts[4] + counts[5] == 1024
     assert abs(counts[4].item() - 768) < 70
+    assert SYMBOLS.sample(torch.zeros(1024, 7)).min() == EOS  # not PAD, and not BOS
 
 
 def test_symbols_are_embedded() -> None:

@@ -119,8 +119,10 @@ def model_of(overrides: list[str]) -> Exported:
 )
 def test_exported_files_match_the_model(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
     tagged = any(word in " ".join(overrides) for word in TAGGED)
-    reading, stepping = make_programs(model_of(overrides), lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
+    exported = model_of(overrides)
+    reading, stepping = make_programs(exported, lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
     read, step = save(reading, tmp_path), save(stepping, tmp_path)
+    assert not exported.training
     # Not the sizes that were traced.
     rows, length = 4, 9
     source, source_mask = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])

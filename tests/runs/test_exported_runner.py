@@ -20,6 +20,7 @@ from rich.console import Console
 from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.graphemes import split_graphemes
+from attnx.data.readers.labeled_texts import split_sentences
 from attnx.export.runner import text as text_module
 from attnx.training.fit import fit
 
@@ -84,6 +85,14 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         [*TEXT_OVERRIDES, "task=qa", "task.folder=stories"],
         ["Mary went home. Where is Mary?", "", "John zoomed. Where is he"],
     ),
+    "texts": (
+        [*TEXT_OVERRIDES, "task=classification", "task.train=labels.tsv", "task.min_count=1"],
+        ["It Rains!! Or not?  3.5", "", "it's dry."],
+    ),
+    "pairs": (
+        [*TEXT_OVERRIDES, "task=classification", "task.train=pairs.tsv", "task.texts=2", "task.lower=false"],
+        ["It rains.\tIs it Dry?", ""],
+    ),
     "points": (
         [*SIZES, "encoder.hidden_size=7", "recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=20",
          "task.num_held_out=5"],
@@ -106,6 +115,10 @@ def material(words: Path) -> None:
     Path("tagged.tsv").write_text("\n".join(tagged) + "\n", encoding="utf-8")
     Path("texts.tsv").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     Path("text.txt").write_text("\n".join(line.partition("\t")[0] for line in SENTENCES) + "\n", encoding="utf-8")
+    weather = [("Rains", "wet"), ("shines", "dry")]
+    answers = [(f"this is {n}. It {weather[n % 2][0]}!", weather[n % 2][1]) for n in range(60)]
+    Path("labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in answers), encoding="utf-8")
+    Path("pairs.tsv").write_text("".join(f"{text}\tis it?\t{label}\n" for text, label in answers), encoding="utf-8")
     Path("stories").mkdir()
     for part in ("train", "test"):
         Path(f"stories/qa1_made_{part}.txt").write_text("\n".join(STORIES) + "\n", encoding="utf-8")
@@ -187,6 +200,33 @@ def test_a_sampling_search_is_exported_as_greedy(command: Callable[..., Any], ru
     assert "decoding=sampling is not exported; run.py searches greedily" in answer.out
     Path("asked.txt").write_text("dab\nke\n", encoding="utf-8")
     assert run_exported("asked.txt")[1] == command("predict", "one", "asked.txt", "decoding=greedy").out
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("value\n0.5\nnan\n", "bad.csv: has a number that is not finite"),
+        ("1,2\n3,4\n", r"bad.csv: the model reads 1 features, not a matrix of shape \(2, 2\)"),
+    ],
+)
+def test_a_matrix_that_the_model_cannot_read_is_refused(rows: str, message: str, work_folder: Path) -> None:
+    Path("bad.csv").write_text(rows, encoding="utf-8")
+    with pytest.raises(text_module.InvalidLine, match=message):
+        text_module.read_matrix(Path("bad.csv"), None, [], 1)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_runner_splits_texts_like_the_task(lower: bool) -> None:
+    rule = {"lower": lower, "texts": 1}
+    for text in (
+        "Won \u00a33.50!! Call now...  It's free",
+        "\u0939\u093f\u0928\u094d\u0926\u0940 cafe\u0301?!",
+        "a-b",
+        "3,000.5.",
+    ):
+        assert tuple(text_module.tokenize_texts(text, rule)) == split_sentences(text, lower)
+    with pytest.raises(text_module.InvalidLine, match="expected two texts with a tab between"):
+        text_module.tokenize_texts("one", {"lower": lower, "texts": 2})
 
 
 @pytest.mark.parametrize("form", ["as_is", "nfc", "nfd", "jamo"])

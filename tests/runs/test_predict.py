@@ -326,6 +326,15 @@ def test_an_interrupted_output_is_resumed(runs: Path, command: Callable[..., Any
     assert not Path(f"out.txt{SUFFIX}").exists()
 
 
+def test_bad_lines_are_counted_from_where_an_output_is_resumed(
+    runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
+) -> None:
+    Path("words.txt").write_bytes(b"d\xff\n" + BROKEN)
+    words = (*ARGUMENTS[:5], "--batch", "1", "--on-error", "keep")
+    assert cut(3, *words).err.endswith("interrupted; 2 lines are done; the same command continues\n")
+    assert command(*words).err.endswith("attnx: 1 of 3 lines could not be read\n")
+
+
 def test_an_output_that_cannot_be_opened_leaves_no_other(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     answer = command("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")

@@ -25,7 +25,10 @@ def predict(model: Model, lines: Iterable[bytes], options: argparse.Namespace, f
     """Yield the output lines of each input line; those of an empty line are empty."""
     rules, model_folder, settings = model.config["text"], Path(__file__).parent, search_settings(model, options)
     is_matrix = rules["cut"]["kind"] == "matrix"
-    read = matrix_reader(rules["cut"], folder) if is_matrix else input_function(rules["cut"], model_folder)
+    if is_matrix:
+        read = matrix_reader(rules["cut"], folder, len(model.source["mean"]))
+    else:
+        read = input_function(rules["cut"], model_folder)
     join = output_function(rules["join"], model_folder)
     has_ranks = options.nbest is not None or settings["nbest"] > 1
     for line_number, raw in enumerate(lines, 1):
@@ -45,9 +48,9 @@ def predict(model: Model, lines: Iterable[bytes], options: argparse.Namespace, f
             yield f"{rank_columns}{score_column}{join(output).translate(BREAKS)}\n"
 
 
-def matrix_reader(rule: dict[str, Any], folder: Path) -> Callable[[str, str], Any]:
-    """Return the function that reads the matrix file that a line names."""
-    return lambda name, tag: read_matrix(folder / name, rule["step_names"], rule["columns"])
+def matrix_reader(rule: dict[str, Any], folder: Path, width: int) -> Callable[[str, str], Any]:
+    """Return the function that reads the matrix file that a line names, whose rows have a number of features."""
+    return lambda name, tag: read_matrix(folder / name, rule["step_names"], rule["columns"], width)
 
 
 def search_settings(model: Model, options: argparse.Namespace) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def search_settings(model: Model, options: argparse.Namespace) -> dict[str, Any]
     if options.nbest is not None:
         if options.width is not None and options.width < options.nbest:
             raise InvalidLine(f"--width {options.width} is less than --nbest {options.nbest}; raise it, or remove it")
-        use_default = settings["beam_size"] == 1 < options.nbest and options.width is None
+        use_default = settings["name"] == "greedy" and options.nbest > 1 and options.width is None
         beam_size = DEFAULT_BEAM_SIZE if use_default else settings["beam_size"]
         settings = {**settings, "nbest": options.nbest, "beam_size": max(beam_size, options.nbest)}
     return settings

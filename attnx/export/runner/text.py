@@ -58,11 +58,17 @@ def split_words(text: str) -> list[str]:
 
 
 @cache
-def mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of a mark without a space before it, and of one followed by a word."""
+def word_characters() -> str:
+    """Return the characters of words as the inside of a character class, combining marks among them."""
     codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
     runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0])]
-    word = r"\w" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"
+    return r"\w" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"
+
+
+@cache
+def mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of a mark without a space before it, and of one followed by a word."""
+    word = word_characters()
     return re.compile(rf"(?<=\S)([^\s{word}])"), re.compile(rf"([^\s{word}])(?=[{word}])")
 
 
@@ -74,7 +80,8 @@ def input_function(rule: dict[str, Any], folder: Path) -> Callable[[str, str], A
     if rule["kind"] == "characters":
         return lambda text, tag: [*([f"<tag:{tag}>"] if rule.get("tag_token") else []), *split_graphemes(text, rule)]
     return {"words": lambda text, tag: text.split(), "ids": lambda text, tag: parse_ids(text),
-            "story": lambda text, tag: tokenize_story(text)}[rule["kind"]]  # fmt: skip
+            "story": lambda text, tag: tokenize_story(text),
+            "sentences": lambda text, tag: tokenize_texts(text, rule)}[rule["kind"]]  # fmt: skip
 
 
 def output_function(rule: dict[str, Any], folder: Path) -> Callable[[list[str]], str]:
@@ -118,8 +125,43 @@ def tokenize_story(text: str) -> list[str]:
     return [*(word for words in sentences if words for word in (*words, ".")), *question, "?"]
 
 
-def read_matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
-    """Read a .npy, .npz or .csv file; a header must name the columns of the training data."""
+def tokenize_texts(text: str, rule: dict[str, Any]) -> list[str]:
+    """Return the words and marks of a text, or of two with a separator between them."""
+    texts = text.split("\t") if rule["texts"] == 2 else [text]
+    symbols = [split_sentences(part.lower() if rule["lower"] else part) for part in texts]
+    if len(texts) != rule["texts"] or not all(symbols):
+        raise InvalidLine(f"{text!r}: expected {'two texts with a tab between' if rule['texts'] == 2 else 'a text'}")
+    return [*symbols[0], *(symbol for second in symbols[1:] for symbol in ("<sep>", *second))]
+
+
+@cache
+def sentence_symbols() -> re.Pattern[str]:
+    """Return the pattern of a number, a word with its apostrophes, marks that end a sentence, or another mark."""
+    word = word_characters()
+    return re.compile(rf"\d+(?:[.,]\d+)+|[{word}]+(?:['\u2019][{word}]+)*|[.!?]+|[^{word}\s]")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return words and marks; each sentence ends with a full stop, behind its ``!`` or ``?``."""
+    symbols: list[str] = []
+    for symbol in sentence_symbols().findall(text):
+        is_end = not symbol.strip(".!?")
+        symbols += [*(mark for mark in "!?" if mark in symbol), "."] if is_end else [symbol]
+    return symbols if not symbols or symbols[-1] == "." else [*symbols, "."]
+
+
+def read_matrix(path: Path, step_names: str | None, columns: list[str], width: int) -> Any:
+    """Read a .npy, .npz or .csv file of rows of ``width`` numbers; a header names the columns of the training data."""
+    matrix = load_matrix(path, step_names, columns)
+    if matrix.ndim != 2 or matrix.shape[1] != width:
+        raise InvalidLine(f"{path}: the model reads {width} features, not a matrix of shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise InvalidLine(f"{path}: has a number that is not finite")
+    return matrix
+
+
+def load_matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
+    """Read the numbers of a file; a header must name the columns of the training data."""
     try:
         if path.suffix == ".csv":
             rows = list(filter(any, csv.reader(path.read_text(encoding="utf-8-sig").splitlines())))

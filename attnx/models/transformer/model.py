@@ -165,8 +165,6 @@ class Transformer(SequenceModel[TransformerState]):
 
     def reorder_beams(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """As :meth:`select_rows`, of rows of the same source, whose encoding is not copied."""
-        if len(rows) != len(state.step):  # each source gets another number of rows
-            return index_select_tree(state, rows)
         return index_select_tree(state._replace(sources=()), rows)._replace(sources=state.sources)
 
     def _tag_embedding(self, source: Tensor, tag: Tensor | None) -> Tensor | None:

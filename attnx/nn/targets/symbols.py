@@ -47,5 +47,5 @@ class Symbols:
         return GreedyStep(symbol, score, symbol == EOS)
 
     def sample(self, outputs: Tensor) -> Tensor:
-        """A symbol drawn by its probability."""
-        return torch.multinomial(torch.softmax(outputs, dim=-1), 1)[:, 0]
+        """A symbol drawn by its probability, PAD and BOS excepted."""
+        return torch.multinomial(torch.softmax(outputs[:, EOS:], dim=-1), 1)[:, 0] + EOS

@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
     output = ResumableOutput(request.out, request.alignments, request.fingerprint)
+    start = output.lines
     lines = output.remaining(numbered_lines(request.lines, has_feature_files(request.runs[0].config)))
     try:
         reader = _open_reader(request)
@@ -112,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         hint = "; the same command continues" if request.out else ""
         raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
     if unreadable:
-        print(f"attnx: {unreadable:,} of {output.lines:,} lines could not be read", file=sys.stderr)
+        print(f"attnx: {unreadable:,} of {output.lines - start:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:

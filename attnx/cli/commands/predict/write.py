@@ -41,7 +41,7 @@ def labels(prediction: Prediction) -> tuple[list[str], list[str]]:
     output = prediction.output if isinstance(prediction.output, list) else map(str, range(len(prediction.output)))
     rows = [*output, END][:steps]
     source = prediction.pair.source if positions > prediction.num_decoder_states else ()
-    return rows, [*source, *rows[: prediction.num_decoder_states]]
+    return rows, [*source, *prediction.state_names(rows)]
 
 
 def mean_weights(prediction: Prediction) -> np.ndarray[Any, Any]:
