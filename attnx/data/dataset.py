@@ -41,8 +41,8 @@ class Rows(Dataset[Row], ABC):
         """Return one row; an IndexError if there is none."""
 
     @abstractmethod
-    def lengths(self, rows: Integers | None = None) -> Integers:
-        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``, by default all."""
+    def lengths(self, rows: Integers) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -57,7 +57,6 @@ class PairDataset(Rows):
     """Encoded examples in a few arrays; forked workers share their memory pages.
 
     Attributes:
-        pair_index: (rows,) index of the pair that each row was made from; None where row i is pair i.
         tags: (rows,) index of each row's tag; 0 without tags.
         tag_rows: the rows of each tag, if known already.
         reopen: returns the same dataset in another process, so that no copy is sent there.
@@ -68,13 +67,12 @@ class PairDataset(Rows):
         self,
         sources: Sequences,
         targets: Sequences,
-        pair_index: Integers | None = None,
         tags: Ids | None = None,
         tag_rows: Ragged | None = None,
         reopen: Callable[[], PairDataset] | None = None,
         known_fingerprint: str = "",
     ) -> None:
-        self.sources, self.targets, self.pair_index = sources, targets, pair_index
+        self.sources, self.targets = sources, targets
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
         self.tag_rows, self.reopen, self.known_fingerprint = tag_rows, reopen, known_fingerprint
 
@@ -94,7 +92,7 @@ class PairDataset(Rows):
         """
         sources: list[Any] = []
         targets: list[Any] = []
-        pair_index: list[int] = []
+        row_tags: list[str] = []
         for index, pair in enumerate(pairs):
             if not pair.references:
                 raise ValueError(f"pair {index} ({pair.source_text!r}) has no reference")
@@ -105,10 +103,9 @@ class PairDataset(Rows):
                 targets += [_scale(target, pair.target, np.nan)] * len(references)
             else:
                 targets += [target.encode(reference, end=True) for reference in references]
-            pair_index += [index] * len(references)
-        row_tags = tag_indices([pairs[index].tag for index in pair_index], tags) if tags else None
-        rows = np.array(pair_index, dtype=np.int64)
-        return cls(_concat(sources, source), _concat(targets, target), rows, row_tags)
+            row_tags += [pair.tag] * len(references)
+        indices = tag_indices(row_tags, tags) if tags else None
+        return cls(_concat(sources, source), _concat(targets, target), tags=indices)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -124,9 +121,8 @@ class PairDataset(Rows):
         """Pickle the arrays, or ``reopen``."""
         return (self.reopen, ()) if self.reopen else super().__reduce_ex__(protocol)
 
-    def lengths(self, rows: Integers | None = None) -> Integers:
-        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``, by default all."""
-        rows = np.arange(len(self)) if rows is None else rows
+    def lengths(self, rows: Integers) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
         return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
 
     def fingerprint(self) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from attnx.data.features import Matrix
 from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.errors import UserError
 from attnx.files.printable import quoted
@@ -24,8 +24,8 @@ class Pair(NamedTuple):
     Attributes:
         tag: the language, or another tag; "" if there is only one.
         texts: the references as text, for metrics on text; empty if there are only symbols.
-        features: (s, f) float32, a source that is a matrix; ``source`` then names its steps.
-        target: (t, g) float32, the only reference, a matrix; ``references`` then names its steps.
+        features: (s, f), a source that is a matrix, in the data's units; ``source`` then names its steps.
+        target: (t, g), the only reference, a matrix, in the data's units; ``references`` then names its steps.
         name: name of a source that is a matrix: its file, as written in the table.
     """
 
@@ -33,8 +33,8 @@ class Pair(NamedTuple):
     references: tuple[Symbols, ...]
     tag: str = ""
     texts: tuple[str, ...] = ()
-    features: npt.NDArray[np.float32] | None = None
-    target: npt.NDArray[np.float32] | None = None
+    features: Matrix | None = None
+    target: Matrix | None = None
     name: str = ""
 
     @property
@@ -44,10 +44,10 @@ class Pair(NamedTuple):
 
 
 def digest(pair: Pair) -> bytes:
-    """Return the SHA-256 of an example's content."""
+    """Return the SHA-256 of an example's content; of matrices in single precision, as fingerprints in records are."""
     sha256 = hashlib.sha256(repr((pair.source, pair.references, pair.tag, pair.texts, pair.name)).encode())
     for matrix in (pair.features, pair.target):
-        sha256.update(b"" if matrix is None else repr(matrix.shape).encode() + matrix.tobytes())
+        sha256.update(b"" if matrix is None else repr(matrix.shape).encode() + matrix.astype(np.float32).tobytes())
     return sha256.digest()
 
 

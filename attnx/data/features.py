@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,12 @@ import numpy.typing as npt
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_json
 
-Matrix = npt.NDArray[np.float32]
+Matrix = npt.NDArray[np.floating[Any]]
+"""Scaled numbers in single precision; those in the data's units may have more digits."""
+# Smaller deviations of a column, relative to its mean, are rounding errors.
+MIN_RELATIVE_DEVIATION: Final = 1e-12
+# The least normal number of single precision.
+MIN_DEVIATION: Final = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Features:
             raise ValueError("there are no steps to measure")
         mean = total / steps
         deviation = np.sqrt(np.maximum(squares / steps - mean**2, 0))
-        is_varying = deviation > 1e-8 * (1 + np.abs(origin + mean))
+        is_varying = deviation > np.maximum(MIN_RELATIVE_DEVIATION * np.abs(origin + mean), MIN_DEVIATION)
         return cls(tuple((origin + mean).tolist()), tuple(np.where(is_varying, deviation, 1).tolist()), columns)
 
     @property
@@ -64,16 +70,19 @@ class Features:
         return len(self.mean)
 
     def encode(self, matrix: npt.NDArray[np.floating], missing: float = 0.0) -> Matrix:
-        """Scale a matrix (s, f), or n of them side by side (s, n f); NaN becomes ``missing``, by default the mean."""
+        """Scale a matrix (s, f), or n of them side by side (s, n f), to single precision.
+
+        NaN becomes ``missing``, by default the mean.
+        """
         copies = matrix.shape[-1] // self.width
         scaled = (matrix - np.tile(self.mean, copies)) / np.tile(self.scale, copies)
         filled: Matrix = np.nan_to_num(scaled, nan=missing).astype(np.float32)
         return filled
 
     def decode(self, scaled: npt.NDArray[np.floating]) -> Matrix:
-        """Undo :meth:`encode`."""
+        """Undo :meth:`encode`; in double precision, since a large mean leaves few digits of small changes."""
         copies = scaled.shape[-1] // self.width
-        matrix: Matrix = (scaled * np.tile(self.scale, copies) + np.tile(self.mean, copies)).astype(np.float32)
+        matrix: Matrix = scaled * np.tile(self.scale, copies) + np.tile(self.mean, copies)
         return matrix
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ def find_in_folders(path: str, folders: Sequence[Path]) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    return path.exists() or bool(glob(str(path)))
+    return os.path.exists(path) or bool(glob(str(path)))  # False for a name that is too long
 
 
 def expand_path(knob: str, path: str) -> Path:
@@ -90,15 +90,15 @@ def check_task_files(task: Mapping[str, Any]) -> None:
         for name in value if isinstance(value, list) else [value]:
             if isinstance(name, str):
                 path = resolve_data_path(f"task.{knob}", name)
-                if not path.exists() and not has_magic(path.name):
+                if not os.path.exists(path) and not has_magic(path.name):
                     raise UserError(f"task.{knob}: {missing_file_message(path)}")
 
 
 def missing_file_message(path: Path) -> str:
     """Say that a file is missing, with up to three similar names in its folder; or which folder is missing."""
     folder = path.parent
-    if not folder.is_dir():
-        parent = next(parent for parent in (*folder.parents, Path()) if parent.is_dir())
+    if not os.path.isdir(folder):
+        parent = next(parent for parent in (*folder.parents, Path()) if os.path.isdir(parent))
         similar = _similar_names(folder.relative_to(parent).parts[0], parent) if folder.is_relative_to(parent) else []
         return f"{path}: no such file; there is no folder {folder}{_suggestion(similar)}"
     return f"{path}: no such file{_suggestion(_similar_names(path.name, folder))}"

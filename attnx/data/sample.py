@@ -23,8 +23,8 @@ def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
 
     Each example has a hash in [0, 1) of the seed and its identity; of each tag the examples with the lowest hashes are
     drawn (permanent random numbers, Ohlsson 1995, in: Business Survey Methods, chapter 9). A tag's share of the sample
-    is its share of the data, rounded up or down, and one at least if ``count`` allows. So a sample is part of every
-    larger one, and changes little when data are added.
+    is its share of the data, rounded up or down; but each tag has one at least if ``count`` allows, which large tags
+    make up for. So a sample is part of every larger one, and changes little when data are added.
 
     The identity of an example is its name, else its references' texts, its feature matrix, or its source; case, Unicode
     form and tokenizer make no difference. Examples with equal identities get different hashes.
@@ -45,7 +45,8 @@ def _quotas(sizes: Integers, count: int) -> Integers:
     """Divide ``count`` among strata in proportion to their sizes; no quota falls as ``count`` rises.
 
     Largest remainders would not ensure that (the Alabama paradox), so these are Balinski and Young's quotas, which also
-    differ from the exact shares by less than one. First each stratum gets one, large ones first.
+    differ from the exact shares by less than one. First each stratum gets one, large ones first; where many strata
+    have a share below one, the quotas of large ones are smaller than their shares.
 
     Source: Balinski and Young 1975, The quota method of apportionment, American Mathematical Monthly 82
     """

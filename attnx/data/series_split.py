@@ -83,7 +83,10 @@ class SeriesSplit(NamedTuple):
 
 
 def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dict[str, Span]:
-    """Split a series in time; a UserError if a split has no room for a window, or no value of the targets."""
+    """Split a series in time; a UserError if a split has no room for a window, or no value of the targets.
+
+    So is a known column without a value in the training split, which would be filled from later ones.
+    """
     spans = split.spans(series)
     for name, span in spans.items():
         if not windows.starts(span):
@@ -95,6 +98,10 @@ def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dic
         if not len(windows.valid_starts(series, span)):
             targets = ", ".join(windows.targets)
             raise UserError(f"the {name} split{name_suffix(series)} has no value of {targets}; set another task.split")
+    for name in windows.known_columns:
+        if np.isnan(series.measured_values([name], *spans["train"])).all():
+            where = f"the train split{name_suffix(series)}"
+            raise UserError(f"{where} has no value of {name}; leave it out of task.known_columns, or move task.split")
     return spans
 
 

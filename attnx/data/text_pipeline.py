@@ -30,9 +30,12 @@ class TextPipeline:
 
     def normalize(self, text: str) -> str:
         """Apply case, Unicode form and single spaces."""
-        text = text.lower() if self.lower else text
-        text = text if self.unicode_form == "none" else unicodedata.normalize(UNICODE_FORMS[self.unicode_form], text)
-        return " ".join(text.split())
+        text = self._unify(text)
+        # Twice: composing can make capital letters, and lower-casing can take letters and marks apart.
+        return " ".join((self._unify(text.lower()) if self.lower else text).split())
+
+    def _unify(self, text: str) -> str:
+        return text if self.unicode_form == "none" else unicodedata.normalize(UNICODE_FORMS[self.unicode_form], text)
 
     def train(self, sentences: Sequence[Sentence]) -> None:
         """Train the tokenizers; a UserError if a package is missing or ``vocab_size`` is too small."""

@@ -56,13 +56,13 @@ class WindowSpec(NamedTuple):
     def source(self, series: Series, start: int) -> Matrix:
         """(lookback, f) source in the data's units; with known columns (lookback + horizon, f), future targets NaN."""
         end = start + (self.horizon if self.known_columns else 0)
-        source = series.values(self.columns, start - self.lookback, end).astype(np.float32)
+        source = series.values(self.columns, start - self.lookback, end)
         source[self.lookback :, : len(self.targets)] = np.nan
         return source
 
     def target(self, series: Series, start: int) -> Matrix:
         """(horizon, targets) reference in the data's units; missing values are NaN."""
-        return series.measured_values(self.targets, start, start + self.horizon).astype(np.float32)
+        return series.measured_values(self.targets, start, start + self.horizon)
 
     def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
         """Yield the windows of a span in order, without those whose targets are all missing."""
@@ -147,7 +147,6 @@ def training_windows(
     return PairDataset(
         WindowDataset(np.concatenate(sources), offsets - lookback, steps, lookback, len(windows.targets)),
         WindowDataset(np.concatenate(targets), offsets, windows.horizon, windows.horizon),
-        np.arange(len(starts)),
     )
 
 

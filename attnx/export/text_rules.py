@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attnx.data.readers.babi import Babi
+
 WORDS: dict[str, Any] = {"kind": "words"}
 # Other searches than a beam are exported as greedy.
 GREEDY: dict[str, Any] = {
@@ -38,7 +40,7 @@ def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str
         case "language_model":
             cut = join = _pieces(task, "source")
         case "qa":
-            cut = {"kind": "story"}
+            cut = {"kind": "story", "sentences": _sentences_read(task)}
         case "classification":
             cut = {"kind": "sentences", "lower": task["lower"], "texts": task["texts"]}
         case "pointing":
@@ -50,6 +52,15 @@ def search_rules(search: Mapping[str, Any]) -> dict[str, Any]:
     """A search as complete settings of a beam."""
     beam = {knob: search[knob] for knob in GREEDY} if search["name"] == "beam" else GREEDY
     return {**beam, **{knob: search[knob] for knob in LIMITS}}
+
+
+def _sentences_read(task: Mapping[str, Any]) -> dict[str, int]:
+    """How many of the last sentences of a story are read, by its tag; empty for the world model, which reads all."""
+    if task["data"] != "babi":
+        return {}
+    stories = Babi("", task["tasks"] or [1], task["sentences"])
+    limits = {tag: stories.limit(tag) for tag in stories.tags}
+    return limits if len(limits) > 1 else {"": limits[stories.tags[0]]}
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:

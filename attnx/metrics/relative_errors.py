@@ -25,19 +25,24 @@ class RootRelativeSquaredError(AdditiveMetric):
     One mean serves all columns, in the data's own units, as in the paper; a forecast of the mean is at 1. It is NaN
     before the first step, and if all reference numbers are equal.
 
+    Args:
+        origin: a number near the references. Squares are summed relative to it: those of large numbers would lose the
+            digits of small changes.
+
     >>> metric = RootRelativeSquaredError()
     >>> metric.update([np.array([[1.0, 4.0]])], [np.array([[1.0, 3.0]])])  # 1 over (1 + 1), the mean being 2
     >>> round(metric.compute().item(), 4)
     0.7071
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: float = 0.0) -> None:
         super().__init__(4)
+        self.origin = origin
 
     def terms(self, prediction: Matrix, reference: Matrix) -> tuple[float, ...]:
         """Return the squared errors of matrices (t, f) and (r, f); count, sum and squares of the numbers compared."""
         errors = aligned_errors([prediction], [reference])
-        numbers = reference[: len(prediction)].astype(np.float64)
+        numbers = reference[: len(prediction)].astype(np.float64) - self.origin
         numbers = numbers[~np.isnan(numbers)]
         return np.square(errors).sum(), numbers.size, numbers.sum(), np.square(numbers).sum()
 

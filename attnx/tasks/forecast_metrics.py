@@ -17,22 +17,26 @@ RSE, CORR = "rse", "corr"
 """Of the last step of each window alone: Lai et al. 2018 forecast only that step."""
 
 
-def forecast_metrics(columns: int, baselines: Iterable[str], quantiles: Sequence[float]) -> dict[str, nn.Module]:
-    """Build the metrics of a model, and those of each baseline under its name; ``quantiles`` in their order."""
-    metrics = _error_metrics("", columns)
+def forecast_metrics(scales: Features, baselines: Iterable[str], quantiles: Sequence[float]) -> dict[str, nn.Module]:
+    """Build the metrics of a model, and those of each baseline under its name; ``quantiles`` in their order.
+
+    ``scales`` are those of the target columns.
+    """
+    metrics = _error_metrics("", scales)
     metrics |= {f"own_{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()}
     if quantiles:
         metrics["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=quantiles)
     for name in baselines:
-        metrics |= _error_metrics(f"{name}_", columns)
+        metrics |= _error_metrics(f"{name}_", scales)
     return metrics
 
 
-def _error_metrics(prefix: str, columns: int) -> dict[str, nn.Module]:
+def _error_metrics(prefix: str, scales: Features) -> dict[str, nn.Module]:
+    rse = "root_relative_squared_error", {"origin": float(np.mean(scales.mean))}
     return {
         **{f"{prefix}{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()},
-        f"{prefix}{RSE}": registry.build("metric", "root_relative_squared_error"),
-        f"{prefix}{CORR}": registry.build("metric", "empirical_correlation", columns=columns),
+        f"{prefix}{RSE}": registry.build("metric", rse),
+        f"{prefix}{CORR}": registry.build("metric", "empirical_correlation", columns=scales.width),
     }
 
 

@@ -103,6 +103,7 @@ class Forecasting(SequenceTask):
     def _check(self) -> None:
         if self.quantiles and 0.5 not in self.quantiles:
             raise UserError(f"task.quantiles={self.quantiles}: the median, 0.5, must be among them")
+        reject_duplicates("task.quantiles", list(map(str, self.quantiles)), "quantile")
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} cannot be learned; use quantiles between 0 and 1")
         for knob, columns in (("targets", self.targets), ("known_columns", self.known_columns)):
@@ -205,7 +206,7 @@ class Forecasting(SequenceTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build errors of scaled numbers and, as ``own_*``, in the data's units; of the model and of each baseline."""
         assert self.scales is not None
-        return forecast_metrics(self.scales.width, self.baselines, median_first(self.quantiles))
+        return forecast_metrics(self.scales, self.baselines, median_first(self.quantiles))
 
     def update(self, metrics: Any, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of forecasts (horizon, f), or quantiles side by side."""
@@ -214,7 +215,7 @@ class Forecasting(SequenceTask):
         sources = [pair.features for pair in pairs if pair.features is not None]
         pasts = [self.scales.encode(source[: self.lookback, : self.scales.width]) for source in sources]
         baselines = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
-        forecasts = [np.asarray(output, np.float32) for output in outputs]
+        forecasts = [np.asarray(output, np.float64) for output in outputs]
         update_forecast_metrics(metrics, self.scales, forecasts, references, baselines)
 
     def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:

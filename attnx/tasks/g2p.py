@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Container, Sequence
 from functools import partial
 from typing import Literal
@@ -87,6 +88,8 @@ class G2p(SequenceTask):
             if self.languages:
                 raise UserError("task.languages needs task.train: a folder with a file for each language")
             return self._hold_out(read_cmudict(stress=self.stress), ())
+        if self.stress:
+            raise UserError("task.stress=true is for the dictionary shipped with attnx; remove it, or task.train")
         files = {"test": self.test, "valid": self.valid}
         train = self._read("task.train", self.train)
         existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
@@ -95,7 +98,7 @@ class G2p(SequenceTask):
         return splits
 
     def _hold_out(self, pairs: list[Pair], existing: Container[str]) -> Splits[Pair]:
-        return split_by_hash(pairs, lambda pair: pair.source_text, *holdout_shares(self.holdout, existing))
+        return split_by_hash(pairs, _composed_word, *holdout_shares(self.holdout, existing))
 
     def _read(self, knob: str, name: str) -> list[Pair]:
         path, compose = resolve_data_path(knob, name), self.graphemes != "as_is"
@@ -118,6 +121,11 @@ class G2p(SequenceTask):
         if self.tag_token and not tag:
             raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")
         return (tag_symbol(tag), *letters) if self.tag_token else letters
+
+
+def _composed_word(pair: Pair) -> str:
+    """Return a word in one Unicode form, so that its part does not depend on that of the file."""
+    return unicodedata.normalize("NFC", pair.source_text)
 
 
 def _check_overlap(splits: Splits[Pair]) -> None:

@@ -82,8 +82,11 @@ class LanguageModel(TextTask):
         return SequenceData(Splits(train, valid, test), vocabulary, vocabulary)
 
     def test_pairs(self) -> list[Pair]:
-        """Read the texts of ``test`` without the other parts."""
-        return [self._evaluation_pair(chunk) for text in self._read("test") for chunk in self._cut(text)]
+        """Read the texts of ``test`` without the other parts; a UserError if there are none."""
+        pairs = [self._evaluation_pair(chunk) for text in self._read("test") for chunk in self._cut(text)]
+        if not pairs:
+            raise UserError(f"task.test={self.files['test']}: holds no text")
+        return pairs
 
     def _read(self, part: str) -> Iterator[str]:
         """Yield the texts of a part's file."""

@@ -30,6 +30,7 @@ from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
+# The default of max_exact_points, which must be a literal there.
 DEFAULT_EXACT_POINTS: Final = 12
 # The form of an answer, and the metrics of the paper besides those of the form.
 METRICS: Final[dict[Problem, tuple[Form, tuple[str, ...]]]] = {

@@ -13,7 +13,7 @@ from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, split_by_hash
-from attnx.data.synthetic.stories import StoryQuestion, World, source_vocabulary, tokenize_story
+from attnx.data.synthetic.stories import StoryQuestion, World, parse_story, source_vocabulary
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
@@ -42,7 +42,8 @@ class Qa(SequenceTask):
 
     monitor = "valid_error"
     maximize = False
-    data_files = ("folder", "test")
+    # Not ``test``, which is numbers for the world.
+    data_files = ("folder",)
     reads_stories = True
     has_sentences = True
     has_labels = True
@@ -57,7 +58,7 @@ class Qa(SequenceTask):
         statements: Positive | list[Positive] | str | None = None,
         stories: Positive | None = None,
         world_seed: Positive | None = None,
-        test: str | Positive | None = None,
+        test: Positive | list[Positive] | str | None = None,
         holdout: Probability = 0.1,
         entities: list[str] | None = None,
         label_smoothing: Probability = 0.0,
@@ -113,8 +114,8 @@ class Qa(SequenceTask):
         return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Tokenize a story and its question on one line; a UserError if there is no question at the end."""
-        return tokenize_story(text)
+        """Tokenize the last sentences of a story and its question; a UserError if there is no question at the end."""
+        return self.stories.shorten(parse_story(text), tag or self.stories.tags[0]).symbols
 
 
 def _check_unset(data: str, **options: object) -> None:

@@ -123,7 +123,7 @@ class AnySequence(SequenceTask):
         shares = holdout_shares(self.holdout, files)
         # (source as text, tag) -> pair
         splits = split_by_hash(train.items(), lambda item: item[0][0], *shares, sort_held_out=True)
-        self.notes = overlap_notes(train.keys(), files)
+        self.notes = overlap_notes(dict(splits.train), files)
         pairs = Splits(*([pair for _, pair in part] for part in splits))
         return pairs._replace(**{name: list(part.values()) for name, part in files.items()})
 

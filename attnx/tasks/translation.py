@@ -119,8 +119,6 @@ class Translation(TextTask):
             raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.dataset is not None and not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        if self.dataset is not None and (parts := [part for part, files in self.files.items() if files]):
-            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
         if self.store_processes is not None and self.store is None:
             raise UserError(
                 f"task.store_processes={self.store_processes} is for task.store; remove it, or set task.store"
@@ -248,6 +246,9 @@ class Translation(TextTask):
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
 
     def _check_train(self) -> None:
+        # Not earlier: a run on a data set may be tested on a file.
+        if self.dataset is not None and (parts := [part for part, files in self.files.items() if files]):
+            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
         if not self.files["train"] and self.dataset is None:
             raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnx.data.readers.babi import Babi, read_babi
-from attnx.data.synthetic.stories import StoryQuestion, source_vocabulary, tokenize_story
+from attnx.data.synthetic.stories import StoryQuestion, parse_story, source_vocabulary
 from attnx.errors import UserError
 from attnx.tasks.qa import Qa
 
@@ -53,13 +53,13 @@ def test_one_sequence_of_symbols() -> None:
     ["Mary left. John came. Who left?", "mary left . john came . who left ?", "Mary left.  John came. . Who left"],
 )
 def test_text_becomes_the_same_symbols(text: str) -> None:
-    assert tokenize_story(text) == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+    assert parse_story(text).symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
 
 
 @pytest.mark.parametrize("text", ["Mary left.", "Mary left. ?", " . "])
 def test_a_story_without_a_question_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="a story must end with a question"):
-        tokenize_story(text)
+        parse_story(text)
 
 
 def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
@@ -76,6 +76,7 @@ def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
     ("line", "message"),
     [
         ("Mary moved.", "expected a number, a space and a sentence, found 'Mary moved.'"),
+        ("9" * 5000 + " Mary moved.", "expected a number, a space and a sentence, found '999"),
         ("5 Mary moved.", "is numbered 5, expected 4 (or 1, a new story)"),
         ("4 .", "holds no words"),
         ("4 ?\tyes\t1", "holds no words"),
@@ -83,6 +84,7 @@ def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
         ("4 Where is Mary?\tin bed\t1", "the answer is 'in bed'"),
         ("4 Where is Mary?\thome\t1\t2", "has 4 columns"),
         ("4 Where is Mary?\thome\tone", "its support 'one' is not an earlier statement"),
+        ("4 Where is Mary?\thome\t" + "9" * 5000, "is not an earlier statement"),
         ("4 Where is Mary?\thome\t3", "its support '3' is not an earlier statement"),
         ("4 Where is Mary?\thome\t7", "its support '7' is not an earlier statement"),
     ],
@@ -124,6 +126,8 @@ def test_the_last_sentences_are_read(tmp_path: Path) -> None:
     babi = Babi(str(tmp_path), [1, 3])
     assert [len(babi.train(tag)[0].sentences) for tag in babi.tags] == [70, 130]
     assert Babi(str(tmp_path), [1], 2).train("qa1")[0].sentences == (("number", "198"), ("number", "199"))
+    symbols = Qa(sentences=2).tokenize("A one. B two. C three. Which?")
+    assert symbols == ("b", "two", ".", "c", "three", ".", "which", "?")
 
 
 def many(folder: Path, tasks: tuple[int, ...]) -> None:

@@ -39,6 +39,12 @@ def test_a_sentence_ends_with_a_full_stop() -> None:
     assert split_sentences(" ") == ()
 
 
+def test_a_word_keeps_its_combining_marks() -> None:
+    """In any script and Unicode form; a variation selector stays with its emoji's side."""
+    assert split_sentences("हिन्दी भाषा cafe\u0301's") == ("हिन्दी", "भाषा", "cafe\u0301's", ".")
+    assert split_sentences("\u2764\ufe0flove") == ("\u2764", "\ufe0f", "love", ".")
+
+
 def test_either_column_may_be_the_label(tmp_path: Path) -> None:
     (tmp_path / "first.tsv").write_text("very good\tA day.\n\n", encoding="utf-8")
     (tmp_path / "last.tsv").write_text("A day.\tvery good\n", encoding="utf-8")

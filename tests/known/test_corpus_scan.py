@@ -12,7 +12,7 @@ import pytest
 from attnx.data.corpus_cache import build
 from attnx.data.corpus_cache.build import reservoir_sample, scan_corpus, scan_shard
 from attnx.data.readers import parallel_corpus
-from attnx.data.readers.parallel_corpus import ParallelText, Sentence
+from attnx.data.readers.parallel_corpus import ParallelText, Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.frequent_symbols import Character
@@ -69,6 +69,20 @@ def test_a_scan_keeps_a_sample(processes: int, tmp_path: Path, monkeypatch: pyte
     assert [lines.index(sentence) // 100 for sentence in sample] == [0, 1, 1, 2, 3, 3, 4]
     assert result.tags == ["de", "fr", "xx"]
     assert result.overlap_notes == ["1 of 2 sources of the valid split are also in the training split"]
+
+
+def test_a_sample_of_unequal_files_that_fits_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 23 sentences in one file and 7 in the other, in three shards."""
+    monkeypatch.setattr(build, "MAX_SAMPLE", 30)
+    monkeypatch.setattr(parallel_corpus, "LINES_PER_SHARD", 10)
+    files = [tmp_path / "de.tsv", tmp_path / "fr.tsv"]
+    for file, count in zip(files, (23, 7), strict=True):
+        file.write_text("".join(f"{file.stem} {number}\tx\n" for number in range(count)))
+    text = ParallelText(files, ["de", "fr"])
+    texts = TextPipeline(Character(), Character(), 7, lower=False, unicode_form="none")
+    sample, _ = scan_corpus(text, texts, SentenceHoldout([], [], 0.0), 1)
+    assert [shard.max_sentences for shard in text.shards] == [17, 10, 3]
+    assert sample == list(read_parallel(files, ["de", "fr"]))
 
 
 def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:

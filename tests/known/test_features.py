@@ -53,6 +53,13 @@ def test_small_changes_of_a_large_number_are_scaled() -> None:
     assert scaled.scale == pytest.approx(((4 / 6) ** 0.5,), rel=1e-9)
 
 
+def test_small_units_are_scaled() -> None:
+    """A billionth and three: mean two, deviation one; what is constant, but for rounding, keeps its scale."""
+    scaled = Features.of([np.array([[1e-9, 0.1 + 0.2], [3e-9, 0.3]])])
+    assert scaled.scale == pytest.approx((1e-9, 1))
+    assert scaled.encode(np.array([[3e-9, 0.3]])).tolist() == pytest.approx(np.array([[1, 0]]))
+
+
 def test_a_scale_needs_values() -> None:
     """Not even a scale of nothing."""
     for none in ([], [np.zeros((0, 3))]):
@@ -112,8 +119,8 @@ def test_a_row_holds_a_scaled_matrix() -> None:
         [[2, 0], [3, 0], [4, 0]],
     ]
     assert [rows[i].target.tolist() for i in range(3)] == [[5, 2], [4, 5, 2], [4, 2]]
-    assert rows.lengths().tolist() == [[2, 2], [2, 3], [3, 2]]
-    assert dataset(every_reference=False).lengths().tolist() == [[2, 2], [3, 2]]
+    assert rows.lengths(np.arange(3)).tolist() == [[2, 2], [2, 3], [3, 2]]
+    assert dataset(every_reference=False).lengths(np.arange(2)).tolist() == [[2, 2], [3, 2]]
 
 
 def test_targets_may_be_features(tmp_path: Path) -> None:
@@ -122,7 +129,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
     pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in inputs]
     scales = Features((3.0, -2.0), (2.0, 4.0), ("x", "y"))
     rows = PairDataset.from_pairs(pairs, Features((1.0, -2.0), (2.0, 1.0)), scales, True)
-    assert rows.lengths().tolist() == [[2, 3], [3, 2]]
+    assert rows.lengths(np.arange(2)).tolist() == [[2, 3], [3, 2]]
     batch = collate([rows[0], rows[1]])
     assert batch.target.tolist() == [[[1, 0], [2, 0], [3, 0]], [[-1, 0], [0, 0], [0, 0]]]
     assert batch.target_mask.tolist() == [[True, True, True], [True, True, False]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attnx.data.examples import digest
 from attnx.data.readers.series import Series
 from attnx.data.windows import Span, WindowSpec, training_windows, window_scales
 
@@ -56,9 +57,25 @@ def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stri
         assert pair.target is not None
         np.testing.assert_allclose(row.source, scales[0].encode(pair.features), rtol=1e-6)
         np.testing.assert_allclose(row.target, scales[1].encode(pair.target), rtol=1e-6)
-    assert rows.lengths().tolist() == [[3 + (2 if known_columns else 0), 2]] * len(pairs)
+    assert rows.lengths(np.arange(len(rows))).tolist() == [[3 + (2 if known_columns else 0), 2]] * len(pairs)
     if not known_columns and stride == 1:
         assert np.shares_memory(rows[0].source, rows[1].source)
+
+
+def test_windows_of_a_high_level_keep_their_digits() -> None:
+    """Half units at a hundred million, where single precision has steps of eight."""
+    series = make_series(23, ("a",))
+    series.numbers[:] = 1e8 + series.numbers / 2
+    windows, parts = WindowSpec(3, 2, ("a",)), [(series, Span(0, 23))]
+    scales, _ = window_scales(windows, parts)
+    pairs, rows = list(windows.pairs(series, Span(0, 23))), training_windows(windows, parts, (scales, scales), 1)
+    assert pairs[0].target is not None
+    assert pairs[0].target[:, 0].tolist() == [1e8 + 1.5, 1e8 + 2]
+    assert pairs[0].features is not None
+    np.testing.assert_array_equal(scales.encode(pairs[0].features), rows[0].source)
+    np.testing.assert_allclose(scales.decode(rows[0].target), pairs[0].target, rtol=0, atol=1e-5)
+    single = pairs[0]._replace(features=pairs[0].features.astype(np.float32), target=np.float32(pairs[0].target))
+    assert digest(pairs[0]) == digest(single)
 
 
 def test_missing_values_are_filled_from_the_past_only() -> None:

@@ -64,7 +64,7 @@ def test_a_written_corpus_reads_back(
     assert [rows[i].row_index for i in range(5)] == [0, 1, 2, 3, 4]
     assert [rows[i].tag for i in range(5)] == [2, 1, 2, 1, 2]
     assert [rows.rows_by_tag().row(tag).tolist() for tag in range(3)] == [[], [1, 3], [0, 2, 4]]
-    assert rows.lengths().tolist() == [[3, 2], [1, 3], [2, 3], [1, 1], [2, 2]]
+    assert rows.lengths(np.arange(5)).tolist() == [[3, 2], [1, 3], [2, 3], [1, 1], [2, 2]]
     assert collate([rows[1], rows[2]]).target.tolist() == [[5, 5, 2], [4, 3, 2]]
 
 

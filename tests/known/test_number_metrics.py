@@ -147,3 +147,10 @@ def test_relative_errors_use_one_mean() -> None:
     assert compute_score(build("metric", "root_relative_squared_error"), written, right) == pytest.approx(expected)
     alike = [np.full((3, 2), 0.1)]
     assert math.isnan(compute_score(build("metric", "root_relative_squared_error"), [alike[0] + 1], alike))
+
+
+def test_a_high_level_does_not_change_the_relative_error() -> None:
+    """Squares of a billion have eighteen digits: errors of 1 and 0 against deviations of 1/2 each."""
+    metric = build("metric", ("root_relative_squared_error", {"origin": 1e9}))
+    right = [np.array([[1e9 + 2]]), np.array([[1e9 + 3]])]
+    assert compute_score(metric, [right[0] - 1, right[1]], right) == pytest.approx(2**0.5)

@@ -295,6 +295,16 @@ def test_a_dataset_from_files(name: str, cached: Any) -> None:
 
 
 @with_datasets
+@pytest.mark.parametrize("name", ["a.csv", "folder"])
+def test_words_for_missing_values_are_text(name: str, cached: Any) -> None:
+    Path("folder").mkdir()
+    file = "folder/train.csv" if name == "folder" else name
+    write(file, "de,en\nnull,NA\nNone,nan\n,x\n")
+    expected = [Sentence("null", ("NA",)), Sentence("None", ("nan",)), Sentence("", ("x",))]
+    assert read_dataset(name, ["de", "en"]) == {"train": expected}
+
+
+@with_datasets
 def test_nested_columns_are_read(cached: Any) -> None:
     """As translation datasets of the hub have them; None reads as blank, languages take turns."""
     rows = [None, {"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
@@ -344,9 +354,11 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
     blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
     cached.DatasetDict({"train": blank, "test": blank}).save_to_disk("blank")
     write("bad.json", b'{"de": "a"')
+    write("zeros.json", json.dumps([{"de": 0, "en": "x"}]))
     cases: list[tuple[str, list[str], str]] = [
         ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
         ("good", ["de", "n"], "task.dataset=good: train: the column 'n' holds int, expected text"),
+        ("zeros.json", ["de", "en"], "task.dataset=zeros.json: train: the column 'de' holds int, expected text"),
         ("good", ["de"], "task.columns=['de']: expected 2"),
         ("untrained", ["de", "en"], "task.dataset=untrained: has no split called train; it has test"),
         ("blank", ["de", "en"], "task.dataset=blank: test: row 3 has a blank side"),

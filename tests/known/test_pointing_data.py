@@ -180,6 +180,7 @@ def test_sizes_are_parsed(sizes_knob: Any) -> None:
 MISTAKES: dict[str, dict[str, Any]] = {
     "task.sizes=many: expected a number of points": {"sizes": "many"},
     "task.sizes=7-5: expected a number of points": {"sizes": "7-5"},
+    "task.sizes=5-99999999999999999999: expected a number of points up to 999,999": {"sizes": "5-99999999999999999999"},
     "task.test=1001: more than 1000 points": {"test": 1001},
     "task.max_exact_points=17: the time and memory": {"problem": "tsp", "max_exact_points": 17},
     "problem=hull needs 3 points or more, but a size is 2": {"sizes": 2, "examples": 1},

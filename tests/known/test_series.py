@@ -32,14 +32,22 @@ def test_columns_times_and_missing_values_are_read(tmp_path: Path) -> None:
 
 
 def test_gaps_are_filled_with_the_last_known_value(tmp_path: Path) -> None:
-    """The last value before; at the start, where there is none, the first."""
-    (series,) = read_series(write(tmp_path, "1,,2", "2,3,", "3,,", "4,5,7"), "time", [])
+    """The last value before; at the start, where there is none, the first; the notes say so."""
+    path = write(tmp_path, "1,,2,", "2,3,,", "3,,,3", "4,5,7,5", head="time,a,b,c")
+    (series,) = read_series(path, "time", [])
     result, notes = fill_missing(series)
-    assert result.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
+    assert result.numbers.tolist() == [[3, 2, 3], [3, 2, 3], [3, 2, 3], [5, 7, 5]]
     assert notes == [
-        "2 missing values of a are replaced by the last ones before",
+        "2 missing values of a are replaced by the last ones before, the first 1 by the first one after",
         "2 missing values of b are replaced by the last ones before",
+        "2 missing values of c are replaced by the first one after",
     ]
+
+
+def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
+    """But not before the first cell, nor after the last."""
+    (series,) = read_series(write(tmp_path, "2", "", "5", "", "", head="\na"), None, [])
+    np.testing.assert_array_equal(series.numbers, [[2], [np.nan], [5]])
 
 
 def test_notes_describe_times_and_columns(tmp_path: Path) -> None:
@@ -143,6 +151,8 @@ def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
         (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is not a number"),
         (["1,2,3", "2,inf,5"], ":3: column 'a' holds infinity"),
         (["1,2,3", "noon,5,7"], ":3: 'noon' is not a time"),
+        (["1,2,3", "nan,5,7"], ":3: 'nan' is not a time"),
+        (["1,2,3", "inf,5,7"], ":3: 'inf' is not a time"),
         (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
         (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
         (["1,2,3", "2,2"], ":3: 2 columns, but line 1 has 3"),

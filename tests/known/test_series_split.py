@@ -101,6 +101,18 @@ def test_a_series_too_short_for_its_split_is_refused(series: Series, split: str 
     assert str(error.value).startswith(message)
 
 
+def test_a_known_column_needs_a_value_to_train_on() -> None:
+    """It would be filled from later rows."""
+    series = series_without_times(23)
+    late = np.where(np.arange(23) < 16, np.nan, series.numbers[:, 0])
+    numbers = np.column_stack([series.numbers[:, 0], late])
+    series = series._replace(numbers=numbers, columns=("a", "late"), missing_mask=np.isnan(numbers))
+    windows = WindowSpec(3, 2, ("a",), ("late",))
+    with pytest.raises(UserError, match=r"train split has no value of late; leave it out of task\.known_columns"):
+        split_series(series, windows, SeriesSplit.parse("16:3:4"))
+    assert split_series(series, windows, SeriesSplit.parse("17:2:4"))["train"].end == 17
+
+
 def test_the_rows_of_each_part_are_reported() -> None:
     """Counted from 1, as people count the rows below a header."""
     split, series = SeriesSplit.parse([11, 5, 3]), series_without_times(2023)

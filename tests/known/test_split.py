@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
 from attnx.data.examples import Pair
 from attnx.data.splits import Splits, hash_fraction, split_by_hash
 from attnx.errors import UserError
+from attnx.tasks.g2p import G2p
 
 
 def split(pairs: list[Pair], valid: float, test: float) -> Splits[Pair]:
@@ -59,3 +64,21 @@ def test_impossible_shares_are_refused(valid: float, test: float) -> None:
     """Before anything is split."""
     with pytest.raises(UserError, match=f"valid={valid} and test={test}"):
         split(PAIRS, valid, test)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_the_part_of_a_word_does_not_depend_on_its_unicode_form(form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
+    """Of the file, nor of the letters."""
+    path = tmp_path / "words.tsv"
+    words = [f"{letter}\u00e9{number}" for letter in "abc" for number in range(67)]
+    path.write_text("".join(f"{unicodedata.normalize(form, word)}\tA\n" for word in words), encoding="utf-8")
+    expected = {word for word in words if hash_fraction(word) < 0.1}
+    assert expected
+    for graphemes in ("as_is", "nfc", "nfd"):
+        pairs = G2p(train=str(path), graphemes=graphemes, holdout=0.05).load().pairs.test
+        assert {unicodedata.normalize("NFC", pair.source_text) for pair in pairs} == expected
+
+
+def test_stress_marks_are_those_of_the_dictionary(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"task\.stress=true is for the dictionary shipped with attnx"):
+        G2p(train=str(tmp_path / "words.tsv"), stress=True).load()

@@ -272,6 +272,7 @@ def refused_by_need(path: Path) -> str:
             "(of targets: task.target_step_names=t)",
         ),
         ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or remove the row"),
+        ("x\n1\n\n2\n\n", "3: column 'x' is empty; fill it in, or remove the row"),
         ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2: '1,2,3'"),
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is not a number; columns are separated by commas"),
         ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is not a finite 32-bit number; fill it in, or remove the row"),
@@ -352,6 +353,9 @@ def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
         == "the column 'at' holds string, not numbers; if it names the step, set task.step_names=at "
         "(of targets: task.target_step_names=at)"
     )
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    parquet.write_table(pyarrow.table([[1.0], [2.0]], names=["x", "x"]), path)
+    assert refusal_message(path) == "two columns are called 'x'; rename one"
     path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
     assert "the column 'x' holds list<" in refusal_message(path)
     path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})

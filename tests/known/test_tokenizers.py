@@ -229,6 +229,14 @@ def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
     assert len(train_tokenizer(name, ["ab c"], needed).symbols) == needed
 
 
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_texts_of_reserved_marks_alone_are_refused(name: str) -> None:
+    """SentencePiece leaves them out."""
+    for text in ("▁", "▅ x ▅"):
+        with pytest.raises(UserError, match=f"task.tokenizer={name} learns nothing from the training texts"):
+            train_tokenizer(name, [text])
+
+
 @pytest.mark.parametrize(
     ("name", "package"),
     [("bpe", "sentencepiece"), ("unigram", "sentencepiece"), ("wordpiece", "tokenizers"), ("bytes", "tokenizers")],

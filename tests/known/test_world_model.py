@@ -83,6 +83,7 @@ def test_the_seed_decides_and_parts_do_not_overlap() -> None:
 
 def test_other_story_lengths_are_tested() -> None:
     assert {len(story.sentences) for story in World([5], 7, 1).custom_test("17")} == {17}
+    assert Counter(len(story.sentences) for story in World([5], 7, 1).custom_test([7, 11])) == {7: 1000, 11: 1000}
     with pytest.raises(UserError, match=r"task\.test=far: expected a number of sentences"):
         World([5], 7, 1).custom_test("far")
 

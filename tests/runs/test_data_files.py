@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import attnx
 from attnx import registry
 from attnx.data.examples import read_pairs
 from attnx.data.paths import check_task_files, missing_file_message
@@ -32,6 +33,8 @@ MISSING = {
     "task=sequences task.train=good.tsv task.test=xyzzy": "task.test: xyzzy: no such file\n",
     "task=language_model recipe=attention_rnn task.train=b.en.gz": "b.en.gz: no such file; did you mean b.en",
     "task=forecasting task.file=god.tsv": "task.file: god.tsv: no such file; did you mean good.tsv?",
+    f"task=g2p task.train={'a' * 300}": f"task.train: {'a' * 300}: no such file",
+    f"task=g2p task.train={'a' * 300}/b": f"{'a' * 300}/b: no such file; there is no folder {'a' * 300}",
     "task=qa model=entity task.folder=goo": "task.folder: goo: no such file; did you mean good",
 }
 
@@ -82,12 +85,19 @@ def test_every_knob_that_names_files_is_checked() -> None:
         part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
         files = set(part.properties.get("data_files", ()))
-        if name != "pointing":  # its test is the sizes of problems
-            assert texts - remaining == files, name
+        # The test of pointing is the sizes of problems, that of stories may be their lengths.
+        assert texts - remaining - ({"test"} if name in ("pointing", "qa") else set()) == files, name
 
 
 def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
     check_task_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
+
+
+def test_lengths_of_test_stories_are_no_files(files: Path) -> None:
+    for test in ("5-40", [5, 40], 40):
+        task = attnx.compose(["task=qa", "model=entity", "task.data=world_model", f"task.test={test}"])["task"]
+        check_task_files(task)
+        assert task["test"] == test
 
 
 def test_suggestions_read_a_limited_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

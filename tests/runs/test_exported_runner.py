@@ -82,8 +82,8 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ["Ein Hund", "", "Zwei", "Ein ."],
     ),
     "story": (
-        [*TEXT_OVERRIDES, "task=qa", "task.folder=stories"],
-        ["Mary went home. Where is Mary?", "", "John zoomed. Where is he"],
+        [*TEXT_OVERRIDES, "task=qa", "task.folder=stories", "task.sentences=2"],
+        ["John went up. Mary went home. .. John went in. Where is Mary?", "", "John zoomed. Where is he"],
     ),
     "texts": (
         [*TEXT_OVERRIDES, "task=classification", "task.train=labels.tsv", "task.min_count=1"],

@@ -15,6 +15,8 @@ import pytest
 from rich.console import Console
 
 import attnx
+from attnx.errors import UserError
+from attnx.tasks.language_model import LanguageModel
 
 SMALL = [
     "task=language_model",
@@ -133,3 +135,9 @@ def test_invalid_settings_are_refused(command: Callable[..., Any], text: None, o
     assert answer.code != 0
     assert message in " ".join(answer.err.split())
     assert not Path("multirun").exists()
+
+
+def test_a_test_file_without_texts_is_refused(work_folder: Path) -> None:
+    Path("blank.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"task\.test=blank\.txt: holds no text"):
+        LanguageModel(train="text.txt", test="blank.txt").test_pairs()

@@ -87,7 +87,7 @@ def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
                 assert arrays[row["reference"]] == pytest.approx(right(n))
                 assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
                 assert prediction.weights.shape == (len(prediction.output), len(read(n)))
-                assert prediction.output.dtype == np.float32
+                assert prediction.output.dtype == np.float64
     assert not Path("one/vocabulary/target.json").exists()
     for wrong, message in (("up", "not text"), (read(3)[:, :2], "3 features")):
         with pytest.raises(attnx.UserError, match=message):

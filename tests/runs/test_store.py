@@ -196,6 +196,14 @@ def test_a_store_of_other_settings_is_refused(knobs: dict[str, Any], reason: str
     assert files(work_folder) == files_before
 
 
+@pytest.mark.parametrize("missing", ["origin", "evaluation_files", "held_out"])
+def test_a_damaged_store_is_refused(missing: str) -> None:
+    task().load()
+    path = Path("corpus/origin.json")
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != missing}))
+    assert message() == "corpus/origin.json: is damaged; delete the folder or name another"
+
+
 def test_changed_files_are_refused() -> None:
     task().load()
     write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())

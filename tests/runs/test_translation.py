@@ -18,6 +18,7 @@ from rich.console import Console
 
 import attnx
 from attnx import registry
+from attnx.errors import UserError
 from attnx.reports.comparison.compare import compare
 from attnx.tasks.translation import Translation
 
@@ -251,6 +252,7 @@ def test_dropped_pairs_are_reported(texts: list[str]) -> None:
         ({}, "Ein  ﬁt\u00a0A\u0308", "Ein ﬁt Ä"),
         ({"lower": True}, "Ein ÄPFEL", "ein äpfel"),
         ({"unicode_form": "nfkc"}, "ﬁt Ａ²", "fit A2"),
+        ({"unicode_form": "nfkc", "lower": True}, "Foo™ №", "footm no"),
         ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
@@ -267,6 +269,15 @@ def test_case_and_unicode_form_are_normalized(knobs: dict[str, Any], text: str, 
     assert metrics["chrf"].compute().item() == pytest.approx(100)
     assert set(task.signatures(metrics)) == {"bleu", "chrf", "ter"}
     assert all(f"nrefs:1|case:{case}|" in signature for signature in task.signatures(metrics).values())
+
+
+def test_a_run_on_a_data_set_can_be_tested_on_a_file(work_folder: Path) -> None:
+    """Only training reads one of the two."""
+    write("t.tsv", ["der Hund\tthe dog"])
+    task = Translation(dataset="pairs.csv", columns=["de", "en"], test="t.tsv", tokenizer="word")
+    assert [pair.texts for pair in task.test_pairs()] == [("the dog",)]
+    with pytest.raises(UserError, match=r"task\.dataset and task\.test are both set"):
+        task.load()
 
 
 def test_an_unknown_symbol_is_one_word(texts: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, NamedTuple, TypeVar
 
 from attnx.data.corpus_cache.folder import (
@@ -56,19 +56,20 @@ def scan_corpus(
 ) -> tuple[list[Sentence], CorpusMetadata]:
     """Read the training files once: collect the held-out splits in ``holdout``, and return a sample of the others.
 
-    The sample is drawn at random, from each shard as many as its share of the lines; it is in the order of the data if
-    it is all of them.
+    The sample is drawn at random, from each shard as many as its share of the sentences; it is in the order of the data
+    if it is all of them.
     """
+    ends = [0, *accumulate(shard.max_sentences for shard in text.shards)]
     sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
 
     def scan(shard: Shard, progress: Progress) -> ShardScan:
-        start, end = (MAX_SAMPLE * line // text.lines for line in (shard.first, shard.first + shard.lines))
+        start, end = (MAX_SAMPLE * ends[index] // ends[-1] for index in (shard.index, shard.index + 1))
         sentences = map(texts.normalize_sentence, report_progress(text.read(shard), progress))
         return scan_shard(drop_blank(sentences, Counter()), holdout, sources, end - start, seed=shard.index)
 
     sample: list[Sentence] = []
     tags, overlap = set[str](), set[str]()
-    with show_progress("reading", text.max_sentences) as progress:
+    with show_progress("reading", ends[-1]) as progress:
         for result in work_on_shards(scan, text.shards, processes, progress):
             sample += result.sample
             tags |= result.tags
@@ -141,8 +142,9 @@ def write_store(
 
     done = unfinished.read_counts(len(text.shards))
     missing = [shard for shard in text.shards if shard.index not in done]
-    start = text.max_sentences * (text.lines - sum(shard.lines for shard in missing)) // text.lines
-    with show_progress("encoding", text.max_sentences, start) as progress:
+    total_sentences = sum(shard.max_sentences for shard in text.shards)
+    start = total_sentences - sum(shard.max_sentences for shard in missing)
+    with show_progress("encoding", total_sentences, start) as progress:
         for _ in work_on_shards(encode, missing, processes, progress):
             pass
     total = sum(unfinished.read_counts(len(text.shards)).values(), ShardCounts())

@@ -212,10 +212,14 @@ class CorpusStore:
             raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}")
         if (version := record.get("format")) != FORMAT:
             raise UserError(f"{self.folder}: has format {version}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}")
-        if changes := self._changes(record["origin"]):
+        try:
+            changes, evaluation_files = self._changes(record["origin"]), record["evaluation_files"]
+            metadata = CorpusMetadata.parse(record)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{self.folder / ORIGIN}: is damaged; {USE_ANOTHER_FOLDER}") from error
+        if changes:
             raise UserError(f"{self.folder}: was written from other files or settings: {changes}; {USE_ANOTHER_FOLDER}")
-        metadata = CorpusMetadata.parse(record)
-        if record["evaluation_files"] == self.evaluation_files:
+        if evaluation_files == self.evaluation_files:
             return metadata
         unknown = f"{self.folder} was written with other valid or test files; the overlap with these is unknown"
         return metadata._replace(overlap_notes=[unknown])

@@ -89,9 +89,8 @@ class ShardedRows(Rows):
         """Pickle the header; another process maps the shards for itself."""
         return ShardedRows, (self.folder, self.header)
 
-    def lengths(self, rows: Integers | None = None) -> Integers:
-        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``, by default all."""
-        rows = np.arange(len(self)) if rows is None else rows
+    def lengths(self, rows: Integers) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
         shards = np.searchsorted(self.starts[:-1], rows, side="right") - 1
         lengths = np.empty((len(rows), 2), np.int64)
         for shard in np.unique(shards).tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -44,19 +44,26 @@ class Babi:
 
     def train(self, tag: str) -> list[StoryQuestion]:
         """The questions of a task's training file."""
-        return self._shorten(read_babi(self._file(tag, "train")), tag)
+        return self._read(self._file(tag, "train"), tag)
 
     def test(self, tag: str) -> list[StoryQuestion]:
         """The questions of a task's test file."""
-        return self._shorten(read_babi(self._file(tag, "test")), tag)
+        return self._read(self._file(tag, "test"), tag)
 
-    def custom_test(self, test: str | int) -> list[StoryQuestion]:
+    def custom_test(self, test: int | Sequence[int] | str) -> list[StoryQuestion]:
         """The questions of the file ``test``."""
-        return self._shorten(read_babi(resolve_data_path("task.test", str(test))), self.tags[0])
+        return self._read(resolve_data_path("task.test", str(test)), self.tags[0])
 
-    def _shorten(self, stories: list[StoryQuestion], tag: str) -> list[StoryQuestion]:
-        last = self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
-        return [story._replace(sentences=story.sentences[-last:]) for story in stories]
+    def shorten(self, story: StoryQuestion, tag: str) -> StoryQuestion:
+        """Return a story as it is read: its last sentences."""
+        return story._replace(sentences=story.sentences[-self.limit(tag) :])
+
+    def limit(self, tag: str) -> int:
+        """Return how many sentences of a task's stories are read."""
+        return self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
+
+    def _read(self, path: Path, tag: str) -> list[StoryQuestion]:
+        return [self.shorten(story, tag) for story in read_babi(path)]
 
     def _file(self, tag: str, part: str) -> Path:
         """Return a task's file, or raise a UserError if there is none or several."""
@@ -102,7 +109,7 @@ def _read_blocks(path: Path) -> Iterator[list[BabiLine]]:
         if not text.strip():
             continue
         location = f"{path}:{file_line}"
-        match = re.match(r"(\d+) (.*)", text, re.ASCII)
+        match = re.match(r"(\d{1,9}) (.*)", text, re.ASCII)
         if match is None:
             raise UserError(f"{location}: expected a number, a space and a sentence, found {quoted(text)}")
         line = BabiLine(int(match[1]), match[2].split("\t"), location)
@@ -125,6 +132,6 @@ def _check_answer(line: BabiLine, sentences: dict[int, tuple[str, ...]]) -> str:
     if len(supporting) > 1:
         raise UserError(f"{line.location}: has {len(line.columns)} columns; a question has an answer and its support")
     for statement in "".join(supporting).split():
-        if not statement.isdecimal() or int(statement) not in sentences:
+        if not re.fullmatch(r"\d{1,9}", statement) or int(statement) not in sentences:
             raise UserError(f"{line.location}: its support {statement!r} is not an earlier statement")
     return answer

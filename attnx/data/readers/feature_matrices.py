@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,15 +177,18 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_parquet(path: Path) -> Any:
-    """Read a file as a ``pyarrow.Table``; a UserError if it is none, or pyarrow is missing."""
+    """Read a file as a ``pyarrow.Table``; a UserError if it is none, has two columns of one name, or needs pyarrow."""
     parquet = require_package("pyarrow.parquet", "parquet", str(path))
     pyarrow = require_package("pyarrow", "parquet", str(path))
     try:
         # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
         with parquet.ParquetFile(path) as file:
-            return file.read(use_threads=False)
+            table = file.read(use_threads=False)
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error
+    if duplicates := [name for name, count in Counter(table.column_names).items() if count > 1]:
+        raise UserError(f"{path}: two columns are called {duplicates[0]!r}; rename one")
+    return table
 
 
 def _read_parquet_numbers(path: Path, step_names: str | None) -> FeatureTable:

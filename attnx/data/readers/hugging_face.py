@@ -39,14 +39,10 @@ class DatasetText:
         self.table = table.select_columns(list(dict.fromkeys(outer or column for outer, column in self.columns)))
         self.lines = len(table)
         self.shards = [
-            Shard(index, (), first, min(LINES_PER_SHARD, self.lines - first))
+            Shard(index, (), first, lines, lines * len(self.names))
             for index, first in enumerate(range(0, self.lines, LINES_PER_SHARD))
+            for lines in [min(LINES_PER_SHARD, self.lines - first)]
         ]
-
-    @property
-    def max_sentences(self) -> int:
-        """The number of sentences if none is blank."""
-        return self.lines * len(self.names)
 
     def read(self, shard: Shard) -> Iterator[Sentence]:
         """Read the sentences of a shard, those of the languages in turn; a UserError if a column holds no text."""
@@ -66,8 +62,8 @@ class DatasetText:
 
     def _texts(self, batch: Mapping[str, list[Any]], outer: str | None, column: str) -> list[str | None]:
         texts = batch[column] if outer is None else [row and row[column] for row in batch[outer]]
-        if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
-            raise UserError(f"{self.location}: the column {column!r} holds {type(wrong).__name__}, expected text")
+        if wrong := [type(text).__name__ for text in texts if not isinstance(text, str | None)]:
+            raise UserError(f"{self.location}: the column {column!r} holds {wrong[0]}, expected text")
         return texts
 
 
@@ -121,11 +117,17 @@ def _load_dataset(datasets: Any, name: str) -> Any:
     path = Path(name)
     if path.is_dir():
         saved = any((path / mark).is_file() for mark in ("dataset_dict.json", "state.json"))
-        return datasets.load_from_disk(name) if saved else datasets.load_dataset(name)
+        return datasets.load_from_disk(name) if saved else datasets.load_dataset(name, **_format_options(name))
     if path.suffix in FORMATS:
-        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path))
+        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), **_format_options(name))
     hub, _, configuration = name.partition(":")
     return datasets.load_dataset(hub, configuration or None)
+
+
+def _format_options(name: str) -> dict[str, bool]:
+    """Return the options for the format of files: of .csv files the words NA, None and null are text, too."""
+    is_csv = {file.suffix for file in dataset_files(name)} & FORMATS.keys() == {".csv"}
+    return {"keep_default_na": False} if is_csv else {}
 
 
 def _outer_column(table: Any, column: str, location: str) -> str | None:

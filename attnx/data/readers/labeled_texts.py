@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.lines import check_not_header, read_lines
+from attnx.data.word_characters import word_characters
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
@@ -17,8 +19,6 @@ from attnx.files.printable import quoted
 FULL_STOP: Final = "."
 # Between the two texts of a pair. No text has this symbol: in texts its three parts are symbols.
 SEPARATOR: Final = "<sep>"
-# A number with its decimal marks, a word with its apostrophes, marks that end a sentence, or another mark.
-_SYMBOL: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['\u2019]\w+)*|[.!?]+|[^\w\s]")
 _SENTENCE_END: Final = re.compile(r"[.!?]+")
 _LINES: Final = {
     (1, "last"): "a text, a tab and its label",
@@ -52,12 +52,23 @@ def split_sentences(text: str, lower: bool = True) -> Symbols:
     ('won', '£', '3.50', '!', '.', 'call', 'now', '.', "it's", 'free', '.')
     """
     symbols: list[str] = []
-    for symbol in _SYMBOL.findall(text.lower() if lower else text):
+    for symbol in _symbol_pattern().findall(text.lower() if lower else text):
         if _SENTENCE_END.fullmatch(symbol):
             symbols += [mark for mark in "!?" if mark in symbol] + [FULL_STOP]
         else:
             symbols.append(symbol)
     return tuple(symbols if not symbols or symbols[-1] == FULL_STOP else [*symbols, FULL_STOP])
+
+
+@cache
+def _symbol_pattern() -> re.Pattern[str]:
+    """Return the pattern of a number with its decimal marks, a word, marks that end a sentence, or another mark.
+
+    A word has apostrophes and combining marks, but begins with neither: an emoji's variation selector is not part of
+    the word behind it.
+    """
+    word = rf"\w[{word_characters()}]*"
+    return re.compile(rf"\d+(?:[.,]\d+)+|{word}(?:['\u2019]{word})*|[.!?]+|[^\w\s]")
 
 
 def join_texts(first: Symbols, *second: Symbols) -> Symbols:

@@ -50,10 +50,15 @@ def read_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) ->
 
 
 def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and fields of each line of a CSV file; a line of another width is a UserError."""
+    """Yield number and fields of each line of a CSV file; a line of another width is a UserError.
+
+    Blank lines are skipped. Of a file with one column, those between others are empty cells.
+    """
     first: tuple[int, int] | None = None
+    blank: list[int] = []
     for line_number, line in read_lines(path, "CSV"):
         if not line.strip():
+            blank.append(line_number)
             continue
         where = f"{path}:{line_number}"
         try:
@@ -63,6 +68,9 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         first_line, width = first = first or (line_number, len(fields))
         if len(fields) != width:
             raise UserError(f"{where}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}")
+        if width == 1:
+            yield from ((number, [""]) for number in blank if number > first_line)
+        blank.clear()
         yield line_number, fields
 
 

@@ -38,29 +38,24 @@ class Shard:
         starts: start of its first line in each file; a file that is shorter ends there.
         first: lines of the longest file before it.
         lines: the most lines that it has of a file.
+        max_sentences: its sentences if no line is blank.
     """
 
     index: int
     starts: tuple[LineStart, ...]
     first: int
     lines: int
+    max_sentences: int
 
 
 class ShardedText(Protocol):
     """Training sentences that are read shard by shard.
 
     Attributes:
-        lines: their lines or rows; those of a shard are contiguous.
-        shards: in order.
+        shards: in order; the lines or rows of each are contiguous.
     """
 
-    lines: int
     shards: list[Shard]
-
-    @property
-    def max_sentences(self) -> int:
-        """The number of sentences if none is blank."""
-        ...
 
     def read(self, shard: Shard) -> Iterator[Sentence]:
         """Read the sentences of a shard."""
@@ -77,7 +72,6 @@ class ParallelText:
         languages: their languages.
 
     Attributes:
-        lines: of the longest file.
         shards: of at most ``LINES_PER_SHARD`` lines.
     """
 
@@ -85,19 +79,16 @@ class ParallelText:
         self.paths, self.languages = paths, languages
         starts, ends = zip(*(line_starts(path, LINES_PER_SHARD) for path in paths), strict=True)
         counts = [end.line_number - 1 for end in ends]
-        if _is_aligned(paths, languages):
+        is_aligned = _is_aligned(paths, languages)
+        if is_aligned:
             _check_line_counts(paths, counts)
-        self.lines: int = max(counts)
         self.shards = []
-        for index, first in enumerate(range(0, self.lines, LINES_PER_SHARD)):
+        for index, first in enumerate(range(0, max(counts), LINES_PER_SHARD)):
             files = zip(starts, ends, strict=True)
             shard_starts = tuple(start[index] if index < len(start) else end for start, end in files)
-            self.shards.append(Shard(index, shard_starts, first, min(LINES_PER_SHARD, self.lines - first)))
-
-    @property
-    def max_sentences(self) -> int:
-        """The number of sentences if no line is blank."""
-        return self.lines * (1 if len(self.paths) == 1 else max(1, len(self.languages)))
+            lines = [min(max(count - first, 0), LINES_PER_SHARD) for count in counts]
+            max_sentences = sum(lines[1:]) if is_aligned else sum(lines)  # the first of aligned files has the sources
+            self.shards.append(Shard(index, shard_starts, first, max(lines), max_sentences))
 
     def read(self, shard: Shard) -> Iterator[Sentence]:
         """Read a shard."""

@@ -173,12 +173,10 @@ def _parse_value(field: Any, column: str, location: str) -> float:
 
 
 def parse_time(label: str, location: str) -> float:
-    """Return a time (ISO 8601) as seconds, and a number as it is."""
+    """Return a time (ISO 8601) as seconds, and a finite number as it is; any other is a UserError."""
     try:
-        return float(label)
-    except ValueError:
-        pass
-    try:
+        if is_number(label) and np.isfinite(seconds := float(label)):
+            return seconds
         moment = datetime.fromisoformat(label)
     except ValueError:
         expected = "2016-07-01 00:00:00 (ISO 8601) or a number"
@@ -210,7 +208,8 @@ def irregular_steps_note(series: Series) -> list[str]:
 def fill_missing(series: Series) -> tuple[Series, list[str]]:
     """Replace missing values by the last one before, and those at the start by the first one after.
 
-    No window starts before that first value (:meth:`attnx.data.windows.WindowSpec.valid_starts`).
+    No window forecasts from before the first value of a target (:meth:`attnx.data.windows.WindowSpec.valid_starts`).
+    Known columns have a value in the training split (:func:`attnx.data.series_split.split_series`).
 
     Returns:
         the series, and a note on each column with missing values.
@@ -227,10 +226,16 @@ def fill_missing(series: Series) -> tuple[Series, list[str]]:
             last = np.maximum(np.searchsorted(measured, np.arange(len(numbers)), side="right") - 1, 0)
             numbers[:, index] = numbers[measured[last], index]
             missing = len(numbers) - len(measured)
-            notes.append(
-                f"{missing:,} missing values of {column}{name_suffix(series)} are replaced by the last ones before"
-            )
+            substitutes = _describe_substitutes(missing, int(measured[0]))
+            notes.append(f"{missing:,} missing values of {column}{name_suffix(series)} are replaced by {substitutes}")
     return series._replace(numbers=numbers, missing_mask=np.isnan(series.numbers)), notes
+
+
+def _describe_substitutes(missing: int, leading: int) -> str:
+    """Describe what replaces missing values, of which ``leading`` ones are at the start of their column."""
+    if leading == missing:
+        return "the first one after"
+    return "the last ones before" + (f", the first {leading:,} by the first one after" if leading else "")
 
 
 def constant_column_notes(series: Series) -> list[str]:

@@ -53,10 +53,10 @@ def split_words(text: str) -> Symbols:
     return tuple(text.lower().rstrip(f"{FULL_STOP}{QUESTION_MARK} \t").split())
 
 
-def tokenize_story(text: str) -> Symbols:
-    """Return the symbols of a story and its question on one line.
+def parse_story(text: str) -> StoryQuestion:
+    """Return a story and its question, without an answer, from one line.
 
-    >>> tokenize_story("Mary went home. Where is Mary?")
+    >>> parse_story("Mary went home. Where is Mary?").symbols
     ('mary', 'went', 'home', '.', 'where', 'is', 'mary', '?')
 
     Raises:
@@ -65,7 +65,7 @@ def tokenize_story(text: str) -> Symbols:
     *sentences, question = (split_words(sentence) for sentence in re.split(r"\.(?=\s|$)", text))
     if not question:
         raise UserError(f"{text!r}: a story must end with a question: Mary went home. Where is Mary?")
-    return StoryQuestion(tuple(filter(None, sentences)), question, "", "").symbols
+    return StoryQuestion(tuple(filter(None, sentences)), question, "", "")
 
 
 def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) -> Vocabulary:
@@ -122,16 +122,23 @@ class World:
         return ["world"]
 
     def train(self, _tag: str, /) -> list[StoryQuestion]:
-        """A question about either agent for each story; no story is in the test split."""
+        """A question about either agent for each story; no story is in :meth:`test`."""
         return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
 
     def test(self, _tag: str, /) -> list[StoryQuestion]:
         """The questions of 1,000 stories."""
         return self._make_stories(self.statements, NUM_TEST_STORIES)
 
-    def custom_test(self, test: str | int) -> list[StoryQuestion]:
-        """The questions of 1,000 stories with ``test`` sentences, a number or a range."""
+    def custom_test(self, test: int | Sequence[int] | str) -> list[StoryQuestion]:
+        """The questions of 1,000 stories with ``test`` sentences, a number, a list or a range.
+
+        Only short stories are likely to be among the training stories.
+        """
         return self._make_stories(parse_counts("test", test, "sentences"), NUM_TEST_STORIES)
+
+    def shorten(self, story: StoryQuestion, _tag: str, /) -> StoryQuestion:
+        """Return a story as it is read: all of it."""
+        return story
 
     def _make_stories(self, statements: Sequence[int], count: int) -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import SPACE, join_pieces
 from attnx.data.vocabulary import load_symbols, save_symbols
+from attnx.data.word_characters import word_characters
 from attnx.registry import register
 
 # Stands on the sides of a mark without a space; in a text it is replaced by a lookalike.
@@ -102,16 +102,9 @@ class Word(FrequentSymbols):
 
 @cache
 def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    r"""Return patterns of a mark without a space before it, and of one followed by a word.
+    """Return patterns of a mark without a space before it, and of one followed by a word.
 
-    A mark is any character that is neither space nor part of a word; ``\w`` does not match combining marks.
+    A mark is any character that is neither space nor part of a word.
     """
-    word = rf"\w{_combining_ranges()}"
+    word = word_characters()
     return re.compile(rf"(?<=\S)([^\s{word}])"), re.compile(rf"([^\s{word}])(?=[{word}])")
-
-
-def _combining_ranges() -> str:
-    """Return ranges of Unicode's combining characters (M*), and the joiners inside words of some scripts."""
-    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
-    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0])]
-    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
-from attnx.errors import UserError
+from attnx.errors import UserError, in_a_line
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
@@ -39,22 +39,27 @@ class SentencePieceTokenizer:
         texts = list(texts)
         check_size(self.model_type, len(alphabet(texts)), size)
         model = io.BytesIO()
-        self._package().SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
-            model_writer=model,
-            model_type=self.model_type,
-            vocab_size=size + 1,  # and the unknown symbol
-            hard_vocab_limit=False,  # a small text may have fewer
-            character_coverage=1.0,
-            normalization_rule_name="identity",
-            max_sentence_length=2**30,
-            unk_id=UNK_ID,
-            bos_id=-1,
-            eos_id=-1,
-            pad_id=-1,
-            num_threads=1,
-            minloglevel=2,
-        )
+        try:
+            self._package().SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=model,
+                model_type=self.model_type,
+                vocab_size=size + 1,  # and the unknown symbol
+                hard_vocab_limit=False,  # a small text may have fewer
+                character_coverage=1.0,
+                normalization_rule_name="identity",
+                max_sentence_length=2**30,
+                unk_id=UNK_ID,
+                bos_id=-1,
+                eos_id=-1,
+                pad_id=-1,
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            problem = f"task.tokenizer={self.model_type} learns nothing from the training texts"
+            remedy = "it leaves out texts with ▅ or of ▁ alone: remove these marks, or use task.tokenizer=bytes"
+            raise UserError(f"{problem}; {remedy} ({in_a_line(error)})") from error
         self._set_model(model.getvalue())
 
     def tokenize(self, text: str) -> Symbols:

@@ -10,7 +10,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def input_function(rule: dict[str, Any], folder: Path) -> Callable[[str, str], A
     if rule["kind"] == "characters":
         return lambda text, tag: [*([f"<tag:{tag}>"] if rule.get("tag_token") else []), *split_graphemes(text, rule)]
     return {"words": lambda text, tag: text.split(), "ids": lambda text, tag: parse_ids(text),
-            "story": lambda text, tag: tokenize_story(text),
+            "story": lambda text, tag: tokenize_story(text, rule["sentences"].get(tag)),
             "sentences": lambda text, tag: tokenize_texts(text, rule)}[rule["kind"]]  # fmt: skip
 
 
@@ -94,9 +94,10 @@ def output_function(rule: dict[str, Any], folder: Path) -> Callable[[list[str]],
 
 def normalize(text: str, rule: dict[str, Any]) -> str:
     """Apply case and Unicode form of the tokenizer's training texts."""
-    text = text.lower() if rule["lower"] else text
     form = rule["unicode_form"]
-    return " ".join((text if form == "none" else unicodedata.normalize(form.upper(), text)).split())
+    unify: Callable[[str], str] = str if form == "none" else partial(unicodedata.normalize, form.upper())
+    text = unify(text)
+    return " ".join((unify(text.lower()) if rule["lower"] else text).split())
 
 
 def split_graphemes(text: str, rule: dict[str, Any]) -> str:
@@ -117,12 +118,13 @@ def parse_ids(text: str) -> list[str]:
     return [word.lstrip("0") or "0" for word in text.split()]
 
 
-def tokenize_story(text: str) -> list[str]:
-    """Return the words of a story's sentences, each with its full stop, and of its question."""
+def tokenize_story(text: str, last: int | None) -> list[str]:
+    """Return the words of a story's last sentences, each with its full stop, and of its question."""
     *sentences, question = (piece.lower().rstrip(".? \t").split() for piece in re.split(r"\.(?=\s|$)", text))
     if not question:
         raise InvalidLine(f"{text!r}: a story must end with a question: Mary went home. Where is Mary?")
-    return [*(word for words in sentences if words for word in (*words, ".")), *question, "?"]
+    read = [words for words in sentences if words][-(last or len(sentences)) :]
+    return [*(word for words in read for word in (*words, ".")), *question, "?"]
 
 
 def tokenize_texts(text: str, rule: dict[str, Any]) -> list[str]:
@@ -138,7 +140,7 @@ def tokenize_texts(text: str, rule: dict[str, Any]) -> list[str]:
 def sentence_symbols() -> re.Pattern[str]:
     """Return the pattern of a number, a word with its apostrophes, marks that end a sentence, or another mark."""
     word = word_characters()
-    return re.compile(rf"\d+(?:[.,]\d+)+|[{word}]+(?:['\u2019][{word}]+)*|[.!?]+|[^{word}\s]")
+    return re.compile(rf"\d+(?:[.,]\d+)+|\w[{word}]*(?:['\u2019]\w[{word}]*)*|[.!?]+|[^\w\s]")
 
 
 def split_sentences(text: str) -> list[str]:

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from attnx.files.bounded_arrays import read_arrays
 from attnx.runs.layout import MATRICES
 
@@ -25,6 +27,8 @@ def numeric_identities(folder: Path, rows: Sequence[Row]) -> list[tuple[str, str
     identities = []
     for row in rows:
         reference = arrays[row["reference"]]
-        digest = hashlib.sha256(repr(reference.shape).encode() + reference.tobytes()).hexdigest()
+        # In single precision, as older folders have them.
+        numbers = reference.astype(np.float32) if reference.dtype == np.float64 else reference
+        digest = hashlib.sha256(repr(reference.shape).encode() + numbers.tobytes()).hexdigest()
         identities.append((row.get("name") or row["source"], digest))
     return identities

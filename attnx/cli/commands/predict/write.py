@@ -54,7 +54,7 @@ def output_text(prediction: Prediction, task: Any) -> str:
     """An output on one line: the task's text, or a matrix as JSON."""
     if isinstance(prediction.output, list):
         return str(task.detokenize(prediction.output)).translate(SEPARATORS)
-    return json.dumps([[float(f"{value:.7g}") for value in row] for row in prediction.output.tolist()])
+    return json.dumps([[float(f"{value:.10g}") for value in row] for row in prediction.output.tolist()])
 
 
 def format_output(line: ParsedLine, prediction: Prediction | None, layout: Layout, task: Any) -> str:
