@@ -29,6 +29,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``.
     """
     partial = path.with_name(f"{path.name}{PARTIAL}")
+    if partial.is_symlink():  # writing would follow it
+        partial.unlink()
     try:
         yield partial
         os.replace(partial, path)

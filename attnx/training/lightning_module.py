@@ -157,6 +157,22 @@ class TrainingModule(lightning.LightningModule):
         schedule = self.build_lr_schedule(optimizer=optimizer, progress=self.step_plan.progress)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the norm of all gradients.
+
+        Lightning refuses it for a fused optimizer with mixed precision, which may unscale gradients in its step. On a
+        CPU, where optimizers are fused, gradients are not scaled.
+        """
+        if self.device.type != "cpu":
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        elif gradient_clip_val is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
+
 
 def _row_indices(batch: Batch) -> list[int]:
     """The data indices of the rows; none for the dummy row of an empty shard."""

@@ -84,6 +84,11 @@ def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path: Path) -> None
     assert saved_steps(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
+def test_some_checkpoint_is_the_best_though_no_value_is_finite(tmp_path: Path) -> None:
+    validate(CheckpointManager(tmp_path, "valid_per", count=2), [math.inf, math.nan, math.nan])
+    assert saved_steps(tmp_path) == {"best": 0, "best-2": 1, "last": 2}
+
+
 def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [3.0, 5.0], "rank": 0, "validated_step": 5, "saved_step": 5})

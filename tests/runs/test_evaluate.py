@@ -144,6 +144,31 @@ def test_nothing_is_overwritten(
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
 
+@pytest.mark.parametrize(
+    ("words", "link"),
+    [
+        (("page",), "page.html"),
+        (("plot",), "alignments.png"),
+        (("stats",), "alignment_statistics.json"),
+        (("evaluate",), "evaluations"),
+        (("export",), "export"),
+        (("runs", "prune", "keep=none", "--yes"), "README.md"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_commands_do_not_write_through_links(
+    words: tuple[str, ...], link: str, runs: Path, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("safe", encoding="utf-8")
+    Path("one", link).unlink(missing_ok=True)
+    Path("one", link).symlink_to(outside)
+    answer = command(*words, "one") if words[0] != "runs" else command("runs", "prune", "one", *words[2:])
+    assert answer.code != 0
+    assert f"one/{link}: is a link that leads out of one, where nothing may be written" in answer.err
+    assert outside.read_text(encoding="utf-8") == "safe"
+
+
 def test_an_evaluation_whose_name_was_taken_has_the_next(
     extra_words: list[str], runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

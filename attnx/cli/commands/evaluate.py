@@ -39,6 +39,7 @@ from attnx.inference.validate import (
 )
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
+from attnx.runs.naming import refuse_links
 from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run
@@ -116,6 +117,7 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs = _read_runs(names, arguments.checkpoint)
+    refuse_links(runs[0].path)
     run = runs[0]
     test = overrides.get("task.test")
     if "task.test" in overrides:

@@ -22,6 +22,7 @@ from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT
+from attnx.runs.naming import refuse_links
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
 
@@ -44,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export the model and print how the runner's outputs compare."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
+    if arguments.out is None:
+        refuse_links(run.path)
     folder = arguments.out or run.path / EXPORT / arguments.format
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.files.printable import printable
+from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
     for folder in arguments.runs:
-        read_run(folder)
+        run = read_run(folder)
+        if arguments.out is None:
+            refuse_links(run.path)
     if arguments.out is not None:
         check_output_file("--out", arguments.out)
     from attnx.reports.pages.run_page import write_page

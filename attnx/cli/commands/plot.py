@@ -12,6 +12,7 @@ import argparse
 from typing import cast
 
 from attnx.errors import UserError
+from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw the heat maps and print their paths."""
-    read_run(arguments.run)
+    refuse_links(read_run(arguments.run).path)
     from attnx.reports.figures.entity_slots import draw_slots
     from attnx.reports.figures.heatmaps import Format, draw_alignments
 

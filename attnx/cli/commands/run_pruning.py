@@ -18,6 +18,7 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, STUDY
+from attnx.runs.naming import refuse_links
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
@@ -62,7 +63,7 @@ def plan_deletions(runs: Sequence[Run], what: str, keep: str) -> list[Deletion]:
 
 
 def _checkpoints_to_delete(run: Run, keep: str) -> tuple[Path, ...]:
-    """With ``best`` a run that has not finished keeps the checkpoint it resumes from, too."""
+    """A run that has not finished keeps its best checkpoint and the one it resumes from, unless ``keep`` is none."""
     folder = run.path / CHECKPOINTS
     if folder.is_symlink() or not folder.is_dir():
         return ()
@@ -71,8 +72,8 @@ def _checkpoints_to_delete(run: Run, keep: str) -> tuple[Path, ...]:
         return tuple(files)
     kept_file = f"{keep}.ckpt"
     stay = {kept_file} if any(file.name == kept_file for file in files) else {BEST, LAST}
-    if keep == "best" and run.status != RunStatus.FINISHED:
-        stay.add(LAST)
+    if run.status != RunStatus.FINISHED:
+        stay |= {BEST, LAST}
     return tuple(file for file in files if file.name not in stay)
 
 
@@ -143,6 +144,7 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
         try:
             with lock_run(path):  # nobody resumes it meanwhile
                 if deletion.checkpoints:
+                    refuse_links(path)
                     _delete_checkpoints(deletion)
                 else:
                     # Hidden first: if deleting is cut off, no half run is left.

@@ -17,6 +17,7 @@ import argparse
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.runs.naming import refuse_links
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     path, is_file = arguments.run, Path(arguments.run).is_file()
     if is_file and arguments.gold is not None:
         raise UserError("--gold needs a run folder, whose references say which examples the links belong to")
+    if not is_file:
+        refuse_links(Path(path))
     statistics = file_statistics(path) if is_file else run_statistics(path, arguments.gold)
     Console().print(statistics_table(statistics, f"alignments of {path}"))
     if not is_file:

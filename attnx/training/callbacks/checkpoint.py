@@ -61,7 +61,7 @@ class CheckpointManager(Checkpoint):
         self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
-        self.lowest_values = [math.inf] * count  # of the best checkpoints, signed so that lower is better
+        self.lowest_values: list[float] = []  # of the best checkpoints, signed so that lower is better
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
         self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
@@ -108,7 +108,8 @@ class CheckpointManager(Checkpoint):
         """Save and rank the checkpoint, then stop if asked to."""
         self.validated_step = trainer.global_step
         value = self.sign * float(trainer.callback_metrics[self.monitor])
-        self.rank = bisect.bisect_right(self.lowest_values, value)  # equal values and NaN rank behind
+        value = math.inf if math.isnan(value) else value  # so that the first checkpoint is the best, whatever it is
+        self.rank = bisect.bisect_right(self.lowest_values, value)  # equal values rank behind
         self.lowest_values.insert(self.rank, value)
         del self.lowest_values[len(self.ranked) :]
         self._save(trainer)
@@ -154,10 +155,9 @@ class CheckpointManager(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
-        padding = self.lowest_values
         for name in STATE_KEYS:  # no others: paths stay those of this run's folder, whoever wrote the checkpoint
             setattr(self, name, state_dict[name])
-        self.lowest_values = [*self.lowest_values, *padding][: len(self.ranked)]
+        self.lowest_values = self.lowest_values[: len(self.ranked)]
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
