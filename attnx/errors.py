@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
+USERS_MISTAKES = (*NOT_WRITABLE, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 NO_PERMISSION = (errno.EACCES, errno.EPERM)
 NO_ACCESS = (*NO_PERMISSION, errno.EIO)  # for reading or writing
 
@@ -60,8 +61,8 @@ def exit_code_for(error: BaseException) -> ExitCode:
     """
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ExitCode.INTERRUPTED
-    is_unwritable = isinstance(error, OSError) and error.errno in (*NOT_WRITABLE, *NO_PERMISSION)
-    is_mistake = is_unwritable or (isinstance(error, UserError) and not isinstance(error, RunFailed))
+    is_refused = isinstance(error, OSError) and error.errno in USERS_MISTAKES
+    is_mistake = is_refused or (isinstance(error, UserError) and not isinstance(error, RunFailed))
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
@@ -80,6 +81,8 @@ def suggest(word: str, candidates: Iterable[str], synonyms: Mapping[str, str] = 
     return f"; choose from {', '.join(choices)}" if choices else ""
 
 
+MAX_SHOWN_LENGTH = 40
+"""Letters of a name that is too long that are shown."""
 MAX_MESSAGE_LENGTH = 200
 """Letters of another program's message that are shown."""
 
@@ -126,6 +129,19 @@ def is_out_of_memory(error: BaseException) -> bool:
         or (isinstance(cause, RuntimeError) and "can't allocate memory" in str(cause))
         for cause in exception_chain(error)
     )
+
+
+def explain_long_name(error: BaseException) -> str:
+    """Which name of a file is too long, and what to do; empty if that was not the cause.
+
+    >>> explain_long_name(OSError(errno.ENAMETOOLONG, "File name too long", "one" * 100))
+    'oneoneoneoneoneoneoneoneoneoneoneoneoneo…: the name of a file is too long; choose a shorter one'
+    """
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return ""
+    name = str(error.filename)
+    shown = name if len(name) <= MAX_SHOWN_LENGTH else f"{name[:MAX_SHOWN_LENGTH]}…"
+    return f"{shown}: the name of a file is too long; choose a shorter one"
 
 
 def explain_write_error(error: BaseException, path: str = "") -> str:

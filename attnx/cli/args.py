@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import is_count
 
 CHECKPOINTS = ("best", "last", "average")
 
@@ -95,7 +96,7 @@ def _plain_message(error: argparse.ArgumentError) -> str:
 
 def whole_number(value: str) -> int:
     """Convert the value of a flag: a whole number from 1."""
-    if not (value.isascii() and value.isdecimal() and int(value) > 0):
+    if not is_count(value):
         raise argparse.ArgumentTypeError(f"{value}: expected a whole number, 1 or more")
     return int(value)
 
@@ -156,7 +157,7 @@ def _parse_value(key: str, value: str) -> Any:
 
     try:
         override = override_parser().parse_override(f"{key}={value}")
-    except HydraException as error:
+    except (HydraException, ValueError) as error:
         raise UserError(translate_hydra_error(error, [f"{key}={value}"])) from error
     if override.is_sweep_override():
         raise UserError(f"{key}={value} means several values; give one")

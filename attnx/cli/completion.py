@@ -10,16 +10,21 @@ from collections.abc import Sequence
 
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP
 from attnx.cli.hydra import print_from_hydra
-from attnx.cli.training_args import TrainingParser
+from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.compose import canonicalize_overrides
 from attnx.config.groups import GROUPS, group_options
+from attnx.errors import UserError
 
 FLAG = "--shell-completion"
+REQUESTS = ("install", "uninstall", "query")
+SHELLS = ("bash", "zsh", "fish")
 
 
 def complete(request: str, config_dir: str | None) -> int:
     """Install completion (``install=bash``, ``uninstall=bash``), or answer ``query=bash`` on the line of COMP_LINE."""
     action, _, shell = request.partition("=")
+    if action not in REQUESTS or shell not in SHELLS:
+        raise UserError(f"{FLAG} {request}: expected {COMPLETION}")
     if action != "query":
         return print_from_hydra([FLAG, request], [], config_dir)
     program, *words = re.split(" +", os.environ.get("COMP_LINE", "").lstrip() or " ")

@@ -21,6 +21,7 @@ from attnx.errors import (
     RunFailed,
     UserError,
     exit_code_for,
+    explain_long_name,
     explain_write_error,
     is_out_of_memory,
     suggest,
@@ -98,6 +99,8 @@ def _one_line(error: Exception) -> str:
     """The message of an error whose traceback is stored elsewhere or would not help; else empty."""
     if isinstance(error, UserError):
         return str(error)
+    if too_long := explain_long_name(error):
+        return too_long
     if is_out_of_memory(error):
         return "out of memory before training; choose a smaller model, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]

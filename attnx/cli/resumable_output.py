@@ -114,13 +114,32 @@ class ResumableOutput:
 
     def _read_sidecar(self) -> dict[str, Any]:
         """The sidecar's content, empty if there is none; that of another request is refused."""
-        record: Any = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
-        if not isinstance(record, dict):
-            raise UserError(f"{self.sidecar}: holds no progress of a command; move it away to start anew")
+        content: Any = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
+        record: dict[str, Any] = content if isinstance(content, dict) else {"request": None}
         recorded = record.get("request", {})
+        no_progress = f"{self.sidecar}: holds no progress of a command; move it away to start anew"
+        if not isinstance(recorded, dict):
+            raise UserError(no_progress)
         if changed := [name for name, value in self.request.items() if record and recorded.get(name) != value]:
             raise UserError(
                 f"{self.sidecar}: was left by another request, which differs in {', '.join(changed)}; "
                 "repeat that one, or move the file away to start anew"
             )
+        if record and not _is_progress(record, len(self.paths)):
+            raise UserError(no_progress)
         return record
+
+
+def _is_progress(record: Mapping[str, Any], num_files: int) -> bool:
+    """Whether a record counts lines, and has the size and the digest of each file."""
+    match record:
+        case {"lines": int(lines), "input": str(), "files": [*files]} if lines >= 0 and len(files) == num_files:
+            return all(_is_size_and_digest(file) for file in files)
+    return False
+
+
+def _is_size_and_digest(file: object) -> bool:
+    match file:
+        case [int(size), str()]:
+            return size >= 0
+    return False

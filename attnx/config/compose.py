@@ -11,7 +11,8 @@ from attnx.config.check import check_config
 from attnx.config.groups import GROUPS, conf_folder, group_options
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides, translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra
-from attnx.errors import UserError
+from attnx.data.paths import expand_path
+from attnx.errors import UserError, reject_duplicates
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
 NON_STRING = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
@@ -52,10 +53,13 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
             plain = OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise UserError(translate_hydra_error(error, overrides)) from error
     assert isinstance(plain, dict)
-    return check_config({str(key): value for key, value in plain.items()}, overrides)
+    config = check_config({str(key): value for key, value in plain.items()}, overrides)
+    if config["folder"]:
+        config["folder"] = str(expand_path("folder", config["folder"]))
+    return config
 
 
 def canonicalize_overrides(overrides: Sequence[str]) -> list[str]:
@@ -87,4 +91,8 @@ def reject_ambiguous(overrides: Sequence[str]) -> None:
         first_letter = r"[^{]" if key in MULTI_SELECT_KINDS else r"[^{[]"
         if not re.match(first_letter, value) or NON_STRING.fullmatch(value):
             raise UserError(f"{override}: expected one name; choose from {', '.join(group_options(key))}")
+        if value.startswith("/") or ".." in value.split("/"):
+            raise UserError(f"{override}: expected a plain name; choose from {', '.join(group_options(key))}")
+        if value.startswith("["):
+            reject_duplicates(key, re.findall(r"[^\[\],\s]+", value), key)
         previous[key] = override

@@ -10,6 +10,7 @@ from attnx import registry
 from attnx.config.groups import (
     GROUPS,
     PART_GROUPS,
+    PLACED,
     PRESETS,
     SCALARS,
     default_parts,
@@ -19,8 +20,10 @@ from attnx.config.groups import (
 )
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import MAX_DIGITS
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
+LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 # Keys of Hydra's folders, and what to write instead.
 FOLDERS = {
     "hydra.run": "a run lies in multirun/runs; write folder=FOLDER to name another folder",
@@ -52,7 +55,18 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
         return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
     if re.search(r"mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable", text):
         return _unreadable(overrides)
-    return " ".join(text.split())
+    return _value_error(text, overrides) or " ".join(text.split())
+
+
+def _value_error(text: str, overrides: Sequence[str]) -> str:
+    """The message on a value that Hydra cannot take; empty for another error."""
+    if text.startswith("Config group override must be"):
+        words = [override for override in overrides if "@" in override]
+        return f"{' '.join(words)}: expected the name of a part after ="
+    if text.startswith("Exceeds the limit"):
+        keys = [override.partition("=")[0] for override in overrides if LONG_NUMBER.search(override)]
+        return f"{' '.join(keys)}: a number is too long; write one of at most {MAX_DIGITS} digits"
+    return ""
 
 
 def reject_hydra_overrides(overrides: Sequence[str]) -> None:
@@ -91,6 +105,8 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
         knobs = knob_keys(head)
         hint = f"; did you mean {' or '.join(knobs)}?" if knobs else suggest(head, [*GROUPS, *SCALARS])
         return f"unknown key {head!r}{hint}"
+    if head == "placement":
+        return f"{path}: no such part{suggest(knob, PLACED)}"
     if head in MULTI_SELECT_KINDS:
         return _unknown_in_set(head, knob)
     if head not in PART_GROUPS:

@@ -57,7 +57,7 @@ def expand_path(knob: str, path: str) -> Path:
     expanded = os.path.expandvars(os.path.expanduser(path))
     unset = re.search(r"\$\{?(\w+)", expanded)
     if unset:
-        raise UserError(f"{knob}={path}: the environment variable {unset[1]} is not set; set it to the data's folder")
+        raise UserError(f"{knob}={path}: the environment variable {unset[1]} is not set; set it first")
     return Path(expanded)
 
 

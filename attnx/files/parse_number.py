@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+MAX_DIGITS: Final = 18  # of a number that fits 64 bits
+
 
 def is_number(text: str) -> bool:
     """Whether a text is a number.
@@ -14,6 +18,15 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number from 1 that fits 64 bits.
+
+    >>> is_count("12"), is_count("0"), is_count("9" * 5000)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS and int(text) > 0
 
 
 def count_phrase(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
+from attnx.config.check import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.errors import UserError, suggest
 from attnx.runs.layout import (
@@ -75,9 +76,9 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
 
 def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
     """Check that a stored configuration holds known parts and values of their types, and fill in defaults."""
-    for kind in needed:
-        if kind not in config:
-            raise UserError(f"has no {kind}; it is not the complete configuration of a run")
+    _refuse_missing_keys(config, needed)
+    if config.get("seed") is None:
+        raise UserError("has no seed; it is not the complete configuration of a run")
     for key, value in config.items():
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(f"{key!r} is not a key of a run; remove it")
@@ -86,7 +87,17 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
         if key in SCALARS:
             check_scalar(key, value)
     check_placement(config.get("placement"))
-    return registry.with_defaults(config)
+    complete = registry.with_defaults(config)
+    uses = registry.describe("model", complete["model"]["name"]).properties.get("uses", MODEL_KINDS)
+    has_none = complete.get("attention", {}).get("name") == "none"
+    _refuse_missing_keys(complete, [kind for kind in uses if not (has_none and kind in ATTENTION_KINDS)])
+    return complete
+
+
+def _refuse_missing_keys(config: Mapping[str, Any], kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        if kind not in config:
+            raise UserError(f"has no {kind}; it is not the complete configuration of a run")
 
 
 def read_resumable_run(path: Path) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -37,7 +38,7 @@ class Loggers:
         states = run.state
         return {
             **states,
-            **self._call_all(lambda name, logger: dict(logger.start(run._replace(state=states.get(name, {}))))),
+            **self._call_all(lambda name, logger: _stored(logger.start(run._replace(state=states.get(name, {}))))),
         }
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -69,6 +70,11 @@ class Loggers:
                 self._report(f"{name}: {one_line(error)}; the run goes on without this logger")
                 self._removed.append(self._loggers.pop(name))
         return results
+
+
+def _stored(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A logger's state as run.json will hold it; what JSON cannot hold is an error of the logger."""
+    return dict(json.loads(json.dumps(dict(state))))
 
 
 def one_line(error: Exception) -> str:

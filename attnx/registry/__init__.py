@@ -203,7 +203,8 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         if key not in knobs:
             raise UserError(unknown_knob(kind, name, key))
         if not knobs[key].type.accepts(value):
-            raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
+            node = f"{kind}.{name}" if kind in MULTI_SELECT_KINDS else kind
+            raise UserError(f"{node}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
 

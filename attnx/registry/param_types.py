@@ -37,7 +37,7 @@ def _is_part_spec(value: Any) -> bool:
 
 def seconds(value: Any) -> float | None:
     """The seconds of ``HH:MM:SS``; None for another form or zero."""
-    match = re.fullmatch(r"(\d+):([0-5]\d):([0-5]\d)", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"(\d{1,9}):([0-5]\d):([0-5]\d)", value) if isinstance(value, str) else None
     if match is None:
         return None
     hours, minutes, secs = map(int, match.groups())

@@ -256,6 +256,8 @@ def make_knob(name: str, annotation: ast.expr | None, default: Any) -> Knob:
     Raises:
         ValueError: it has no type, one that no knob can have, or a default that is not of that type.
     """
+    if name == "name":
+        raise ValueError("is where the configuration names the part; rename it")
     if annotation is None:
         raise ValueError(f"needs a type, such as {name}: int = ...")
     knob_type = parse_type(annotation)
@@ -285,6 +287,6 @@ def _read_declarations(
                 continue
         try:
             declared[name] = (ast.literal_eval(value), value.lineno)
-        except ValueError:
+        except (ValueError, TypeError):
             continue
     return declared

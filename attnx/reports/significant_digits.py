@@ -67,12 +67,12 @@ def _digits(value: float, interval: tuple[float, float] | None) -> int:
     """Digits after the point, by an interval with a width or else by the number's size."""
     if interval is not None and _has_width(*interval):
         return digits_for(*interval)
-    return 2 if abs(value) >= 1 or value == 0 else _places(value, 4)
+    return 2 if not abs(value) < 1 or value == 0 else _places(value, 4)
 
 
 def _has_width(low: float, high: float) -> bool:
-    """Whether an interval is wider than a rounding error."""
-    return high > low and not math.isclose(low, high)
+    """Whether an interval is finite, and wider than a rounding error."""
+    return math.isfinite(high - low) and high > low and not math.isclose(low, high)
 
 
 def _fixed(value: float, digits: int) -> str:

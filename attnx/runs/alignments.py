@@ -210,6 +210,9 @@ def read_predicted_alignments(path: Path | str) -> list[Alignment]:
 
 
 def _check_shapes(path: Path | str, arrays: Mapping[str, Any]) -> None:
+    for name in SYMBOLS:
+        if name in arrays and arrays[name].ndim != 1:
+            raise UserError(f"{path}: {name} is {arrays[name].shape}, not a row of symbols")
     steps, columns = arrays["output"].size, arrays["source"].size
     if not steps or not columns:
         raise UserError(f"{path}: an empty alignment")

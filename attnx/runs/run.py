@@ -143,7 +143,7 @@ class Run:
         """When the run was created, if run.json says so."""
         try:
             return datetime.fromisoformat(self.info["created"]).astimezone()
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
     @property

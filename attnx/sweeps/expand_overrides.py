@@ -57,7 +57,9 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
             request = _expand(overrides)
-    except (HydraException, OmegaConfBaseException) as error:
+    except UserError:
+        raise
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise UserError(translate_hydra_error(error, overrides)) from error
     if not request.jobs:
         raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shlex
 import subprocess
 import time
 from collections.abc import Sequence
@@ -71,7 +72,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:
         "name": config["name"],
         "status": RunStatus.RUNNING,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": " ".join(["attnx", *overrides]),
+        "command": shlex.join(["attnx", *overrides]),
         "overrides": list(overrides),
         "versions": versions | {package: metadata.version(package) for package in PACKAGES},
         "git": _git_state(),

@@ -34,6 +34,7 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
         # An interval without a width, but for rounding, says nothing of digits.
         (0.1, 0.1, 0.1 + 1e-16, "0.1000 (0.1000 to 0.1000)"),
         (34.0, 34.0, 34.0, "34.00 (34.00 to 34.00)"),
+        (34.0, float("nan"), float("inf"), "34.00 (nan to inf)"),
     ],
 )
 def test_digits_follow_the_interval(value: float, low: float, high: float, message: str) -> None:

@@ -167,6 +167,7 @@ BROKEN = {
     "default of another type": (knob("width: int = 'x'"), 6, "knob 'width': its default 'x' is not a whole number"),
     "default out of range": (knob("width: Positive = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
     "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width': needs a literal default"),
+    "a knob called name": (knob("name: str = 'x'"), 6, "knob 'name': is where the configuration names the part"),
     "unknown kind": (
         "@register('scorrer', 'bad')\nclass A: ...\n",
         1,
@@ -209,6 +210,12 @@ def test_a_broken_plug_in_leaves_the_rest_usable(write: Write, text: str, line: 
     assert "\n" not in broken_part
     assert "sound" in parts.names("scorer")
     assert {key for key, info in parts.parts.items() if info.origin == "core"} == CORE
+
+
+def test_an_unhashable_attribute_is_no_declaration(write: Write) -> None:
+    write("odd.py", "@register('scorer', 'odd')\nclass Odd:\n    x = {[]: 1}\n    requires_equal_dims = True\n")
+    assert catalog().broken == []
+    assert catalog().parts["scorer", "odd"].properties == {"requires_equal_dims": True}
 
 
 def test_a_plug_in_that_is_not_text_is_broken(write: Write) -> None:

@@ -224,7 +224,7 @@ def test_beams_share_the_encoded_source() -> None:
     """Rows that take the place of others of their source read the source where it is; the past goes with them."""
     model = build_model()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
-    state = model.reorder_beams(model.init_state(SOURCE, SOURCE_MASK), rows)
+    state = model.select_rows(model.init_state(SOURCE, SOURCE_MASK), rows)
     assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
     _, state, _ = model.decode_step(torch.tensor([5, 7, 11, 5, 7, 11]), state)
     reordered = model.reorder_beams(state, torch.tensor([2, 0, 2, 4, 4, 3]))

@@ -68,9 +68,10 @@ def test_loggers_are_a_set() -> None:
         (["logger=wandb", "logger.project=mine"], "write logger.wandb.project"),
         (["logger.wandb.project=mine"], r"not part of this logger; add it with \+logger="),
         (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
-        (["logger=wandb", "logger.wandb.timeout=0"], "a number above 0"),
+        (["logger=wandb", "logger.wandb.timeout=0"], "^logger.wandb.timeout=0: expected a number above 0"),
         (["logger=wandb", "logger.wandb=false"], r"to leave it out, list the others: logger=\[\]$"),
         (["logger=[wandb,tensorboard]", "logger.tensorboard=false"], r"list the others: logger=\[wandb\]$"),
+        (["logger=[wandb,wandb]"], "name each logger once"),
         (["query=[token]", "query.token=5"], "query.token=5: expected the knobs of a query"),
     ],
 )
@@ -156,6 +157,19 @@ def test_a_failed_run_is_logged_as_failed(
     with pytest.raises(RuntimeError, match="the disk is on fire"):
         run("attention=none", "+logger=journal", folder="one")
     assert journal("one")[-1] == {"end": "failed"}
+
+
+def test_a_logger_whose_state_is_no_json_is_removed(tmp_path: Path) -> None:
+    class Starts:
+        def start(self, run: RunStart) -> dict[str, Any]:
+            return {"path": tmp_path}
+
+    messages: list[str] = []
+    loggers = Loggers({})
+    loggers._loggers = {"bad": Starts()}  # type: ignore[dict-item]
+    assert loggers.start(RunStart(tmp_path, "one", None, [], {}, {}, messages.append)) == {}
+    assert len(messages) == 1
+    assert "is not JSON serializable; the run goes on without this logger" in messages[0]
 
 
 @pytest.mark.parametrize("method", ["start", "log", "show", "finish"])

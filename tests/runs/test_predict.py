@@ -305,6 +305,12 @@ def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callabl
     return interrupt_at
 
 
+def set_record(**values: Any) -> None:
+    record = json.loads(Path(f"out.txt{SUFFIX}").read_text(encoding="utf-8"))
+    Path(f"out.txt{SUFFIX}").write_text(json.dumps({**record, **values}), encoding="utf-8")
+
+
+NO_PROGRESS = f"out.txt{SUFFIX}: holds no progress of a command; move it away to start anew"
 ARGUMENTS = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
 
 
@@ -360,6 +366,9 @@ CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
     "no record": (lambda: Path(f"out.txt{SUFFIX}").unlink(), (), "out.txt: is there already"),
     "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), f"out.txt{SUFFIX}:1: not valid JSON"),
     "a strange record": (lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'), (), "left by another request"),
+    "a record of no request": (lambda: set_record(request=3), (), NO_PROGRESS),
+    "lines that are no number": (lambda: set_record(lines="4"), (), NO_PROGRESS),
+    "files that are no list": (lambda: set_record(files=3), (), NO_PROGRESS),
 }
 
 

@@ -246,6 +246,17 @@ def test_a_folder_may_be_moved(run: Callable[..., Any], work_folder: Path) -> No
     ] == outputs_before
 
 
+def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/one")
+    assert attnx.compose(['folder="~/two"'])["folder"] == "/home/one/two"
+
+
+def test_the_words_of_a_command_are_quoted(run: Callable[..., Any]) -> None:
+    run("query=[token, last_context]", folder="one")
+    command = json.loads(Path("one/run.json").read_text(encoding="utf-8"))["command"]
+    assert "'query=[token, last_context]'" in command
+
+
 def test_no_run_is_written_inside_another(run: Callable[..., Any]) -> None:
     run(folder="one")
     files_before = sorted(Path("one").rglob("*"))

@@ -159,6 +159,10 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "no configuration": (lambda: Path("one/config.yaml").unlink(), "one: is half-written (it has no config.yaml)"),
     "an empty configuration": (lambda: Path("one/config.yaml").write_text(""), "one/config.yaml: has no task"),
     "half a configuration": (lambda: set_in("config.yaml", model=None), "one/config.yaml: has no model"),
+    **{
+        f"no {key}": (lambda key=key: set_in("config.yaml", **{key: None}), f"one/config.yaml: has no {key}")
+        for key in ("seed", "scorer", "scope", "query", "attention", "normalizer", "encoder", "decoder", "readout")
+    },
     "a strange configuration": (
         lambda: set_in("config.yaml", decoding=5),
         "decoding: expected a name and knobs, found 5",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
+from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_alignments import save_alignments
 from attnx.reports.figures.local_windows import read_window
@@ -51,6 +52,13 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
         ["000.npz", "000-3.npz"],
         ["001.npz"],
     ]
+
+
+def test_symbols_that_are_no_row_are_refused(tmp_path: Path) -> None:
+    arrays = {"weights": np.ones((1, 1)), "source": np.array(["a"]), "output": np.array(["A"])}
+    np.savez(tmp_path / "000.npz", reference=np.array("A"), **arrays)
+    with pytest.raises(UserError, match=r"000.npz: reference is \(\), not a row of symbols"):
+        read_alignment(tmp_path / "000.npz")
 
 
 def test_a_prediction_has_its_alignment() -> None:

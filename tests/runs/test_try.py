@@ -47,7 +47,7 @@ def test_a_piped_line_is_answered_with_its_alignment(run_try: Callable[..., Any]
 
 
 def test_settings_at_the_prompt_persist(run_try: Callable[..., Any]) -> None:
-    answer = run_try(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
+    answer = run_try(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=3", "dab", ":nbest 1", "dab", "::a")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
@@ -62,8 +62,8 @@ def test_settings_at_the_prompt_persist(run_try: Callable[..., Any]) -> None:
         for item in (prediction, *prediction.alternatives)
     ]
     assert lines[7:] == [
-        predicted_text("dab", decoding=("beam", {"beam_size": 2})),
-        predicted_text(":a", decoding=("beam", {"beam_size": 2})),
+        predicted_text("dab", decoding=("beam", {"beam_size": 3})),
+        predicted_text(":a", decoding=("beam", {"beam_size": 3})),
     ]
 
 
@@ -76,6 +76,8 @@ def test_a_mistake_is_reported_and_the_prompt_continues(run_try: Callable[..., A
         ":decoding beem": "unknown decoding 'beem'; did you mean beam?",
         ":decoding beam beam_size=0": "decoding.beam_size=0: expected a whole number, 1 or more",
         ":decoding 'beam": ":decoding 'beam: no closing quotation",
+        ":decoding greedy :nbest 3": "decoding=greedy finds one output for each source",
+        ":decoding beam beam_size=2 :nbest 3": "decoding.beam_size=2 holds fewer than the 3 best",
         ":tag fr": "the tag 'fr' is not one of this run's: it has none",
         ":unknown copy": ":unknown copy: expected one of replace, refuse, keep",
         ":grid maybe": ":grid maybe: expected one of on, off",

@@ -172,6 +172,12 @@ def test_malformed_curves_are_tolerated(content: str, three: Path, command: Comm
         assert all(line.startswith("attnx: left out: multirun/broken/") for line in answer.err.splitlines())
 
 
+def test_a_time_out_of_range_is_no_time(three: Path, command: Command) -> None:
+    (three / "run.json").write_text(info_text(created="0001-01-01T00:00:00+14:00"), encoding="utf-8")
+    answer = command("runs")
+    assert (answer.code, answer.err) == (0, "")
+
+
 def test_non_finite_results_are_shown(three: Path, command: Command) -> None:
     (three / "results.json").write_text('{"test_per": NaN, "test_wer": Infinity, "train_seconds": -Infinity}')
     for words in (

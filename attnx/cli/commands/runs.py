@@ -30,6 +30,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ from attnx.cli.commands.run_pruning import KEEP, WHAT, delete, plan_deletions, r
 from attnx.cli.commands.run_table import columns_of, difference_columns, print_columns, print_csv, print_json
 from attnx.cli.commands.run_values import keys_of, sort_key, value_of
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import is_count
 from attnx.files.printable import printable, text_for
 from attnx.reports.run_filters import WORD, Filter, check_keys, explain_empty, parse_filter
 from attnx.runs.find import find_runs
@@ -107,7 +109,7 @@ def parse_query(words: Sequence[str], action: str) -> RunsQuery:
     query = RunsQuery([], [], {})
     for word in words:
         match = WORD.fullmatch(word)
-        if match is None or Path(word).is_dir():
+        if match is None or os.path.isdir(word):  # False for a name that is too long
             query.folders.append(_folder(word))
         elif match[1] in OPTIONS["prune"] and match[2] == "=":
             _set_option(query.options, match[1], match[3], action)
@@ -126,7 +128,7 @@ def _set_option(options: dict[str, str], key: str, value: str, action: str) -> N
     choices = {"what": WHAT, "keep": KEEP}.get(key)
     if choices and value not in choices:
         raise UserError(f"{key}={value}: expected one of {', '.join(choices)}")
-    if key == "limit" and not (value.isascii() and value.isdecimal() and int(value) > 0):
+    if key == "limit" and not is_count(value):
         raise UserError(f"limit={value}: expected a whole number, 1 or more")
     if not value.removeprefix("-"):
         raise UserError(f"{key}={value}: needs a key")

@@ -142,20 +142,21 @@ class Prompt:
         values = vars(self.parser.parse(words))
         changes = {name: value for name, value in values.items() if name in PromptSettings._fields}
         if "decoding" in values:
-            changes["search"] = self._parse_decoding(values["decoding"])
+            changes["search"] = self._parse_decoding(values["decoding"], values.get("nbest", self.settings.nbest))
         self.set(self.settings._replace(**changes))
         if "decoding" in values:
             search = self.decoder.config["decoding"]
             knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
             print(f"decoding={search['name']} {knobs}".strip(), flush=True)
 
-    def _parse_decoding(self, words: Sequence[str]) -> dict[str, Any]:
+    def _parse_decoding(self, words: Sequence[str], nbest: int | None) -> dict[str, Any]:
         if not words:
             raise UserError(":decoding needs a name, such as :decoding beam beam_size=5")
         # Knobs may be written as on the command line, decoding.beam_size=5, or without "decoding.".
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
         override = decoding_override(split_overrides(overrides, KEYS)[1])
+        choose_decoding(self.settings.search, *override, nbest)  # refuses a search that cannot find the N best
         return choose_decoding(self.settings.search, *override)
 
 
