@@ -114,12 +114,11 @@ class ResumableOutput:
 
     def _read_sidecar(self) -> dict[str, Any]:
         """The sidecar's content, empty if there is none; that of another request is refused."""
-        content: Any = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
-        record: dict[str, Any] = content if isinstance(content, dict) else {"request": None}
-        recorded = record.get("request", {})
+        record: Any = read_json(self.sidecar) if self.sidecar and self.sidecar.is_file() else {}
         no_progress = f"{self.sidecar}: holds no progress of a command; move it away to start anew"
-        if not isinstance(recorded, dict):
+        if not isinstance(record, dict) or not isinstance(record.get("request", {}), dict):
             raise UserError(no_progress)
+        recorded = record.get("request", {})
         if changed := [name for name, value in self.request.items() if record and recorded.get(name) != value]:
             raise UserError(
                 f"{self.sidecar}: was left by another request, which differs in {', '.join(changed)}; "

@@ -117,8 +117,8 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs = _read_runs(names, arguments.checkpoint)
-    refuse_links(runs[0].path)
     run = runs[0]
+    refuse_links(run.path)
     test = overrides.get("task.test")
     if "task.test" in overrides:
         _check_test(run, test)

@@ -145,14 +145,14 @@ def _metric_columns(runs: Sequence[Run]) -> list[Column]:
         tested = {row: run.results.get(run.test_metric) for row, run in group.items()}
         name = next(iter(group.values())).test_metric
         if any(value is not None for value in tested.values()):
-            columns.append(_measure(name, tested, len(runs), maximize, RANKS["test"]))
+            columns.append(_metric_column(name, tested, len(runs), maximize, RANKS["test"]))
         if any(value is None for value in tested.values()):
             best = {row: run.progress.best for row, run in group.items()}
-            columns.append(_measure(monitor, best, len(runs), maximize, RANKS["valid"]))
+            columns.append(_metric_column(monitor, best, len(runs), maximize, RANKS["valid"]))
     return columns
 
 
-def _measure(name: str, values: Mapping[int, Any], rows: int, maximize: bool, rank: float) -> Column:
+def _metric_column(name: str, values: Mapping[int, Any], rows: int, maximize: bool, rank: float) -> Column:
     numbers = {row: value for row, value in values.items() if isinstance(value, int | float) and value == value}
     best = (max if maximize else min)(numbers.values(), default=None)
     best_rows = frozenset(row for row, value in numbers.items() if value == best) if len(numbers) > 1 else frozenset()

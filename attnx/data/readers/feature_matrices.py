@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from attnx.data.examples import Symbols
 from attnx.data.features import Matrix
-from attnx.data.readers.lines import read_csv_rows
+from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
@@ -186,8 +185,7 @@ def read_parquet(path: Path) -> Any:
             table = file.read(use_threads=False)
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error
-    if duplicates := [name for name, count in Counter(table.column_names).items() if count > 1]:
-        raise UserError(f"{path}: two columns are called {duplicates[0]!r}; rename one")
+    reject_duplicate_columns(str(path), table.column_names)
     return table
 
 

@@ -65,7 +65,7 @@ def _symbol_pattern() -> re.Pattern[str]:
     """Return the pattern of a number with its decimal marks, a word, marks that end a sentence, or another mark.
 
     A word has apostrophes and combining marks, but begins with neither: an emoji's variation selector is not part of
-    the word behind it.
+    the word after it.
     """
     word = rf"\w[{word_characters()}]*"
     return re.compile(rf"\d+(?:[.,]\d+)+|{word}(?:['\u2019]{word})*|[.!?]+|[^\w\s]")

@@ -6,6 +6,7 @@ import csv
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,6 +135,12 @@ def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
     except UnicodeDecodeError as error:
         problem = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
         raise UserError(f"{location}: {problem}; save the file as UTF-8: {_first_characters(raw)}") from error
+
+
+def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:
+    """Refuse two columns of one name."""
+    if duplicates := [name for name, count in Counter(names).items() if count > 1]:
+        raise UserError(f"{location}: two columns are called {duplicates[0]!r}; rename one")
 
 
 def check_not_header(cells: Sequence[str], location: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.readers.feature_matrices import read_parquet
-from attnx.data.readers.lines import read_csv_rows
+from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
@@ -94,8 +94,7 @@ def read_series(
 def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], columns: Sequence[str]) -> None:
     if not header:
         raise UserError(f"{path}: holds no header")
-    if duplicates := [name for name in header if header.count(name) > 1]:
-        raise UserError(f"{path}:1: two columns are called {duplicates[0]!r}; rename one")
+    reject_duplicate_columns(f"{path}:1", header)
     if "" in header and not columns:
         raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
     for name in [*key_columns, *columns]:
