@@ -27,6 +27,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "escape": "\ue00c", "enter": "\ue007"}
 KEYS |= {"tab": "\ue004", "home": "\ue011", "end": "\ue010"}
+PAINTED = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"  # a key that comes before is dropped
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key under which the protocol hands out elements
 DRIVERS = ("chromedriver", "/usr/lib/chromium/chromedriver")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -73,6 +74,7 @@ class Browser:
         self.log("browser")
         self.log("performance")
         self.send("POST", "/url", {"url": page.as_uri() + fragment})
+        self.send("POST", "/execute/async", {"script": PAINTED, "args": []})
 
     def log(self, kind: str) -> list[dict[str, Any]]:
         return self.send("POST", "/se/log", {"type": kind})
