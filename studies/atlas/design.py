@@ -79,7 +79,7 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
     def settings(combinations: Iterable[Combination]) -> list[Setting]:
         return [_setting(factors, combination, content["replace"]) for combination in combinations]
 
-    shared = balanced_fraction(content["factors"], [], content["shared"], 0) if task.get("shared", True) else []
+    shared = balanced_fraction(content["factors"], [], content["shared"], 0)[: task.get("shared")]
     start = dict.fromkeys([*grid(factors, task.get("grid", [])), *shared])
     chosen = balanced_fraction(factors, list(start), task.get("fraction", 0), task.get("min_pairs", 0))
     baseline = task.get("baseline", content["baseline"])
