@@ -52,7 +52,7 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
     if group and group[1] not in GROUPS:
         return unknown_key(group[1], overrides)
     if several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
-        return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
+        return f"{several[1]} means several runs, which attnx -m trains in turn; write a list as [a,b]"
     if re.search(r"mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable", text):
         return _unreadable(overrides)
     return _value_error(text, overrides) or " ".join(text.split())

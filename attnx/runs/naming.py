@@ -44,7 +44,7 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
     """The folder of a new run by ``folder=`` or ``name=``; None if neither is set.
 
     Raises:
-        UserError: the folder has no name, is not empty, or is inside another run's.
+        UserError: the folder has no name, is a file, is not empty, or is inside another run's.
     """
     if config["folder"] == "":
         raise UserError("folder= is empty, perhaps from an unset variable; expected the path of a folder")
@@ -55,6 +55,8 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         check_name(config["name"])
         refuse_link(folder)
     is_free = folder.is_dir() and {file.name for file in folder.iterdir()} <= ALLOWED_FILES
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
         subject = "it" if knob == "folder" else str(folder)
         problem = f"{subject} is not empty; choose another, or `attnx resume {folder}`"

@@ -41,13 +41,15 @@ class TrainingDataModule(lightning.LightningDataModule):
         batch_sampler: this rank's share of them.
 
     Raises:
-        UserError: a temperature for data without tags; or there is no shared memory for workers.
+        UserError: a temperature below 1, or for data without tags; or there is no shared memory for workers.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
         self.data, self.workers, temperature = data, trainer["num_workers"], trainer["tag_sampling_temperature"]
         refuse_full_memory(self.workers)
+        if temperature < 1:
+            raise UserError(f"trainer.tag_sampling_temperature={temperature:g} is below 1, which takes every row once")
         if temperature > 1 and not data.tags:
             raise UserError(
                 f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, but the data have none"

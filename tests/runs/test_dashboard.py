@@ -181,6 +181,21 @@ def test_without_w_and_b_the_workspace_is_written_to_a_file(
     written = json.loads(Path("theirs.json").read_text(encoding="utf-8"))
     assert (written["entity"], written["project"]) == ("us", "theirs")
     assert "test/wer" in Path("theirs.json").read_text(encoding="utf-8")
+    answer = command("dashboard", "us/theirs", "--metric", "bluu")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.endswith("--metric bluu: no such metric; did you mean bleu?\n")
+
+
+def test_a_metric_decides(write_run: Callable[..., Path], command: Callable[..., Any]) -> None:
+    """Instead of the monitored one, in its own direction: the best run is on top."""
+    write_run("multirun/scorers/0", wandb_with())
+    for target in ("multirun/scorers", "us/theirs"):
+        for metric, is_ascending in (("wer", True), ("bleu", False)):
+            assert command("dashboard", target, "--metric", metric, "--out", "space.json").code == 0
+            text = Path("space.json").read_text(encoding="utf-8")
+            assert f"test/{metric}" in text
+            assert "test/per" not in text
+            assert json.loads(text)["spec"]["section"]["runSets"][0]["sort"]["keys"][0]["ascending"] is is_ascending
 
 
 def test_a_workspace_is_saved_online(

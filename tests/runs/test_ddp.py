@@ -337,7 +337,7 @@ def test_two_machines_train_together(
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
 
-KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1}
+KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}
 
 
 def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pyt
         (["scope.window=1"], "scope.window=1: name the part of this knob, too"),
         (["dot", "scope.window=1"], "scope.window=1: name the part of this knob, too"),
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
+        (["local", "scope.window=1,2"], "scope.window=1,2 means several runs, which attnx -m trains"),
         (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
         (["dot", "--out", ""], "--out needs a value"),

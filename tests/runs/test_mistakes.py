@@ -337,11 +337,14 @@ def test_an_existing_name_is_refused(refuse_run: Callable[..., str], work_folder
 
 def test_an_impossible_folder_is_reported(refuse_run: Callable[..., str]) -> None:
     assert "cannot write the run folder" in refuse_run("folder=words.tsv/run")
+    assert "folder=words.tsv: words.tsv is a file; choose another" in refuse_run("folder=words.tsv")
 
 
 def test_a_missing_gpu_is_reported(refuse_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert "trainer.accelerator=gpu" in refuse_run("trainer.accelerator=gpu")
+    message = refuse_run("trainer.precision=16-mixed", "trainer.accelerator=cpu")
+    assert "trainer.precision=16-mixed is for GPUs, and the run trains on a CPU; bf16-mixed is for both" in message
 
 
 def test_a_non_finite_loss_ends_the_run_with_one_line(

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from attnx import registry
 from attnx.cli.args import check_output_file
-from attnx.errors import UserError
+from attnx.errors import UserError, suggest
 from attnx.registry.optional_deps import require_package
+from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_higher_better
 from attnx.runs.layout import RUN
 from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
@@ -57,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--metric NAME] [--out FILE]"
     parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
-    metric = "the metric that decides, of a project: per (default), wer ..."
-    parser.add_argument("--metric", metavar="NAME", default="per", help=metric)
+    metric = "the metric that decides: wer, bleu ... (default: the monitored one, of a project per)"
+    parser.add_argument("--metric", metavar="NAME", help=metric)
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write if W&B cannot be reached")
 
 
@@ -68,8 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
     if target.is_dir():
         request, out = workspace_request(target), target / FILE
     else:
-        request = _project_request(arguments.target)._replace(metric=arguments.metric)
+        request = _project_request(arguments.target)
         out = Path(f"{request.project}-{FILE}")
+    if arguments.metric is not None:
+        request = request._replace(metric=arguments.metric, maximize=_is_higher_better(arguments.metric))
     if arguments.out is not None:
         out = arguments.out
         check_output_file("--out", out)
@@ -113,6 +116,13 @@ def _project_request(name: str) -> WorkspaceRequest:
     if entity and Path(entity).is_dir():
         raise UserError(f"{name}: no such folder in {entity}")
     return WorkspaceRequest(project, entity)
+
+
+def _is_higher_better(metric: str) -> bool:
+    is_higher = is_higher_better(metric)
+    if is_higher is None:
+        raise UserError(f"--metric {metric}: no such metric{suggest(metric, (*LOWER_IS_BETTER, *HIGHER_IS_BETTER))}")
+    return is_higher
 
 
 def _saved(saved_workspace: Any) -> str:

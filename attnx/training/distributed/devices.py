@@ -88,12 +88,14 @@ def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """The trainer's parameters with the number of visible GPUs where ``devices`` is left open.
 
     Raises:
-        UserError: there are too few GPUs, or none, or their number is unknown.
+        UserError: there are too few GPUs, or none, or their number is unknown; or the precision needs one.
     """
     accelerator, devices, has_several = trainer["accelerator"], trainer["devices"], needs_processes(trainer)
     gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
     if accelerator == "gpu" and not (gpus if has_several else torch.accelerator.is_available()):
         raise UserError("trainer.accelerator=gpu: no GPU is available; use auto or cpu")
+    if trainer["precision"] == "16-mixed" and not gpus:
+        raise UserError("trainer.precision=16-mixed is for GPUs, and the run trains on a CPU; bf16-mixed is for both")
     if devices is None and not gpus:
         raise UserError("trainer.devices: no GPU is available; say how many processes: trainer.devices=2")
     if gpus and has_several and (devices or 0) > gpus:
