@@ -78,12 +78,12 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
         "scorer=coverage scorer.penalty=1": ("g2p", "translation", FORECASTS),
         "scorer=dot": ("reverse",),
         "scorer=cosine": ("reverse", FORECASTS),
-        "normalizer=hard": ("g2p_multilingual", FORECASTS),
+        "normalizer=hard": ("g2p_multilingual", "translation", FORECASTS),
         **dict.fromkeys([f"{MOVING_OVER_STATES}5", f"{MOVING_OVER_STATES}12"], (FORECASTS,)),
         **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
-        "scorer=concat": pronunciation,
-        "query=[token]": pronunciation,
-        "query=[last_context]": ("g2p_multilingual",),
+        "scorer=concat": TESTED,
+        "query=[token]": (*pronunciation, "translation"),
+        "query=[last_context]": ("g2p_multilingual", "translation"),
         "scorer=tanh_dot query=[self_attentive]": ("g2p",),
         "normalizer=monotonic": ("g2p",),
         "normalizer=mocha": ("g2p",),
@@ -95,11 +95,14 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
     for words, names in worse.items():
         assert all(is_significant(name, words, 1) for name in names), words
     everywhere = (*TESTED, FORECASTS)
+    better = [(name, words) for name in everywhere for words in changes[name].by_words if is_significant(name, words, -1)]
+    assert better == [("translation", f"{MOVING}2")]
     alike = dict.fromkeys(
         ["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], everywhere
     )
     alike |= dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], (*pronunciation, "reverse"))
     alike |= dict.fromkeys(["query=[token,last_context]", "scorer=location"], everywhere)
+    alike["normalizer=hard"] = ("g2p", "reverse")
     alike |= dict.fromkeys(["query=[token]", "query=[last_context]", "scorer=concat"], (FORECASTS,))
     biases = [f"attention.bias={name}" for name in ("alibi", "distance", "relative")]
     alike |= dict.fromkeys(["normalizer=forward", "attention.hops=2", *biases], ("g2p",))
@@ -152,7 +155,7 @@ def test_means(page: Page) -> None:
     assert reach["g2p"] < 5
     assert 5 < reach[FORECASTS] < 6
     assert reach["g2p_multilingual"] < 15
-    assert 27 < reach["reverse"] < reach["translation"] < 33
+    assert 20 < reach["translation"] < reach["reverse"] < 30
 
 
 def test_long_words(page: Page) -> None:
