@@ -63,7 +63,9 @@ def _words(task: Task, comparison: Comparison, name: str) -> str:
 
 def _cost(point: CostPoint, baseline: CostPoint | None) -> str:
     seconds = f"{point.cpu_seconds:.0f} s"
-    return seconds if baseline is None else f"{seconds}, {point.cpu_seconds / baseline.cpu_seconds:.1f} × that without"
+    if baseline is None:
+        return seconds
+    return f"{seconds}, {point.cpu_seconds / baseline.cpu_seconds:.1f} times that without"
 
 
 def _baseline_difference(task: Task, comparison: Comparison) -> MeanDifference | None:

@@ -224,7 +224,7 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
     assert (advice.data, advice.baseline) == (tasks["g2p"].data, "30.40")
     assert advice.words == words
     assert (advice.cost, advice.quality) in (
-        ("15 s, 1.5 × that without", "PER 10.50"), ("30 s, 3.0 × that without", "PER 10.40"))  # fmt: skip
+        ("15 s, 1.5 times that without", "PER 10.50"), ("30 s, 3.0 times that without", "PER 10.40"))  # fmt: skip
     certainty = "2 of 3 settings cannot be told from the best; no attention against the defaults: p < 0.001"
     assert advice.certainty == certainty
     alone = advise(comparisons([run for run in runs if run.seed == 1])[0], tasks)

@@ -153,6 +153,22 @@ def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None
         assert tested is not None
         digests[name] = tested.digest
     assert digests["ETTh1"] == digests["longer"] != digests["ETTh2"]
+    assert digests["ETTh1"] == "755537f16aa8"  # as in tables of runs that are already written
+
+
+@pytest.mark.parametrize(
+    ("table", "digest"),
+    [
+        ("source\tprediction\treferences\nab\tA\tB\n", "d3f276ac81c4"),
+        ("source\tprediction\treferences\ttexts\nab\tA\tB\tb\n", "3e23e8160039"),
+    ],
+)
+def test_a_test_keeps_its_digest(table: str, digest: str, tmp_path: Path) -> None:
+    """Tables of runs that are already written have it: another one would make their tests another test."""
+    (tmp_path / PREDICTIONS).write_text(table, encoding="utf-8")
+    tested = read_tested(tmp_path)
+    assert tested is not None
+    assert tested.digest == digest
 
 
 def wrong(*edits: int) -> tuple[str, ...]:
