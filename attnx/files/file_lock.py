@@ -1,4 +1,4 @@
-"""Whether the lock of a file or a folder is held."""
+"""Whether the lock of a file is held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_lock_held(path: Path) -> bool:
-    """Whether a process holds the lock of a file or a folder; False if it is missing, or its system has no locks."""
+    """Whether a process holds the lock of a file; False if it is missing, or its system has no locks."""
     import fcntl  # not on every system
 
     try:

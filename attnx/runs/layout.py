@@ -9,6 +9,8 @@ FORMAT: Final = 1
 # What a run is, and its configuration.
 RUN: Final = "run.json"
 CONFIG: Final = "config.yaml"
+# Locked, and there, while a process trains the run.
+RUN_LOCK: Final = "run.lock"
 # What it measured.
 METRICS: Final = "metrics.csv"
 PROFILE: Final = "profile.json"

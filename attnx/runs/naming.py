@@ -9,14 +9,14 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
-from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN, WANDB
+from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN, RUN_LOCK, WANDB
 
 SWEEPS = Path("multirun")
 RUNS = SWEEPS / "runs"
 # File systems allow 255 bytes, encrypted ones 143, and a sweep that is moved away gets a number as suffix.
 MAX_NAME_BYTES = 128
 # Files allowed in the folder of a new run: the log of a sweep's job, and those of a run that was killed at its start.
-ALLOWED_FILES = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
+ALLOWED_FILES = {LOG, RUN_LOCK, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:

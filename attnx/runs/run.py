@@ -17,7 +17,7 @@ from attnx.files.file_lock import is_lock_held
 from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info
-from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN
+from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN, RUN_LOCK
 from attnx.runs.metrics_csv import VALID, Curve, read_curves
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
 from attnx.runs.status import RunStatus
@@ -204,7 +204,7 @@ class Run:
     @cached_property
     def status(self) -> RunStatus:
         """The status of the run; also of one that was killed and could not record it, or that is being resumed."""
-        if not self.is_finished and is_lock_held(self.path.resolve()):
+        if not self.is_finished and is_lock_held(self.path / RUN_LOCK):
             return RunStatus.RUNNING
         status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.disk_usage.modified
         if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:

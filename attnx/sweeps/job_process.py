@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
-from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, PROGRESS_VARIABLE, RUN
+from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, PROGRESS_VARIABLE, RUN, RUN_LOCK
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.distributed.slurm import slurm_job, stop_signals
@@ -117,6 +117,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     from attnx.accel.prebuild import start_compiling
     from attnx.reports.run.build_all import build_reports
     from attnx.training.fit import fit, resume
+    from attnx.training.run_lock import lock_run
 
     folder = Path(config["folder"])
     status = read_mapping(folder / RUN).get("status")
@@ -125,10 +126,14 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         return
     reject_edited_plugins(folder.parent, config)
     start_compiling(config)
-    if (folder / CHECKPOINTS / LAST).is_file():
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock_run(folder):
+        has_checkpoint = (folder / CHECKPOINTS / LAST).is_file()
+        if not has_checkpoint:
+            empty_folder(folder)
+    if has_checkpoint:
         resume(folder)
     else:
-        empty_folder(folder)
         fit(config, overrides)
 
 
@@ -141,9 +146,9 @@ def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
 
 
 def empty_folder(folder: Path) -> None:
-    """Empty the folder of a job that stopped before its first checkpoint, except for its log."""
+    """Empty the folder of a job that stopped before its first checkpoint, except for its log and its lock."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name == LOG:
+        if path.name in (LOG, RUN_LOCK):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -65,10 +65,10 @@ def fit(
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
-    folder = create_run_folder(prepared, overrides)
-    record_begun_run(folder)
-    with lock_run(folder), record_failure(folder, config["trainer"]):
-        return _start(prepared, folder, console or Console(), is_verbose)
+    with create_run_folder(prepared, overrides) as folder:
+        record_begun_run(folder)
+        with record_failure(folder, config["trainer"]):
+            return _start(prepared, folder, console or Console(), is_verbose)
 
 
 def _complete(config: object) -> Mapping[str, Any]:

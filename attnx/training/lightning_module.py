@@ -31,11 +31,13 @@ class TrainingModule(lightning.LightningModule):
         step_plan: the optimizer steps of the run, set before it is trained.
         batch: the last one that was moved to the device, for messages.
         local_loss: of the last batch and this rank alone, where several learn together, for messages.
+        step_loss: () the loss per target step of the last optimizer step, over all ranks and accumulation steps.
     """
 
     step_plan: StepPlan
     batch: Batch | None = None
     local_loss: Tensor | None = None
+    step_loss: Tensor
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class TrainingModule(lightning.LightningModule):
         self.valid_metrics = nn.ModuleDict(self.task.metrics(self.data.tags))
         self.test_metrics = nn.ModuleDict(self.task.metrics(self.data.tags))
         self._predictions: dict[int, Prediction] = {}
-        self._token_counts: list[Tensor] = []  # target steps of each accumulation step so far
+        self._step_sums: list[Tensor] = []  # (2,), the loss and the target steps of each accumulation step so far
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Remember the batch."""
@@ -63,8 +65,11 @@ class TrainingModule(lightning.LightningModule):
         progress = self.step_plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.label_smoothing, self.scheduled_sampling * progress)
         accumulation_steps = self.trainer.accumulate_grad_batches
-        is_unsharded = self.trainer.world_size * accumulation_steps == 1
-        return loss.mean if is_unsharded else self._distributed_loss(loss, accumulation_steps)
+        if self.trainer.world_size * accumulation_steps > 1:
+            return self._distributed_loss(loss, accumulation_steps)
+        mean = loss.mean
+        self.step_loss = mean.detach()
+        return mean
 
     def _distributed_loss(self, loss: Loss, accumulation_steps: int) -> Tensor:
         """The share of this rank and accumulation step in the loss per target step over all of them.
@@ -74,23 +79,24 @@ class TrainingModule(lightning.LightningModule):
         """
         local = loss.total + loss.penalty
         self.local_loss = local.detach()
-        total, tokens = process_group.all_reduce_sum(torch.stack([local.detach().double(), loss.tokens.double()]))
-        self._token_counts.append(tokens)
+        sums = process_group.all_reduce_sum(torch.stack([local.detach().double(), loss.tokens.double()]))
+        self._step_sums.append(sums)
+        total, tokens = torch.stack(self._step_sums).sum(0)
+        self.step_loss = total / tokens
         # Lightning averages gradients over ranks, and divides the loss by the accumulation steps.
-        share = local * (self.trainer.world_size * accumulation_steps / self._token_counts[0]).to(local.dtype)
-        # The value that is logged is the mean over all ranks.
-        mean = accumulation_steps * total / tokens.clamp(min=1)
-        logged: Tensor = share + (mean - share.detach()).to(local.dtype)
-        return logged
+        share = local * (self.trainer.world_size * accumulation_steps / self._step_sums[0][1]).to(local.dtype)
+        # The value is the mean over all ranks: if it is not finite, all of them see it.
+        value: Tensor = share + (self.step_loss - share.detach()).to(local.dtype)
+        return value
 
     def on_after_backward(self) -> None:
         """Rescale accumulated gradients by the number of target steps of all accumulation steps."""
-        if self._token_counts and not self.trainer.fit_loop._should_accumulate():
-            if len(self._token_counts) > 1 or self.trainer.accumulate_grad_batches > 1:
-                scale = self._token_counts[0] / torch.stack(self._token_counts).sum()
+        if self._step_sums and not self.trainer.fit_loop._should_accumulate():
+            if len(self._step_sums) > 1 or self.trainer.accumulate_grad_batches > 1:
+                scale = self._step_sums[0][1] / torch.stack(self._step_sums)[:, 1].sum()
                 for gradient in (weight.grad for weight in self.parameters() if weight.grad is not None):
                     gradient.mul_(scale.to(gradient.device, gradient.dtype))
-            self._token_counts = []
+            self._step_sums = []
 
     def on_validation_epoch_start(self) -> None:
         """Reset the sums of the loss and of target steps."""

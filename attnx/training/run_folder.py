@@ -8,7 +8,8 @@ import platform
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from attnx.tasks.contract import metric_signatures
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 from attnx.training.distributed.slurm import slurm_job
+from attnx.training.run_lock import lock_run
 from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
@@ -47,27 +49,38 @@ PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "nu
 CODE = ("attnx", "conf")
 
 
-def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:
-    """Create a run folder with its configuration and provenance.
+@contextmanager
+def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterator[Path]:
+    """Create a run folder with its configuration and provenance, and hold its lock.
 
     The configuration's ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
 
     Raises:
-        UserError: the folder is not empty, or cannot be written.
+        UserError: the folder is not empty, another process trains in it, or it cannot be written.
     """
     config = prepared.config
     text = yaml.safe_dump({key: value for key, value in config.items() if key != "folder"}, sort_keys=False)
     # A unique name: the time, and a hash of the configuration and this process.
     token = hashlib.sha256(f"{text}{os.getpid()}{time.time_ns()}".encode()).hexdigest()[:6]
     folder = chosen_folder(config) or RUNS / f"{time.strftime('%Y%m%d-%H%M%S')}-{token}"
-    try:
-        (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(text, encoding="utf-8")
-        copies = copy_plugins(folder, config)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_run(folder))
+            chosen_folder(config)  # another process may have filled it meanwhile
+            (folder / CHECKPOINTS).mkdir(exist_ok=True)
+            (folder / CONFIG).write_text(text, encoding="utf-8")
+            copies = copy_plugins(folder, config)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
+        write_json(folder / RUN, {**_start_facts(config, overrides), **copies, **_derived_facts(prepared)})
+        yield folder
+
+
+def _start_facts(config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """What run.json has of the command, the time and the code."""
     versions = {"attnx": __version__, "python": platform.python_version()}
-    info = {
+    return {
         "format": FORMAT,
         "name": config["name"],
         "status": RunStatus.RUNNING,
@@ -76,11 +89,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Path:
         "overrides": list(overrides),
         "versions": versions | {package: metadata.version(package) for package in PACKAGES},
         "git": _git_state(),
-        **copies,
-        **_derived_facts(prepared),
     }
-    write_json(folder / RUN, info)
-    return folder
 
 
 def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:

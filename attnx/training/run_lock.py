@@ -4,36 +4,69 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.runs.layout import RUN_LOCK
 
+PATIENCE_SECONDS = 0.2
+"""Seconds to wait for one that only looks whether the lock is held."""
+POLL_SECONDS = 0.02
 _descriptors: set[int] = set()
 
 
 @contextlib.contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder. The system frees it with the process, and a file system may have no locks.
+    """Hold the lock of a run's folder: a file that is there meanwhile.
+
+    The system frees it with the process, and a file system may have no locks.
 
     Raises:
         UserError: another process holds it.
     """
-    import fcntl  # not on every system
-
-    descriptor = os.open(folder, os.O_RDONLY)
+    path = folder / RUN_LOCK
+    descriptor = _lock(path)
     _descriptors.add(descriptor)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another process trains this run; wait for its end, or stop it first") from None
-        except OSError:  # no locks here
-            pass
         yield
     finally:
         _descriptors.discard(descriptor)
+        if _is_open_file(descriptor, path):
+            path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def _lock(path: Path) -> int:
+    """The descriptor of the locked file. On NFS a lock needs one to write to, which a folder has not."""
+    import fcntl  # not on every system
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                message = f"{path.parent}: another process trains this run; wait for its end, or stop it first"
+                raise UserError(message) from None
+            time.sleep(POLL_SECONDS)
+            continue
+        except OSError:  # no locks here
+            return descriptor
+        if _is_open_file(descriptor, path):
+            return descriptor
+        os.close(descriptor)  # who held it before has removed it
+
+
+def _is_open_file(descriptor: int, path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _forget_locks() -> None:

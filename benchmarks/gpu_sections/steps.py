@@ -77,8 +77,8 @@ def train_attnx(setting: Setting, schedule: str, precision: str, extra: Sequence
         prepared, console = prepare(with_defaults(config)), Console(file=io.StringIO())
         if (prepared.compiled or "").startswith("not compiled"):  # else the row would be one of plain steps
             raise RuntimeError(prepared.compiled)
-        folder = create_run_folder(prepared, ())
-        train(prepared, folder, plan_steps(prepared, folder, console), console)
+        with create_run_folder(prepared, ()) as folder:
+            train(prepared, folder, plan_steps(prepared, folder, console), console)
 
 
 def train_by_hand(setting: Setting, schedule: str, precision: str, updates: int) -> None:

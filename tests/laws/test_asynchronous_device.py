@@ -110,21 +110,23 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_pa
     console = Console(force_terminal=False)
     throughput = Throughput(clock=lambda: 7.0)
     trainer: Any = SimpleNamespace(world_size=1, is_global_zero=True, global_step=10, max_steps=20, current_epoch=0)
+    trainer.optimizers = [SimpleNamespace(param_groups=[{"lr": 0.1}])]
+    trainer.fit_loop = SimpleNamespace(_should_accumulate=lambda: False, total_batch_idx=13)
     progress = ProgressDisplay(console, throughput, "valid_loss")
     progress.on_train_start(trainer)
     guard, metrics = NanGuard(tmp_path, None), MetricsCsv(tmp_path / "metrics.csv", throughput, interval=7)  # type: ignore[arg-type]
     batch, loss = BATCH.to(DEVICE), torch.ones((), device=DEVICE)
+    module: Any = SimpleNamespace(step_loss=loss)
     with asynchronous_device:
         for _ in range(WARMUP_BATCHES + 1):
             throughput.on_train_batch_start(trainer, None, batch)  # type: ignore[arg-type]
             guard.on_before_backward(trainer, None, loss)
             for callback in (throughput, metrics, progress):
-                callback.on_train_batch_end(trainer, None, {"loss": loss}, batch)  # type: ignore[arg-type]
+                callback.on_train_batch_end(trainer, module, None, batch)
         assert throughput.examples == 2
         trainer.global_step, trainer.val_check_batch = 14, 20
-        trainer.fit_loop = SimpleNamespace(_should_accumulate=lambda: False, total_batch_idx=13)
         with pytest.raises(AssertionError, match="waits for a device"):
-            metrics.on_train_batch_end(trainer, None, {"loss": loss}, batch)  # type: ignore[arg-type]
+            metrics.on_train_batch_end(trainer, module, None, batch)
 
 
 @pytest.mark.parametrize(("device", "is_pinned"), [("cpu", False), ("cuda", True)])

@@ -135,10 +135,15 @@ def test_processes_that_are_no_copies_learn_the_same(
 def test_accumulated_batches_learn_the_same_as_one(
     run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
-    run("trainer.batch_size=10", folder="one")
-    run("trainer.batch_size=5", "trainer.accumulate_grad_batches=2", folder="two")
+    """With the same losses, also of the last batch of an epoch, of which some shares are empty."""
+    knobs = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
+    run(*knobs, "trainer.batch_size=24", folder="one")
+    run(*knobs, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
     alone, turns = weights("one"), weights("two")
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
+    losses = [[float(row["train_loss"]) for row in read_metrics(name)] for name in ("one", "two")]
+    assert len(losses[0]) == 12
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_a_killed_process_ends_the_others_with_a_message(

@@ -147,6 +147,23 @@ def test_a_resumed_run_restores_logger_state(
     assert lines[-1]["end"] == "finished"
 
 
+def test_a_mean_loss_spans_an_interruption(
+    run: Callable[..., Any],
+    journal: Callable[[str], Lines],
+    command: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+) -> None:
+    interrupt_at(3)
+    knobs = ["attention=none", "+logger=journal", "trainer.log_every_n_steps=2", "trainer.num_validations=1"]
+    with pytest.raises(Interrupted):
+        run(*knobs, folder="cut")
+    assert command("resume", "cut").code == 0
+    logged = {line["step"]: line["train/loss"] for line in journal("cut") if "train/loss" in line}
+    written = {int(row["step"]): float(row["train_loss"]) for row in metrics("cut")}
+    assert set(logged) >= {2, 4}
+    assert logged == pytest.approx(written, rel=1e-5)
+
+
 def test_a_failed_run_is_logged_as_failed(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:

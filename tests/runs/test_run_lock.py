@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attnx.config.compose import compose
 from attnx.errors import UserError
+from attnx.files.file_lock import is_lock_held
+from attnx.sweeps.job_process import train_or_resume
 from attnx.training.fit import resume
 from attnx.training.run_lock import lock_run
 
@@ -41,6 +46,50 @@ def test_a_run_that_is_being_trained_is_not_resumed(run: Callable[..., Any]) -> 
         resume("one")
     assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == contents
     resume("one")
+
+
+def test_a_second_start_in_the_folder_of_a_run_changes_nothing(
+    words: Path, command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
+    """Also before the first one has written anything; and a job of a sweep does not empty the folder."""
+    Path("one").mkdir()
+    message = "one: another process trains this run; wait for its end, or stop it first"
+    with lock_run(Path("one")):
+        answer = command(*sized(f"task.train={words}", "folder=one"))
+        assert (answer.code, answer.err) == (2, f"attnx: {message}\n")
+        assert [path.name for path in Path("one").iterdir()] == ["run.lock"]
+        Path("one/run.json").write_text("{}", encoding="utf-8")
+        with pytest.raises(UserError, match=message):
+            train_or_resume({**compose([f"task.train={words}"]), "folder": "one"}, [])
+        assert {path.name for path in Path("one").iterdir()} == {"run.lock", "run.json"}
+    assert [path.name for path in Path("one").iterdir()] == ["run.json"]
+
+
+def test_who_only_looks_stops_no_start(tmp_path: Path) -> None:
+    """A look takes the lock for an instant."""
+    (tmp_path / "run.lock").touch()
+    with (tmp_path / "run.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        threading.Timer(0.05, fcntl.flock, (file, fcntl.LOCK_UN)).start()
+        with lock_run(tmp_path):
+            assert is_lock_held(tmp_path / "run.lock")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_whose_file_was_removed_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By who held it before, between the opening of the file and its lock."""
+    lock, attempts = fcntl.flock, []
+
+    def remove_first(descriptor: int, operation: int) -> None:
+        if not attempts:
+            (tmp_path / "run.lock").unlink()
+        attempts.append(descriptor)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with lock_run(tmp_path):
+        assert (tmp_path / "run.lock").is_file()
+    assert len(attempts) == 2
 
 
 def test_a_worker_of_a_killed_process_holds_no_lock(tmp_path: Path) -> None:

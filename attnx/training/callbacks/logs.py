@@ -10,6 +10,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
 from attnx.loggers.collection import Loggers
+from attnx.training.callbacks.step_losses import StepLosses
 from attnx.training.callbacks.throughput import Throughput
 
 # Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
@@ -32,13 +33,8 @@ class LoggerCallback(Callback):
 
     def __init__(self, loggers: Loggers, throughput: Throughput, interval: int) -> None:
         self.loggers, self.throughput, self.interval = loggers, throughput, interval
-        self._losses: list[Tensor] = []
+        self._losses = StepLosses()
         self._norms: dict[str, Tensor] = {}
-        self._last_step = 0
-
-    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
-        """Start at the step of a resumed run."""
-        self._last_step = trainer.global_step
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Measure the gradients before they are clipped, if this step gets a row."""
@@ -46,34 +42,44 @@ class LoggerCallback(Callback):
             assert isinstance(pl_module.model, nn.Module)
             self._norms = gradient_norms(pl_module.model)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
-        if not trainer.is_global_zero:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        """Keep the loss of a step; log the row that is due."""
+        if not trainer.is_global_zero or trainer.fit_loop._should_accumulate():
             return
-        self._losses.append(outputs["loss"].detach())
-        step = trainer.global_step
-        if step > self._last_step and step % self.interval == 0:
-            self._last_step = step
-            self.loggers.log(step, self._row(trainer))
+        self._losses.add(pl_module.step_loss)
+        if trainer.global_step % self.interval == 0:
+            self.loggers.log(trainer.global_step, self._row(trainer))
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Log the metrics of a validation, and what was measured since the last row."""
         if trainer.is_global_zero:
             metrics = trainer.callback_metrics
             valid = {name: float(value) for name, value in metrics.items() if name.startswith("valid_")}
-            self.loggers.log(trainer.global_step, {**(self._row(trainer) if self._losses else {}), **valid})
+            self.loggers.log(trainer.global_step, {**self._row(trainer), **valid})
 
     def _row(self, trainer: Trainer) -> dict[str, float]:
-        names = ["train_loss", *(f"gradient_norm/{part}" for part in self._norms)]
-        values = torch.stack([torch.stack(self._losses).mean(), *self._norms.values()]).tolist()
-        self._losses, self._norms = [], {}
+        """The row of the steps since the last one; empty without any."""
+        loss = self._losses.take_mean()
+        if loss is None:
+            return {}
+        values = {"train_loss": loss, **{f"gradient_norm/{part}": norm for part, norm in self._norms.items()}}
+        numbers = torch.stack([*values.values()]).tolist()  # one wait for a GPU
+        self._norms = {}
         return {
-            **dict(zip(names, values, strict=True)),
+            **dict(zip(values, numbers, strict=True)),
             "train_learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "train_epoch": float(trainer.current_epoch),
             "train_examples_per_second": self.throughput.examples_per_second,
             "train_tokens_per_second": self.throughput.tokens_per_second,
         }
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a resumed run."""
+        return {"losses": self._losses.state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state."""
+        self._losses.restore(state_dict["losses"])
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:

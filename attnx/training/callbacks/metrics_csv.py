@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from lightning import Callback, LightningModule, Trainer
-from torch import Tensor
+from lightning import Callback, Trainer
 
 from attnx.files.atomic_files import atomic_write, fsync
 from attnx.runs.metrics_csv import STEP, VALID, with_row
+from attnx.training.callbacks.step_losses import StepLosses
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.throughput import Throughput
 
@@ -30,8 +29,7 @@ class MetricsCsv(Callback):
     def __init__(self, path: Path, throughput: Throughput, interval: int) -> None:
         self.path, self.throughput, self.interval = path, throughput, interval
         self.row_count = 0
-        self._losses: list[Tensor] = []  # since the last row, where they were computed
-        self._restored = torch.zeros(0)  # those before a checkpoint that was resumed from
+        self._losses = StepLosses()
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
@@ -44,15 +42,13 @@ class MetricsCsv(Callback):
         elif len(lines) > self.row_count + 1:
             self._write("".join(lines[: self.row_count + 1]))
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
-        """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
-        if not trainer.is_global_zero:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
+        """Keep the loss of a step; add the row that is due."""
+        if not trainer.is_global_zero or trainer.fit_loop._should_accumulate():
             return
-        self._losses.append(outputs["loss"].detach())
+        self._losses.add(pl_module.step_loss)
         self._epoch, step = trainer.current_epoch, trainer.global_step
-        if step % row_interval(step, self.interval):
-            return
-        if not trainer.fit_loop._should_accumulate() and not is_validation_due(trainer):
+        if step % row_interval(step, self.interval) == 0 and not is_validation_due(trainer):
             self._add_row(trainer, {})
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
@@ -67,23 +63,18 @@ class MetricsCsv(Callback):
             fsync(self.path)
 
     def _add_row(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        losses = self._read_losses()
+        loss = self._losses.take_mean()
         row = {
             STEP: str(trainer.global_step),
             "epoch": str(self._epoch),
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
-            "train_loss": f"{losses.double().mean().item():.6g}" if len(losses) else "",
+            "train_loss": "" if loss is None else f"{float(loss):.6g}",
             "examples_per_second": f"{self.throughput.examples_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
             **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
         self._write(with_row(self._read() if self.row_count else "", row))
         self.row_count += 1
-        self._losses, self._restored = [], torch.zeros(0)
-
-    def _read_losses(self) -> Tensor:
-        """The losses since the last row, on the CPU; a GPU is waited for."""
-        return torch.cat([self._restored, *([torch.stack(self._losses).cpu()] if self._losses else [])])
 
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
@@ -94,12 +85,12 @@ class MetricsCsv(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {"row_count": self.row_count, "losses": self._read_losses(), "epoch": self._epoch}
+        return {"row_count": self.row_count, "losses": self._losses.state(), "epoch": self._epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
-        self._restored = state_dict["losses"]
+        self._losses.restore(state_dict["losses"])
 
 
 def row_interval(step: int, interval: int) -> int:

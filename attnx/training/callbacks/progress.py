@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lightning import Callback, LightningModule, Trainer
+from lightning import Callback, Trainer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -65,18 +65,18 @@ class ProgressDisplay(Callback):
                 "training", total=trainer.max_steps, completed=trainer.global_step, status=""
             )
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
         """Move the bar, or print a line if there was none for a while."""
         if self._task is None:
             return
         self._write_step(trainer.global_step)
         if self.bar.disable:
             if time.monotonic() >= self._next_line:
-                self._print_line(trainer, f"train_loss {float(outputs['loss']):.4g}")
+                self._print_line(trainer, f"train_loss {float(pl_module.step_loss):.4g}")
             return
         fields: dict[str, Any] = {}
         if trainer.global_step % LOSS_INTERVAL_STEPS == 0:
-            fields = {"status": f"loss {float(outputs['loss']):.3f}  {self._speed()}  {self._metrics}"}
+            fields = {"status": f"loss {float(pl_module.step_loss):.3f}  {self._speed()}  {self._metrics}"}
         self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **fields)
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:

@@ -79,7 +79,7 @@ class Throughput(Callback):
         if self._batches > WARMUP_BATCHES and self._batch_start is not None:
             self.seconds += now - self._batch_start
             # All processes have equally many rows, give or take one.
-            self.examples += len(batch.source) * trainer.world_size
+            self.examples += int((batch.row_index >= 0).sum()) * trainer.world_size  # not rows that only fill a shard
             self._tokens = self._tokens + batch.target_mask.sum() * trainer.world_size
         self._batch_start = now
 
