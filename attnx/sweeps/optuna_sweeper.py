@@ -38,7 +38,8 @@ class OptunaSweeper(Sweeper):
     The objective is the best validation value, negated where higher is better; the test is not used.
 
     Args:
-        n_trials: number of trials; trials of equal values share one job.
+        n_trials: number of trials; trials of equal values share one job. Those that failed are tried once more by each
+            further command, and do not count.
         sampler: class of Optuna's sampler, which takes a seed.
         pruner: Optuna's pruner; None prunes nothing.
         seed: of the sampler.
@@ -68,6 +69,7 @@ class OptunaSweeper(Sweeper):
         self.space, self.fixed = _parse_space(without_hydra_overrides(overrides))
         self.study = self._open_study(session.sweep.path)
         self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
+        self.failed: set[int] = set()  # jobs that this command has tried in vain
         if isinstance(self.launcher, ProcessLauncher):
             session.use_fork = self.launcher.fork
             session.run(self._suggest_jobs(session, self.launcher), self._record_trial, self._should_prune)
@@ -83,10 +85,15 @@ class OptunaSweeper(Sweeper):
         study.sampler = self.sampler(seed=self.seed + len(study.get_trials(deepcopy=False)))
         if self.pruner is not None:
             study.pruner = self.pruner
+        trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
         self.unfinished_trials = [
-            optuna.trial.Trial(study, trial._trial_id)
-            for trial in study.get_trials(deepcopy=False)
-            if not trial.state.is_finished()
+            optuna.trial.Trial(study, trial._trial_id) for trial in trials if trial.state == states.RUNNING
+        ]
+        failed = [trial.params for trial in trials if trial.state == states.FAIL]
+        succeeded = [trial.params for trial in trials if trial.state != states.FAIL]
+        self.max_trials = self.n_trials + len(failed)
+        self.failed_params = [
+            params for index, params in enumerate(failed) if params not in succeeded and params not in failed[:index]
         ]
         return study
 
@@ -104,15 +111,19 @@ class OptunaSweeper(Sweeper):
         return None
 
     def _next_trial(self) -> Any:
-        """The next trial, those that were interrupted first; None if there were ``n_trials``."""
+        """The next trial, those that were interrupted first, then those that failed; None if there were ``n_trials``."""
         if self.unfinished_trials:
             return self.unfinished_trials.pop(0)
-        return self.study.ask() if len(self.study.get_trials(deepcopy=False)) < self.n_trials else None
+        if self.failed_params:
+            self.study.enqueue_trial(self.failed_params.pop(0))
+        elif len(self.study.get_trials(deepcopy=False)) >= self.max_trials:
+            return None
+        return self.study.ask()
 
     def _suggest_jobs(self, session: SweepSession, launcher: ProcessLauncher) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job(session)) is not None:
-            pending = next(launcher.pending_jobs(session, [job]), None)
-            if pending is None:  # a job with these values is done, or it cannot be composed
+            pending = None if job.index in self.failed else next(launcher.pending_jobs(session, [job]), None)
+            if pending is None:  # a job with these values is done or has failed, or it cannot be composed
                 self._record_trial(job)
             else:
                 yield pending
@@ -123,6 +134,8 @@ class OptunaSweeper(Sweeper):
 
         if job.status == "interrupted":
             return
+        if job.status == "failed":
+            self.failed.add(job.index)
         for trial in self.trials.pop(job.index):
             if job.status == "finished" and (value := objective(job)) == value:
                 self.study.tell(trial, value)
@@ -136,14 +149,15 @@ class OptunaSweeper(Sweeper):
         """
         trial, progress = self.trials[job.index][0], Run(current_session().sweep.folder(job)).progress
         reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)
-        for index, value in list(enumerate(progress.curve, start=1))[reported:]:
+        for index, value in list(enumerate(progress.curve))[reported:]:
             trial.report(-value if progress.maximize else value, index)
-        return len(progress.curve) > reported and bool(trial.should_prune())
+        is_training = progress.step < progress.steps  # a job that is tested loses its results
+        return len(progress.curve) > reported and is_training and bool(trial.should_prune())
 
     def _run_batches(self, session: SweepSession) -> None:
         """Run ``max_parallel`` jobs at a time under another launcher, which prunes nothing."""
         while jobs := [job for job in (self._suggest_job(session) for _ in range(session.max_parallel)) if job]:
-            pending = [job for job in jobs if job.status not in DONE_STATUSES]
+            pending = [job for job in jobs if job.status not in DONE_STATUSES and job.index not in self.failed]
             if pending and self.launcher is not None:
                 self.launcher.launch([job.overrides for job in pending], initial_job_idx=pending[0].index)
             for job in jobs:

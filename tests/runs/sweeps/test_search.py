@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,70 @@ def test_an_interrupted_trial_resumes_as_the_same_trial(
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_failed_trial_is_tried_again_by_the_next_command(
+    sweep: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
+) -> None:
+    """Once, and what has finished then is never trained again."""
+    overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
+    Path("fall").touch()
+    assert sweep(*overrides).code == 1
+    assert [job.attempts for job in read_sweep(SEARCH_FOLDER).jobs] == [1, 1]
+    clear_moods()
+    for _ in range(2):
+        assert sweep(*overrides).code == 0
+        assert [(job.status, job.attempts) for job in read_sweep(SEARCH_FOLDER).jobs] == [("finished", 2)] * 2
+        assert [trial.state.name for trial in trials()] == ["FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+    assert [trial.params for trial in trials()[:2]] == [trial.params for trial in trials()[2:]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_job_that_failed_is_not_tried_twice_by_one_command(sweeper: Any, work_folder: Path) -> None:
+    """Though its values are suggested again."""
+
+    class Launcher:
+        def pending_jobs(self, session: SweepSession, jobs: list[SweepJob]) -> Iterator[tuple[SweepJob, None]]:
+            return ((job, None) for job in jobs if job.status != "finished")
+
+    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 1, -1) as running:
+        started = []
+        for job, _ in sweeper._suggest_jobs(running, Launcher()):
+            job.status, job.best = ("failed", None) if job.values == {"scorer": "dot"} else ("finished", 3.0)
+            sweeper._record_trial(job)
+            started.append(job.index)
+    assert started == [0, 1]
+    states = [trial.state.name for trial in sweeper.study.get_trials()]
+    assert states == ["FAIL", "FAIL", "COMPLETE", "FAIL", "COMPLETE", "COMPLETE", "FAIL"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
+    """Its training has ended, and it would lose its results."""
+    from hydra.core.plugins import Plugins
+
+    Plugins.instance()
+    from attnx.sweeps.optuna_sweeper import OptunaSweeper
+
+    sweep = Sweep(work_folder / "s", "attnx -m", [])
+    sweep.path.mkdir()
+    pruner = optuna.pruners.MedianPruner(1, n_warmup_steps=1)
+    sweeper = OptunaSweeper(9, lambda seed: optuna.samplers.RandomSampler(seed), pruner, 1, None)
+    with SweepSession(sweep, {}, 1, -1) as running:
+        sweeper.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
+        sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+        sweeper.study = sweeper._open_study(sweep.path)
+        done = sweeper._suggest_job(running)
+        curve(sweep.folder(done), [5.0] * 5, maximize=False)
+        sweeper._should_prune(done)
+        done.status, done.best = "finished", 5.0
+        sweeper._record_trial(done)
+        # A validation of warm-up prunes nothing, the next ones do, the last one does not.
+        for count, is_pruned in ((1, False), (2, True), (4, True), (5, False)):
+            job = sweeper._suggest_job(running)
+            curve(sweep.folder(job), [9.0] * count, maximize=False)
+            assert sweeper._should_prune(job) is is_pruned, count
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -> None:
     # `scaled` has no knob `hidden`; which of the two comes first does not matter.
     answer = sweep(
@@ -117,7 +181,8 @@ def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -
     )
     with SweepSession(sweep, {}, 1, -1) as running:
         sweeper.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
-        sweeper.fixed, sweeper.trials, sweeper.study = {}, {}, sweeper._open_study(sweep.path)
+        sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+        sweeper.study = sweeper._open_study(sweep.path)
         done = sweeper._suggest_job(running)
         assert done is not None
         curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
@@ -153,7 +218,8 @@ def sweeper(work_folder: Path) -> Any:
     sweeper = OptunaSweeper(7, lambda seed: Suggestions(seed), None, 1, None)
     (work_folder / "s").mkdir()
     sweeper.space = {"scorer": optuna.distributions.CategoricalDistribution(["dot", "mlp"])}
-    sweeper.fixed, sweeper.trials, sweeper.study = {}, {}, sweeper._open_study(work_folder / "s")
+    sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+    sweeper.study = sweeper._open_study(work_folder / "s")
     return sweeper
 
 
