@@ -80,6 +80,8 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
     if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
         raise UserError(f"{folders[-1]}: each job of a sweep has its own folder; name the sweep by name=...")
     reject_folder_overrides(overrides)
+    if jobs := [override for override in overrides if override.lstrip("+").startswith("hydra.launcher.n_jobs=")]:
+        raise UserError(f"{jobs[-1]}: -j says how many jobs run at a time; write -j {jobs[-1].partition('=')[2]}")
     request = expand_sweep(overrides, args.config_dir)
     configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
     for config in configs.values():
@@ -202,7 +204,7 @@ def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> It
     has_sweeper = any(override.startswith("hydra/sweeper=") for override in args.overrides)
     if request.sweeper == BASIC_SWEEPER and not has_sweeper:
         yield "hydra/sweeper=grid"
-    if "joblib" in request.launcher and args.max_parallel > 1:
+    if "joblib" in request.launcher:
         yield f"hydra.launcher.n_jobs={args.max_parallel}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,8 @@ def freed_bytes(paths: Iterable[Path]) -> int:
 def _file_stats(folder: Path | str) -> Iterator[os.stat_result]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _file_stats(entry.path)
-            else:
-                yield os.lstat(entry.path)
+            with suppress(FileNotFoundError):  # a process that writes renames files meanwhile
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _file_stats(entry.path)
+                else:
+                    yield os.lstat(entry.path)

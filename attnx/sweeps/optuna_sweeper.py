@@ -111,7 +111,7 @@ class OptunaSweeper(Sweeper):
         return None
 
     def _next_trial(self) -> Any:
-        """The next trial, those that were interrupted first, then those that failed; None if there were ``n_trials``."""
+        """The next trial: first those that were interrupted, then those that failed; None after ``n_trials``."""
         if self.unfinished_trials:
             return self.unfinished_trials.pop(0)
         if self.failed_params:

@@ -28,7 +28,7 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG, ERROR, RUN
 from attnx.runs.status import RunStatus
-from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
+from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.data_workers import is_out_of_shared_memory
 
@@ -88,12 +88,7 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     """The cause and what to do; "" if the cause is not known."""
     step_note = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if is_out_of_memory(error):
-        knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
-        return (
-            f"out of memory{step_note}; start a new run with a smaller trainer.{knob} (it was {trainer.get(knob)}); "
-            "half of it with twice the trainer.accumulate_grad_batches "
-            f"({trainer.get('accumulate_grad_batches', 1)}) takes equal steps"
-        )
+        return f"out of memory{step_note}; start a new run with {_smaller_batch(step_note, trainer)}"
     if any(map(is_out_of_shared_memory, exception_chain(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
@@ -110,6 +105,17 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR}"
     return ""
+
+
+def _smaller_batch(step_note: str, trainer: Mapping[str, Any]) -> str:
+    """What to set after memory ran out: batches of a validation and of the test follow ``batch_size``."""
+    is_training = not any(phase in step_note for phase in (PHASES["validate"], PHASES["test"]))
+    knob = "batch_tokens" if trainer.get("batch_tokens") and is_training else "batch_size"
+    smaller = f"a smaller trainer.{knob} (it was {trainer.get(knob)})"
+    if not is_training:
+        return smaller
+    accumulated = trainer.get("accumulate_grad_batches", 1)
+    return f"{smaller}; half of it with twice the trainer.accumulate_grad_batches ({accumulated}) takes equal steps"
 
 
 def resume_command(folder: Path) -> str:

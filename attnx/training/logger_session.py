@@ -105,7 +105,7 @@ def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
     curves: Mapping[str, Mapping[int, float]] = {}
     with suppress(UserError):  # a summary must not hide why the run ended
         curves = run.curves
-    if curve := curves.get(monitor):
+    if curve := {step: value for step, value in curves.get(monitor, {}).items() if value == value}:  # no NaN
         best = min(curve, key=lambda step: curve[step] * (-1 if maximize else 1))
         valid = {name: curve for name, curve in curves.items() if name.startswith("valid_") and best in curve}
         summary |= {**{f"best/{name}": curve[best] for name, curve in valid.items()}, "best/step": best}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 
 import torch
@@ -114,7 +114,7 @@ def measure_step(prepared: PreparedRun) -> float:
     step = _step_function(model if devices else model.to(device), prepared, device)
     limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * _seconds(prepared))
     with torch.random.fork_rng():
-        for index, batch in enumerate(itertools.cycle(prepared.loaders.train_dataloader())):
+        for index, batch in enumerate(chain.from_iterable(repeat(prepared.loaders.train_dataloader()))):
             step(batch)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)

@@ -124,8 +124,15 @@ def test_a_lack_of_memory_names_the_knob(error: Exception) -> None:
     error.add_note("at step 3, in training, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")
-    assert "trainer.batch_tokens (it was 4096)" in line
+    assert "trainer.batch_tokens (it was 4096); half of it with twice the trainer.accumulate_grad_batches (2)" in line
     assert failure_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
+
+
+def test_a_validation_that_lacks_memory_needs_smaller_batches_of_rows() -> None:
+    error = MemoryError()
+    error.add_note("at step 3, in validation, with a batch of 2 rows")
+    line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
+    assert line.endswith("with a batch of 2 rows; start a new run with a smaller trainer.batch_size (it was 64)")
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")

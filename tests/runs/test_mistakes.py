@@ -186,6 +186,8 @@ CONFIGURATIONS = {
     "model.keys_from=layer:9": ["model.keys_from=layer:9", "1 layer"],
     "model.keys_from=inputs model.bridge=last": ["model.bridge=last", "model.keys_from=inputs"],
     "model.tie_embeddings=true readout.hidden_size=3": ["model.tie_embeddings=true", "readout.hidden_size=3"],
+    "trainer.max_time=00:01:00 trainer.max_steps=5": ["trainer.max_time=00:01:00 has no effect", "max_steps=null"],
+    "experiment=g2p_full trainer.max_time=00:01:00": ["trainer.max_time=00:01:00 has no effect", "max_epochs=null"],
     "trainer.max_time=4": ["trainer.max_time=4", "HH:MM:SS"],
     "trainer.max_time=00:61:00": ["trainer.max_time=00:61:00", "HH:MM:SS"],
     "trainer.max_time=00:00:00": ["trainer.max_time=00:00:00", "above zero"],
@@ -341,7 +343,7 @@ def test_an_impossible_folder_is_reported(refuse_run: Callable[..., str]) -> Non
 
 
 def test_a_missing_gpu_is_reported(refuse_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert "trainer.accelerator=gpu" in refuse_run("trainer.accelerator=gpu")
     message = refuse_run("trainer.precision=16-mixed", "trainer.accelerator=cpu")
     assert "trainer.precision=16-mixed is for GPUs, and the run trains on a CPU; bf16-mixed is for both" in message

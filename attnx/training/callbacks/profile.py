@@ -51,7 +51,7 @@ class Profile(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Start after a warm-up: the first steps pay for memory and compilation."""
-        if self._steps == WARMUP_STEPS:
+        if self._steps == WARMUP_STEPS and not self.path.is_file():  # a resumed run may have it
             self._labels.enter_context(wrap_methods(part_labels(pl_module)))
             self._profiler = profile()
             self._profiler.start()
@@ -70,8 +70,8 @@ class Profile(Callback):
     def on_train_end(self, *_: Any) -> None:
         """Finish, or report that the run was too short."""
         self._finish()
-        if self._steps <= WARMUP_STEPS:
-            self.console.print(f"profile: no step profiled: the run had {self._steps}, and {WARMUP_STEPS} are warm-up")
+        if not self.path.is_file():
+            self.console.print(f"profile: no step profiled: {self._steps} were taken, and {WARMUP_STEPS} are warm-up")
 
     def _finish(self) -> None:
         if self._profiler is None:

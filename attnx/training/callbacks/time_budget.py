@@ -77,8 +77,6 @@ class TimeBudget(Callback):
     def _revise(self, step: int) -> Revision | None:
         """A revision for the remaining time; None if the plan fits."""
         plan, elapsed = self.plan, self.throughput.elapsed
-        if step == self._check_step:  # as just after a run was resumed
-            return None
         seconds, remaining_progress = self.seconds - elapsed, 1 - plan.progress(step)
         affordable = int(MAX_VALIDATION_SHARE * seconds / max(self.validation_seconds, 1e-9) / remaining_progress)
         validations = max(1, min(self.max_validations, affordable))

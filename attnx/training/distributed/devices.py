@@ -92,7 +92,7 @@ def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
     """
     accelerator, devices, has_several = trainer["accelerator"], trainer["devices"], needs_processes(trainer)
     gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
-    if accelerator == "gpu" and not (gpus if has_several else torch.accelerator.is_available()):
+    if accelerator == "gpu" and not gpus:
         raise UserError("trainer.accelerator=gpu: no GPU is available; use auto or cpu")
     if trainer["precision"] == "16-mixed" and not gpus:
         raise UserError("trainer.precision=16-mixed is for GPUs, and the run trains on a CPU; bf16-mixed is for both")

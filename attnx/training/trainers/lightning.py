@@ -15,6 +15,7 @@ from lightning.pytorch.strategies import DDPStrategy
 
 from attnx.registry import Natural, Positive, Rate, Time, register
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
+from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import ModelParallelStrategy
 from attnx.training.distributed.process_group import rank_info
 
@@ -96,7 +97,7 @@ class TrainerSettings:
             index = [placed["decoder"].index] if kind == "gpu" else 1
             return {"accelerator": kind, "devices": index, "strategy": ModelParallelStrategy(placed)}
         if info.world_size == 1:
-            return {"accelerator": self.accelerator, "devices": 1}
+            return {"accelerator": training_device({"accelerator": self.accelerator}).type, "devices": 1}
         # It reads what `init_process_group` sets: Lightning must start no processes itself, on any cluster.
         environment = TorchElasticEnvironment()
         return {

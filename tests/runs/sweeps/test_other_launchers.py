@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +75,19 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
     assert answer.code == 0, answer.err
     assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]
     assert Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns == saved
+
+
+@pytest.mark.parametrize(("options", "count"), [((), 1), (("-j", "2"), 2)])
+def test_joblib_runs_as_many_jobs_at_a_time_as_the_command_says(
+    options: tuple[str, ...], count: int, sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    given: list[str] = []
+
+    def note_words(argv: Sequence[str], *_: Any) -> int:
+        given.extend(argv)
+        return 0
+
+    monkeypatch.setattr(hydra, "_run_hydra", note_words)
+    sweep(*options, "hydra/launcher=joblib", "scorer=dot,scaled")
+    assert f"hydra.launcher.n_jobs={count}" in given

@@ -514,6 +514,7 @@ def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monk
         ("-j 2 scorer=dot", "add -m"),
         ("-m -j 0 scorer=dot,scaled", "--jobs 0: expected a whole number"),
         ("-m -j two scorer=dot,scaled", "--jobs two"),
+        ("-m hydra/launcher=joblib hydra.launcher.n_jobs=3 scorer=dot,scaled", "write -j 3"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
         ("resume", "attnx resume FOLDER"),
