@@ -12,7 +12,8 @@ from attnx.attention.types import AttentionHistory, QueryContext, SampledWeights
 class Projections(Protocol):
     """What every scorer prepares: ``project_keys`` once per memory, ``project_queries`` once for all known steps.
 
-    ``is_positional``, optional, says that scores depend on the order of the memory.
+    ``is_positional``, optional, says that scores depend on the order of the memory; ``needs_keys = False`` that they do
+    not depend on its vectors.
     """
 
     requires_equal_dims: bool  # whether queries and memory must have one width

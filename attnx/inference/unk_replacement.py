@@ -42,7 +42,7 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     if not unknown or weights is None:
         return prediction
     mean = weights.mean(0) if weights.ndim == 3 else weights
-    aligned = [int(row.argmax()) for row in mean]
+    aligned = [int(row.argmax()) if row.any() else -1 for row in mean]  # a step may read nothing
     output = [OutputSymbol(symbol, aligned[step], step) for step, symbol in enumerate(prediction.output)]
     symbols = list(_replace_unknown(output, source, set(unknown)))
     for position in sorted(set(unknown) - {symbol.position for symbol in symbols}):

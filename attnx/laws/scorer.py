@@ -68,7 +68,7 @@ class ScorerLaws(TensorLaws):
 
     def declarations(self) -> None:
         """A scorer is an nn.Module with project_keys, project_queries, score, and declares ``requires_equal_dims``."""
-        self._require_declarations(needs_history=False, is_positional=False, is_recurrent=False)
+        self._require_declarations(needs_history=False, is_positional=False, is_recurrent=False, needs_keys=True)
         self._require_module()
 
     def shapes(self) -> None:
@@ -100,20 +100,22 @@ class ScorerLaws(TensorLaws):
         if self._is_recurrent:
             return
         inputs = self._inputs()
-        queries, memory = inputs["queries"], inputs["memory"]
-        together, difference = self._compute(queries, memory), "a pair has another score next to other pairs"
+        queries = inputs.pop("queries")
+        together, difference = self._compute(queries, **inputs), "a pair has another score next to other pairs"
         cuts = [slice(None)] if self._is_positional else [slice(position, position + 1) for position in range(7)]
         for step, cut in itertools.product(range(3), cuts):
-            alone = self._compute(queries[:, step : step + 1], memory[:, cut])
+            positions = {name: tensor[:, cut] for name, tensor in inputs.items()}
+            alone = self._compute(queries[:, step : step + 1], **positions)
             require_close(together[:, step, cut], alone[:, 0], "score", difference)
 
     def permuting_the_memory_permutes_the_scores(self) -> None:
-        """Permuting the memory permutes the scores, unless the scorer is declared positional or recurrent."""
+        """Permuting memory and history permutes the scores, unless the scorer is declared positional or recurrent."""
         if self._is_recurrent:
             return
         inputs, order = self._inputs(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
-        queries, memory = inputs["queries"], inputs["memory"]
-        permuted, straight = self._compute(queries, memory[:, order]), self._compute(queries, memory)
+        queries, straight = inputs["queries"], self._compute(**inputs)
+        others = {name: tensor[:, order] for name, tensor in inputs.items() if name != "queries"}
+        permuted = self._compute(queries, **others)
         if self._is_positional:
             alike = torch.allclose(permuted, straight[..., order])
             require(not alike, "score", "it declares is_positional = True, but the order of the memory has no effect")
@@ -121,10 +123,15 @@ class ScorerLaws(TensorLaws):
         require_close(permuted, straight[..., order], "score", "scores depend on the order of the memory")
 
     def scores_depend_on_the_memory(self) -> None:
-        """Different memory positions have different scores."""
-        scores = self._compute(**self._inputs())
+        """Different memory positions have different scores; they depend on its vectors as ``needs_keys`` says."""
+        inputs = self._inputs()
+        scores = self._compute(**inputs)
         spread = (scores.amax(-1) - scores.amin(-1)).min()
         require(spread > 1e-6, "score", "a query has the same score for all positions")
+        needs_keys = bool(self.candidate.property_value("needs_keys", True))
+        is_read = not torch.allclose(scores, self._compute(**{**inputs, "memory": torch.randn_like(inputs["memory"])}))
+        effect = "have an" if is_read else "have no"
+        require(is_read == needs_keys, "score", f"the memory's vectors {effect} effect; declare needs_keys = {is_read}")
 
     def history_is_read_if_declared(self) -> None:
         """The scores of a scorer that declares ``needs_history`` depend on it; other scorers take no history."""

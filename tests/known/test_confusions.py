@@ -131,6 +131,15 @@ def test_an_inserted_copy_has_the_weights_of_its_step() -> None:
     assert result.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))
 
 
+def test_a_step_that_reads_nothing_copies_nothing() -> None:
+    """Its symbol stays, though the first symbol of the source, where the largest of zeros is, is unknown."""
+    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
+    prediction = Prediction(Pair(("q", "a", "b"), ((),)), ["X", "A", "B", "C"], -1.0, weights)
+    result = with_copies(prediction, Vocabulary.of(["a", "b"]))
+    assert result.output == ["q", "A", "B", "C"]
+    assert result.weights == pytest.approx(weights)
+
+
 def test_decoder_states_keep_the_names_of_their_steps() -> None:
     """Though a copy is inserted between them."""
     weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)

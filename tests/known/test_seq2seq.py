@@ -96,6 +96,7 @@ def test_no_attention_by_hand(build_model: BuildModel) -> None:
         ih=[0.0, 5 / 4 * LN2],
         hh=0.0,
         attention="none",
+        model={"keys_from": "states"},
         encoder={"cell": "rnn", "hidden_size": 1, "bidirectional": False},
     )
     fill(model.source_encoder.encoder.recurrent.layers[0].weight_ih_l0, 1.0)

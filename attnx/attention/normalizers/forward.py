@@ -6,8 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.ops import masked_softmax, start_alignment
+from attnx.ops import start_alignment
 from attnx.registry import Rate, register
+
+LOG_ZERO = -1e30
+"""The logarithm of no weight: finite, so that differences of two are."""
 
 
 @register("normalizer", "forward")
@@ -32,26 +35,25 @@ class Forward(nn.Module):
     is_distribution = True
     differentiable = True
     is_recurrent = True
-    is_monotonic = True
 
     def __init__(self, temperature: Rate = 1.0) -> None:
         super().__init__()
         self.temperature = temperature
 
     def init_carry(self, memory_mask: Tensor) -> Tensor:
-        """The first real position: (b, m) bool -> (b, m)."""
-        return start_alignment(memory_mask)
+        """The logarithm of all weight on the first real position: (b, m) bool -> (b, m)."""
+        return torch.where(start_alignment(memory_mask) > 0, 0.0, LOG_ZERO)
 
     def forward(self, scores: Tensor, allowed_mask: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, q, m), their mask, and the last weights (b, m) -> weights (b, q, m) and the last that read anything."""
+        """(b, q, m), their mask, and log weights (b, m) -> weights (b, q, m) and the last log weights that read."""
         wide = torch.promote_types(scores.dtype, torch.float32)
         energies = scores.to(wide) / self.temperature
-        alignment, weights = carry.to(wide), []
+        log_alignment, weights = carry.to(wide), []
+        # In logarithms: products of many small weights, and the gradients of their inverses, are no numbers.
         for energy, mask in zip(energies.unbind(1), allowed_mask.unbind(1), strict=True):
-            reach = alignment + F.pad(alignment, (1, 0))[..., :-1]
-            mask = mask & (reach > 0)
-            # In logarithms, so that a position may be read however low its score is among all.
-            now = masked_softmax(energy + torch.where(mask, reach, 1.0).log(), mask)
-            alignment = torch.where(mask.any(-1, keepdim=True), now, alignment)
-            weights.append(now)
-        return torch.stack(weights, 1).to(scores.dtype), alignment
+            reach = torch.logaddexp(log_alignment, F.pad(log_alignment, (1, 0), value=LOG_ZERO)[..., :-1])
+            mask = mask & (reach > LOG_ZERO / 2)
+            now = (energy + reach).masked_fill(~mask, LOG_ZERO).log_softmax(-1).masked_fill(~mask, LOG_ZERO)
+            log_alignment = torch.where(mask.any(-1, keepdim=True), now, log_alignment)
+            weights.append(now.exp())
+        return torch.stack(weights, 1).to(scores.dtype), log_alignment

@@ -34,6 +34,7 @@ class DynamicConvolution(nn.Module):
     requires_equal_dims = False
     needs_history = True
     is_positional = True
+    needs_keys = False
     prior: Tensor
 
     def __init__(

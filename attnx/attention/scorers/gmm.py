@@ -40,6 +40,7 @@ class Gmm(nn.Module):
     requires_equal_dims = False
     is_recurrent = True
     is_positional = True
+    needs_keys = False
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class Location(nn.Module):
 
     ``filters`` is the number of the convolution's filters, each over 2 * ``kernel_radius`` + 1 positions. It ``reads``
     the previous weights, the cumulative ones (the sum of those of all earlier steps), or both side by side. Before the
-    first step nothing was read, and f is zeros. It makes the decoder run step by step.
+    first step nothing was read, and f is zeros. It makes the decoder run step by step. The papers' bias b is left out.
 
     >>> scorer = Location(query_size=13, memory_size=26, hidden_size=7)
     >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))
@@ -34,6 +34,7 @@ class Location(nn.Module):
 
     requires_equal_dims = False
     needs_history = True
+    is_positional = True
 
     def __init__(
         self,

@@ -107,7 +107,10 @@ def _check_parts(config: Config) -> None:
         raise UserError(
             f"normalizer={normalizer}: a pointer's weights are probabilities, whose logarithm is the loss; use softmax"
         )
-    reject_recurrent("scorer", config["scorer"]["name"], "scorer", "a pointer may output positions in any order")
+    scorer = config["scorer"]["name"]
+    reject_recurrent("scorer", scorer, "scorer", "a pointer may output positions in any order")
+    if part_declarations(config, "scorer").get("needs_keys") is False:
+        raise UserError(f"scorer={scorer} does not read what it points to; choose another scorer")
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} is over the decoder's states, but a pointer outputs source positions")
     if part_declarations(config, "encoder").get("shortens"):

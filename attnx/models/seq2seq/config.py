@@ -69,7 +69,10 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     _check_embeddings(config, encoder_layers)
     _check_copies(config, attends, sources)
     _check_read(config, schedule, sources)
+    _check_unread(config, attends, encoder_layers, sources)
     if attends and config["attention"]["projection"] == "never":
+        if config["attention"]["heads"] > 1:
+            raise UserError("attention.projection=never has no effect: heads are projected to one width; leave it out")
         _check_widths(config, keys_from, values_from, sources)
     return ResolvedSeq2seqConfig(
         plan=schedule,
@@ -81,6 +84,23 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
         encoder_layers=encoder_layers,
         needs_tags=bool(model["tag_inputs"]) or "tag" in _needed(config),
     )
+
+
+def _check_unread(config: Config, attends: bool, encoder_layers: int, sources: tuple[str, ...]) -> None:
+    """Check that what is set for the memory, the encoder and the source is read."""
+    model = config["model"]
+    for knob in ("keys_from", "values_from"):
+        if not attends and model[knob] not in (None, "states"):
+            raise UserError(f"model.{knob}={model[knob]} is read by attention, and there is none; leave it out")
+    if encoder_layers == 1 and (dropout := config["encoder"].get("dropout")):
+        raise UserError(f"encoder.dropout={dropout:g} falls between layers, and one layer is read; use model.dropout")
+    if not encoder_layers and "encoder" not in sources and model.get("source_vectors"):
+        raise UserError(f"model.source_vectors={model['source_vectors']}: nothing here reads the source; leave it out")
+    if attends and part_declarations(config, "scorer").get("needs_keys") is False and model["keys_from"] in POSITIONS:
+        reason = f"scorer={config['scorer']['name']} does not read the keys"
+        raise UserError(f"model.keys_from={model['keys_from']} has no effect: {reason}; leave it out")
+    if model["scheduled_sampling"] and config["task"].get("forecast") == "direct":
+        raise UserError("model.scheduled_sampling feeds outputs back; task.forecast=direct reads none, so leave it out")
 
 
 def _needed(config: Config) -> list[str]:

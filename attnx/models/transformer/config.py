@@ -87,6 +87,9 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
 
 def _check_attends(config: Config) -> None:
     require_attention(config, "transformer")
+    if config["attention"]["projection"] != "auto":
+        setting = f"attention.projection={config['attention']['projection']}"
+        raise UserError(f"{setting} has no effect: a transformer projects to one width; leave it out")
     reject_hops(config, "transformer", "its layers are its hops")
     for name in config["query"]:
         if name != "current_state":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
@@ -13,15 +15,15 @@ from attnx.runs.layout import HARD_ALIGNMENTS
 
 Positions = tuple[int, ...]
 HardAlignments = Mapping[int, Positions]
-"""The position with the largest weight at each step, by the index of the example."""
+"""The position with the largest weight at each step, -1 where nothing is read, by the index of the example."""
 
 
 def hard_alignments(examples: Sequence[Alignment]) -> dict[int, Positions]:
     """The hard alignments of the examples whose output is right."""
     return {
-        index: tuple(example.weights.argmax(axis=1).tolist())
+        index: tuple(np.where(example.weights.any(axis=1), example.weights.argmax(axis=1), -1).tolist())
         for index, example in enumerate(examples)
-        if not example.is_wrong
+        if example.is_scored and not example.is_wrong
     }
 
 
