@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -74,6 +75,16 @@ def value_text(value: Any) -> str:
             return f"[{','.join(map(value_text, value))}]"
         case _:
             return str(value)
+
+
+def choice_text(value: Any) -> str:
+    """As :func:`value_text`, equal for equal numbers, however they are written.
+
+    >>> [choice_text(value) for value in (0, 0.0, "0.0", 0.5, "one.0")]
+    ['0', '0', '0', '0.5', 'one.0']
+    """
+    text = value_text(value)
+    return text.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", text) else text
 
 
 def differences_text(saved: Mapping[str, Any], requested: Mapping[str, Any]) -> str:

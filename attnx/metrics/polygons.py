@@ -72,12 +72,14 @@ def is_simple_polygon(points: Points, order: Order) -> bool:
         return False
     starts = points[list(corners)].astype(np.float64)
     ends = np.roll(starts, -1, 0)
-    # Two edges without a common corner meet unless both ends of one lie on one side of the other.
+    # Two edges without a common corner meet unless both ends of one lie on one side of the other, or they are apart.
     start_sides, end_sides = (np.sign(_cross(ends - starts, ps[None] - starts[:, None])) for ps in (starts, ends))
     same_side = start_sides * end_sides > 0
+    low, high = np.minimum(starts, ends), np.maximum(starts, ends)
+    is_apart = (low[None] > high[:, None]).any(-1)
     edges = np.arange(count)
     gap = (edges - edges[:, None]) % count
-    return bool((same_side | same_side.T)[(gap > 1) & (gap < count - 1)].all())
+    return bool((same_side | same_side.T | is_apart | is_apart.T)[(gap > 1) & (gap < count - 1)].all())
 
 
 def _cross(edges: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -102,6 +102,12 @@ def test_one_wild_group_does_not_hide_the_rest() -> None:
     assert wild.high - wild.difference == pytest.approx(dunnett_isf(0.05, (2,) * 5, 2, degrees) * error)
 
 
+@pytest.mark.parametrize("extreme", [1e3, 1e6, 1e12])
+def test_an_extreme_group_is_outlying(extreme: float) -> None:
+    """However extreme: the variance of the others is not lost beside its own."""
+    assert pool_variance([[5.0, 5.1], [5.3, 5.2], [5.5, 5.6], [5.0, extreme]]).outlying == {3}
+
+
 def test_equal_groups_are_seldom_outlying() -> None:
     """Of normal groups of equal variance one is left out in a share of 0.001 of all designs; of 1,000, in few."""
     random = np.random.default_rng(1)

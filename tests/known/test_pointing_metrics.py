@@ -121,3 +121,11 @@ def test_a_polygon_may_not_touch_itself() -> None:
     assert is_simple_polygon(points, [0, 3, 1, 2, 4])
     assert polygon_area(points, [0, 3, 1, 2, 4]) == 16
     assert canonical_polygon([]) == ()
+
+
+def test_edges_on_one_line_need_not_meet() -> None:
+    """A U, whose upper ends are on a line; and one whose ends overlap there."""
+    points = np.array([[0, 0], [5, 0], [5, 4], [4, 4], [4, 1], [1, 1], [1, 4], [0, 4]])
+    assert is_simple_polygon(points, range(8))
+    line = np.array([[0, 0], [4, 0], [2, 0], [6, 0], [3, 3]])
+    assert not is_simple_polygon(line, range(5))

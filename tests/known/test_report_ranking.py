@@ -403,6 +403,61 @@ def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     assert comparison.superseded == 1
 
 
+def test_the_later_run_may_have_an_earlier_clock(write: Write) -> None:
+    """21:00 two hours east of Greenwich is before 20:00 there."""
+    times = {"old": "2031-11-25T21:00:00+0200", "new": "2031-11-25T20:00:00+0000"}
+    folders = [write(name, 9.0 if name == "old" else 7.0, created=time) for name, time in times.items()]
+    assert [row.values for row in only(folders).rankings[0].rows] == [{1: 7.0}]
+
+
+def test_equal_numbers_are_one_value(write: Write) -> None:
+    folders = [
+        write(f"{seed}", 7.0 + seed, seed, optimizer={"name": "adam", "lr": 0.5, "decay": rate})
+        for rate, seed in ((0, 1), (0.0, 2))
+    ]
+    (setting,) = only(folders).settings
+    assert len(setting.runs) == 2
+
+
+def test_a_setting_without_the_metric_is_named(write: Write) -> None:
+    """As of a perplexity that is infinite: its runs have finished, and no rank."""
+    folders = [*three(write), *(write(f"nothing{seed}", 0.0, seed, scorer="cosine") for seed in (1, 2))]
+    for seed in (1, 2):
+        (folders[0].parent / f"nothing{seed}" / "results.json").write_text('{"test_per": null, "test_examples": 5}')
+    comparison = only(folders)
+    assert "**cosine**" not in comparison.rankings[0].verdict[0]
+    assert "Not ranked, since PER is no number: **cosine**." in comparison.rankings[0].verdict
+
+
+def test_a_folder_that_is_being_deleted_is_no_run(write: Write, tmp_path: Path) -> None:
+    write("all/0", 7.0)
+    write("all/.1.0011aabb.deleted", 5.0, 2)
+    assert [run.path.name for run in load_runs([tmp_path / "all"])] == ["0"]
+
+
+def test_small_values_keep_their_digits(write: Write) -> None:
+    folders = [write(name, value, scorer=name, metric="mse") for name, value in (("dot", 1.1e-6), ("mlp", 2.2e-5))]
+    (first, _), format_value = only(folders).rankings[0].rows, only(folders).rankings[0].metric.format
+    assert float(format_value(first.mean)) == pytest.approx(1.1e-6)
+
+
+def test_a_row_of_latex_may_begin_with_a_bracket(write: Write, tmp_path: Path) -> None:
+    """Which the end of the row above would take for its argument."""
+    queries = {
+        "a": {"token": {"name": "token"}, "current_state": {"name": "current_state"}},
+        "b": {"token": {"name": "token"}},
+    }
+    folders = [
+        write(f"{name}{seed}", 7.0 + seed + (name == "a"), seed, query=query)
+        for name, query in queries.items()
+        for seed in (1, 2)
+    ]
+    write_report([str(folder) for folder in folders], tmp_path / "out")
+    lines = (tmp_path / "out" / "report.tex").read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lines if line.startswith("[")]
+    assert [line for line in lines if line.startswith("{}[")]
+
+
 def test_only_certain_results_are_bold_and_names_are_escaped(write: Write, tmp_path: Path) -> None:
     folders = three(write, additive=(0.1, 0.1, 0.1))
     folders += [write("odd", 7.0, 0, scorer=r"a_b & 50% {\\input{x}} ~^#$<")]

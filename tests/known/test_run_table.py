@@ -140,6 +140,31 @@ def test_unfinished_runs_of_a_table_differ(write: Write) -> None:
     assert len(load_runs(["all/report.runs.csv"])) == 3
 
 
+@pytest.mark.parametrize(("word", "is_higher"), [("TRUE", True), ("True", True), ("FALSE", False), ("false", False)])
+def test_programs_write_words_of_truth_in_several_ways(word: str, is_higher: bool, table: Path) -> None:
+    text = table.read_text(encoding="utf-8").replace(",false,", f",{word},")
+    Path("t.csv").write_text(text, encoding="utf-8")
+    assert {run.maximize for run in load_runs(["t.csv"])} == {is_higher}
+
+
+def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table: Path) -> None:
+    """The budget that was chosen is another thing than what ended a run."""
+    runs = [replace(run, choices={**run.choices, "budget": "steps"}) for run in load_runs([table])]
+    further = [replace(run, choices={**run.choices, "budget": "time"}) for run in runs]
+    text = table_text([*runs, *further], ["scorer", "scope", "budget"])
+    assert len(set(text.splitlines()[0].split(","))) == len(text.splitlines()[0].split(","))
+    Path("t.csv").write_text(text, encoding="utf-8")
+    (comparison,) = attnx.report("t.csv").comparisons
+    assert (set(comparison.keys), len(comparison.settings)) == ({"scorer", "scope", "budget"}, 8)
+
+
+def test_a_copied_run_has_one_row(table: Path) -> None:
+    runs = load_runs([table])
+    text = table_text([*runs, *runs], ["scorer", "scope"])
+    Path("t.csv").write_text(text, encoding="utf-8")
+    assert len(load_runs(["t.csv"])) == len(runs)
+
+
 def test_a_long_cell_is_read(table: Path) -> None:
     """More characters than Python's reader allows by itself."""
     lines = table.read_text(encoding="utf-8").splitlines()
@@ -170,6 +195,7 @@ def test_an_empty_cell_is_a_value(table: Path) -> None:
         (lambda lines: [lines[0], lines[1] + ",7"], r"t\.csv:2: \d+ cells where \d+ were expected"),
         (lambda lines: [lines[0], lines[1].replace("5.1", "five")], r"t\.csv:2: cannot be read: .*'five'"),
         (lambda lines: [lines[0], lines[1].replace("finished", "fine")], r"t\.csv:2: .* 'fine' is no status"),
+        (lambda lines: [lines[0], lines[1].replace("false", "no")], r"t\.csv:2: .* 'no' is neither true nor false"),
         (lambda lines: [lines[0].replace("seed", "sed")], r"t\.csv:1: .* no column 'seed'; did you mean sed\?"),
         (lambda lines: [], r"t\.csv:1: not a table of runs"),
     ],

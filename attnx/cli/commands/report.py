@@ -21,7 +21,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 
 from attnx.errors import UserError
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from attnx.reports.run_filters import WORD
     from attnx.reports.sweep.write import write_report
 
-    filters = [word for word in arguments.words if WORD.fullmatch(word) and not Path(word).exists()]
+    filters = [word for word in arguments.words if WORD.fullmatch(word) and not os.path.exists(word)]
     folders = [word for word in arguments.words if word not in filters]
     if not folders:
         raise UserError("name the runs that the filters select from: attnx report multirun FILTER")

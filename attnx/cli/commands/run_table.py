@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attnx.cli.commands.run_values import settings_of
-from attnx.config.view import value_text
+from attnx.config.view import choice_text, value_text
 from attnx.files.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
@@ -131,7 +131,7 @@ def differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     values: dict[str, set[str]] = {}
     for run_settings in settings:
         for key, value in run_settings.items():
-            values.setdefault(key, set()).add(value_text(value))
+            values.setdefault(key, set()).add(choice_text(value))
     lacking = {key for key in values if "." not in key and any(key not in run_settings for run_settings in settings)}
     keys = [key for key, texts in values.items() if len(texts) > 1 or key in lacking]
     return sorted(keys, key=lambda key: "." in key)

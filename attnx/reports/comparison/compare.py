@@ -93,16 +93,23 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
     for refusal in errors:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
     has_unique_names = len({item.heading for item in runs}) == len(runs)
+    folder_names = _folder_names([item.run.path for item in runs])
     tested = [item.test for item in runs if item.test.order]
     parts = iter(shared_part(tested) if len(tested) > 1 else ())
     compared = []
     for item in runs:
-        *_, grandparent, parent, name = ("", "", *item.run.path.resolve().parts)
-        folder_name = f"{grandparent}/{name}" if parent == EVALUATIONS else name
-        heading = printable(item.heading if has_unique_names else folder_name)
+        heading = printable(item.heading if has_unique_names else folder_names[item.run.path])
         shared = next(parts, NO_EXAMPLES) if item.test.order else NO_EXAMPLES
         compared.append(item._replace(heading=heading, shared=shared))
     return compared
+
+
+def _folder_names(paths: Sequence[Path]) -> dict[Path, str]:
+    """The last component of each path, of an evaluation with its run's; if that is no name of one, the last two."""
+    parts = {path: path.resolve().parts for path in paths}
+    names = {path: [name for name in components if name != EVALUATIONS][-2:] for path, components in parts.items()}
+    short = {path: "/".join(names[path][0 if EVALUATIONS in parts[path][-2:] else -1 :]) for path in paths}
+    return short if len(set(short.values())) == len(paths) else {path: "/".join(names[path]) for path in paths}
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:

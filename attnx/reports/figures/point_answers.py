@@ -113,8 +113,13 @@ def title(example: PointAnswer, problem: str) -> str:
     size = f"{len(points)} {'numbers' if problem == 'sorting' else 'points'}: "
     if problem == "tsp" and is_round_trip(points, answer):
         return f"{size}{path_length(points, answer):.2f}, reference {path_length(points, reference):.2f}"
-    canonical: Any = {"sorting": tuple, "delaunay": triangle_set}.get(problem, canonical_polygon)
+    canonical: Any = {"sorting": tuple, "delaunay": _triangles}.get(problem, canonical_polygon)
     return size + ("right" if canonical(answer) == canonical(reference) else "wrong")
+
+
+def _triangles(order: Sequence[int]) -> tuple[object, int]:
+    """The triangles and their number: a right answer has none twice."""
+    return triangle_set(order), len(order)
 
 
 def _positions(symbols: Sequence[str]) -> list[int]:

@@ -14,7 +14,7 @@ const MAX_COLORS = 6; // settings that have a color of their own
 const POINTER_RADIUS = 24; // pixels from which a pointer meets a line or a point
 const SIGNIFICANCE_LEVEL = 0.05;
 const FULL_SCALE_FROM = 100; // thousandths: if the largest weight of a map is smaller, it ends the color scale
-const TESTS = { pooled: "pooled variance over seeds", unequal: "variances of the pair (Games-Howell)", examples: "bootstrap over test examples" };
+const TESTS = { pooled: "pooled variance over seeds", unequal: "the pair's own variances", examples: "bootstrap over test examples" };
 
 const state = { test: 0, metric: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 

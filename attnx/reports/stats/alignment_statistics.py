@@ -188,7 +188,7 @@ def _per_head(examples: Sequence[Alignment], gold: dict[int, GoldLinks] | None =
 def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignment]) -> dict[int, GoldLinks]:
     """The gold links of the examples; a gold file has the lines of predictions.tsv."""
     gold, predictions = read_gold(file), read_predictions(folder)
-    if len(gold) < len(predictions):
+    if len(gold) != len(predictions):
         raise UserError(f"{file}: {len(gold)} lines, but the run has {len(predictions)} test examples")
     lines = {(row.source, row.name, right): line for line, row in enumerate(predictions) for right in row.references}
     matches = {}

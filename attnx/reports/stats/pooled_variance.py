@@ -65,8 +65,8 @@ def _outlying(groups: Groups) -> frozenset[int]:
     outlying: set[int] = set()
     while len(squares) > 2:
         largest = max(squares, key=lambda i: squares[i] / degrees[i])
-        remaining = sum(squares.values()) - squares[largest]
-        remaining_degrees = sum(degrees[i] for i in squares) - degrees[largest]
+        remaining = sum(squares[i] for i in squares if i != largest)  # a difference of sums would be rounded away
+        remaining_degrees = sum(degrees[i] for i in squares if i != largest)
         if remaining <= 0:
             break
         ratio = squares[largest] / degrees[largest] / (remaining / remaining_degrees)

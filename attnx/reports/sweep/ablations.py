@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from attnx.config.view import names_text, value_text
+from attnx.config.view import choice_text, names_text
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import is_number
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.stats.pooled_variance import pool_variance
 from attnx.reports.sweep.factors import Factor, factors, has_factors
@@ -53,12 +54,12 @@ def parse_reference(words: Sequence[str]) -> Reference:
     for word in words:
         key, value = split_override(word)
         try:
-            choices[key] = yaml.safe_load(value)
+            choices[key] = float(value) if is_number(value) else yaml.safe_load(value)
         except yaml.YAMLError:
             value = ""
         if not key or not value:
             raise UserError(f"--reference {word}: expected KEY=VALUE, as in --reference scorer=additive scope=global")
-    return {key: names_text(value) if isinstance(value, list) else value_text(value) for key, value in choices.items()}
+    return {key: names_text(value) if isinstance(value, list) else choice_text(value) for key, value in choices.items()}
 
 
 def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> Ablations:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from attnx.config.view import value_text
+from attnx.config.view import choice_text, value_text
 from attnx.files.parse_number import count_phrase
 from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
@@ -93,18 +93,19 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
 
 
 def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    first, *following = [{key: value_text(value) for key, value in run.items()} for run in choices]
+    first, *following = [{key: choice_text(value) for key, value in run.items()} for run in choices]
     return {key: text for key, text in first.items() if key != DATA and all(run.get(key) == text for run in following)}
 
 
 def _has_choices(run: RunRecord, constant: Mapping[str, str]) -> bool:
     """Whether a run agrees in the choices; one that did not start knows only its overrides."""
-    return all(value_text(run.choices[key]) == text for key, text in constant.items() if key in run.choices)
+    return all(choice_text(run.choices[key]) == text for key, text in constant.items() if key in run.choices)
 
 
 def _title(run: RunRecord) -> str:
     tested = run.outputs.tested
     count = len(tested.tags) if tested else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
-    task = " ".join(filter(None, [str(run.choices.get("task", "")), value_text(file) if file else ""]))
+    file = "" if file in (None, "null") else value_text(file)  # a table has the text
+    task = " ".join(filter(None, [str(run.choices.get("task", "")), file]))
     return count_phrase(count, "test example") + (f" of {task}" if task else "")

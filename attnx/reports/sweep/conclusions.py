@@ -26,18 +26,33 @@ def conclude(ranking: Ranking) -> list[str]:
     if not ranking.rows:
         return [f"No finished run has {ranking.metric.label}."]
     best, *followers = ranking.rows
-    name, value = ranking.name(best), _value(best, ranking.metric)
+    name, value, unmeasured = ranking.name(best), _value(best, ranking.metric), _unmeasured(ranking)
     if not followers:
-        return [f"There is only one setting, so there is nothing to compare: {value}."]
+        only = f"Of all settings {name} alone has a rank" if unmeasured else "There is only one setting"
+        return [f"{only}, so there is nothing to compare: {value}.", *unmeasured]
     if all(row.difference is None for row in followers):
         reason = "there is one seed each, and no predictions to count this metric from"
         if ranking.pooled.degrees:
             reason = "no setting varies over its seeds"
         return [
             f"{name} is first with {value}, but the differences cannot be tested: {reason}.",
+            *unmeasured,
             "Train each setting with several seeds, `seed=1,2,3`.",
         ]
-    return [_undecided(ranking, value) if ranking.undecided else _decided(ranking, value), *_tests(ranking)]
+    verdict = _undecided(ranking, value) if ranking.undecided else _decided(ranking, value)
+    return [verdict, *unmeasured, *_tests(ranking)]
+
+
+def _unmeasured(ranking: Ranking) -> list[str]:
+    """Which settings have finished without the metric, as one whose perplexity is infinite."""
+    ranked = {row.setting for row in ranking.rows}
+    names = [f"**{item.name}**" for index, item in enumerate(ranking.settings) if item.runs and index not in ranked]
+    return [f"Not ranked, since {ranking.metric.label} is no number: {_first_few(names)}."] if names else []
+
+
+def _first_few(names: Sequence[str]) -> str:
+    surplus = len(names) - MAX_NAMES
+    return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
 
 
 def _decided(ranking: Ranking, value: str) -> str:
@@ -54,14 +69,12 @@ def _decided(ranking: Ranking, value: str) -> str:
 
 def _undecided(ranking: Ranking, value: str) -> str:
     names = []
-    for row in ranking.undecided[:MAX_NAMES]:
+    for row in ranking.undecided:
         difference = row.difference
         gap = f" ({ranking.metric.format(difference.difference)} behind, {p_text(difference.p)})" if difference else ""
         names.append(f"{ranking.name(row)}{gap}")
-    surplus = len(ranking.undecided) - MAX_NAMES
-    names += [f"and {surplus} more"] if surplus > 0 else []
     first = f"No winner: {ranking.name(ranking.rows[0])} is first with {value}"
-    return f"{first}, but not significantly better than {'; '.join(names)}."
+    return f"{first}, but not significantly better than {_first_few(names)}."
 
 
 def _tests(ranking: Ranking) -> list[str]:
@@ -77,7 +90,8 @@ def _tests(ranking: Ranking) -> list[str]:
     difference = rows[1].difference
     if ranking.undecided and difference is not None and difference.test != EXAMPLES:
         advice = "With more seeds smaller differences become significant"
-        if difference.difference > 0 and pooled.is_homogeneous and pooled.outlying.isdisjoint((0, 1)):
+        is_second_undecided = ranking.undecided[0] is rows[1] and difference.difference > 0
+        if is_second_undecided and pooled.is_homogeneous and pooled.outlying.isdisjoint((0, 1)):
             advice = _seed_advice(seeds_needed(difference.difference, pooled, len(rows)))
         sentences.append(f"{advice}: add some to `seed=` and run the same command; finished jobs are skipped.")
     return sentences
@@ -106,8 +120,9 @@ def _outlying(ranking: Ranking) -> list[str]:
     names = [ranking.name(ranking.rows[rank]) for rank in sorted(ranking.pooled.outlying)]
     if not names or not ranking.pooled.is_homogeneous:
         return []
-    shown = "; ".join([*names[:MAX_NAMES], *([f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else [])])
-    return [f"Seeds differ far more in {shown} than in the rest (Cochran's test); their variance is not pooled."]
+    return [
+        f"Seeds differ far more in {_first_few(names)} than in the rest (Cochran's test); their variance is not pooled."
+    ]
 
 
 def _both_sources(ranking: Ranking) -> list[str]:

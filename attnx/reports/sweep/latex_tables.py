@@ -104,7 +104,9 @@ def _head(words: Sequence[str], figures: Sequence[str]) -> Iterator[str]:
 
 
 def _line(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    text = " & ".join(cells)
+    # The end of the row above would take brackets for its argument.
+    return ("{}" if text.startswith("[") else "") + text + r" \\"
 
 
 def _escape(text: str) -> str:

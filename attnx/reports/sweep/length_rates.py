@@ -13,6 +13,7 @@ from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.ranking import Ranking
 
 SYMBOLS = "symbols"
+COMPARED = (*COUNTED, "bleu", "chrf", "ter")  # metrics of outputs and their references
 GROUPS = 4  # of lengths, with about equally many examples
 
 
@@ -40,13 +41,14 @@ class LengthRates(NamedTuple):
 def length_rates(ranking: Ranking) -> LengthRates | None:
     """Rates of what the ranking's metric counts, symbols or sequences, or else of symbols.
 
-    None if a run's errors by length are unknown.
+    None if a run's errors by length are unknown, or no metric compares outputs with references: of points in any order,
+    or of continuations, edits say nothing.
     """
     counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
-    counts = {
-        row.setting: [run.outputs.length_errors for run in ranking.settings[row.setting].runs] for row in ranking.rows
-    }
-    if not counts or not all(errors for runs in counts.values() for errors in runs):
+    runs_of = {row.setting: ranking.settings[row.setting].runs for row in ranking.rows}
+    counts = {setting: [run.outputs.length_errors for run in runs] for setting, runs in runs_of.items()}
+    has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
+    if not has_rates or not all(errors for runs in counts.values() for errors in runs):
         return None
     some = next(iter(counts.values()))[0]
     groups = group_lengths({length: errors.examples for length, errors in some.items()})

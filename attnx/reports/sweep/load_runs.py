@@ -11,7 +11,7 @@ from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.reports.stats.hard_alignments import read_hard_alignments
 from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
-from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
+from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN
@@ -40,7 +40,7 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
     if runs and all(run.status == RunStatus.UNREADABLE for run in runs):
         raise UserError(runs[0].error)
     data_names: dict[str, str] = {}  # by the fingerprint of the data, in the order of first runs
-    for run in sorted(runs, key=lambda run: run.created):
+    for run in sorted(runs, key=lambda run: run.created_at or EARLIEST):
         if run.data:
             run.choices[DATA] = data_names.setdefault(run.data, f"data {len(data_names) + 1}")
     return runs
@@ -53,7 +53,8 @@ def _runs_in(folder: Path) -> Iterator[RunRecord]:
     if not folder.is_dir():
         raise UserError(f"{folder}: not a folder; name runs, sweeps, a folder that holds some, or a table of runs")
     entries = [folder] if _is_run_or_sweep(folder) else [*folder.iterdir(), *(folder / RUNS.name).glob("*")]
-    members = sorted(filter(_is_run_or_sweep, entries))
+    # A hidden one is being deleted.
+    members = sorted(entry for entry in entries if _is_run_or_sweep(entry) and not entry.name.startswith("."))
     if not members:
         raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
     for member in members:

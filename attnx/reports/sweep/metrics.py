@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,7 +40,9 @@ def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> lis
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
             unit = UNITS.get(key, "%" if metric_base(key, PERCENT) else "")
-            digits = 4 if 0 < max(map(abs, values)) < 1 else 2
+            sizes = [abs(value) for value in values if value]
+            digits = 4 if sizes and max(sizes) < 1 else 2
+            digits = max(digits, *(1 - math.floor(math.log10(size)) for size in sizes if size < 10**-digits), 0)
             results.append(Metric(key, metric_label(key), is_higher, digits, unit))
     return results
 

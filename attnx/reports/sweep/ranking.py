@@ -28,6 +28,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
+MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
 MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved one
 
 
@@ -126,7 +127,7 @@ def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
 
 def _values(runs: Sequence[RunRecord], metric: Metric) -> dict[Any, float]:
     values = {run.seed: run_value(run, metric.key) for run in runs}
-    return {seed: value for seed, value in values.items() if value is not None and math.isfinite(value)}
+    return {seed: value for seed, value in values.items() if value is not None and abs(value) < MAX_VALUE}
 
 
 def _interval(row: RankedSetting, pooled: PooledVariance, rank: int) -> tuple[float, float] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from attnx.errors import UserError
@@ -36,15 +35,8 @@ def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[R
 def _values(record: RunRecord) -> dict[str, Any]:
     """What filters may ask for: choices, of which a table of runs has the text, results, and three facts."""
     choices = {key: _number_or(value) for key, value in record.choices.items()}
-    facts = {"seed": record.seed, "status": record.status, "created": _time_or_none(record.created)}
+    facts = {"seed": record.seed, "status": record.status, "created": record.created_at}
     return {**choices, **record.results, **facts}
-
-
-def _time_or_none(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        return None
 
 
 def _number_or(value: Any) -> Any:

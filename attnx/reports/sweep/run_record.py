@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
 
 DATA = "training data"  # the choice that runs with different training data differ in
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -66,3 +68,11 @@ class RunRecord:
     log: Path | None = None
     error: str = ""
     lacks: tuple[str, ...] = ()
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was created, to compare with runs of other time zones; None if that is unknown."""
+        try:
+            return datetime.fromisoformat(self.created).astimezone()
+        except ValueError:
+            return None

@@ -24,6 +24,7 @@ from attnx.runs.status import RunStatus
 
 FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
 DETAILS = ("curve", "length_errors", "hard_alignments")
+CHOICE = "config."  # before a choice that has the name of a fact
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets write
@@ -32,10 +33,12 @@ DIGITS = 10  # significant ones; results are measured in single precision
 
 def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
     """The CSV text: some choices, the facts, all results with their intervals, and the details."""
-    keys = [key for key in keys if key != DATA and _is_choice(key)]
+    keys = [key for key in keys if key != DATA and _is_choice(_column(key))]
     rows = [run_row(record, keys) for record in records if record.status != RunStatus.UNREADABLE]
+    choices = [*map(_column, keys)]
+    rows = [*{_identity(row, choices): row for row in reversed(rows)}.values()][::-1]  # a copied run is one
     results = dict.fromkeys(name for row in rows for name in row)
-    columns = [*keys, *FACTS, *(name for name in results if name not in (*keys, *FACTS, *DETAILS)), *DETAILS]
+    columns = [*choices, *FACTS, *(name for name in results if name not in (*choices, *FACTS, *DETAILS)), *DETAILS]
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
@@ -45,7 +48,7 @@ def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
 
 def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
     """A run's cells by column."""
-    choices = {key: value_text(run.choices[key]) for key in keys if key in run.choices}
+    choices = {_column(key): value_text(run.choices[key]) for key in keys if key in run.choices}
     facts = {name: value_text(getattr(run, name)) for name in FACTS if name != "test"} | {"test": run.outputs.test}
     facts["seed"] = "" if run.seed is None else str(run.seed)
     results = {name: f"{value:.{DIGITS}g}" for name, value in run.results.items()}
@@ -79,9 +82,9 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         if len(cells) != len(columns):
             raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
         row = dict(zip(columns, cells, strict=True))
-        lacks = tuple(name for name, cell in row.items() if not cell and _is_choice(name))
+        lacks = tuple(name.removeprefix(CHOICE) for name, cell in row.items() if not cell and _is_choice(name))
         run = replace(_read_row({name: cell for name, cell in row.items() if cell}, where), lacks=lacks)
-        identity = (*sorted(run.choices.items()), run.seed, run.outputs.test, run.created)
+        identity = _identity(row, [name for name in columns if _is_choice(name)])
         if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")
         runs.append(run)
@@ -97,7 +100,7 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
     """
     facts = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
-    choices: dict[str, Any] = {name: row.pop(name) for name in list(row) if _is_choice(name)}
+    choices: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in list(row) if _is_choice(name)}
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
@@ -112,7 +115,7 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
             results={name: value for name, value in results.items() if not _is_interval_end(name, results)},
             intervals=_intervals(results),
             curves={facts["monitor"]: curve} if curve else {},
-            maximize=facts["maximize"] == value_text(True),
+            maximize=_boolean("maximize", facts["maximize"]),
             outputs=RunOutputs(facts["test"], None, errors, alignments),
             monitor=facts["monitor"],
             created=facts["created"],
@@ -153,9 +156,27 @@ def _status(text: str) -> RunStatus:
     return status
 
 
+def _boolean(name: str, text: str) -> bool:
+    """True or false, as spreadsheets and others write them."""
+    if (word := text.casefold()) not in ("true", "false", ""):
+        raise ValueError(f"{name}: {text!r} is neither true nor false")
+    return word == "true"
+
+
+def _column(key: str) -> str:
+    """The column of a choice."""
+    return f"{CHOICE}{key}" if key in FACTS else key
+
+
 def _is_choice(column: str) -> bool:
-    """Whether a column is a part or a knob, and not a result."""
-    return re.split(r"[./]", column)[0] in (*PART_GROUPS, *SCALARS, "placement")
+    """Whether a column is a part or a knob, and not a fact or a result."""
+    kind = re.split(r"[./]", column.removeprefix(CHOICE))[0]
+    return column not in FACTS and kind in (*PART_GROUPS, *SCALARS, "placement")
+
+
+def _identity(row: Mapping[str, str], choices: Iterable[str]) -> tuple[str, ...]:
+    """The cells that two runs in a table do not share: choices, seed, test and time."""
+    return tuple(row.get(name, "") for name in (*choices, "seed", "test", "created"))
 
 
 def _intervals(results: Mapping[str, float]) -> dict[str, Interval]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnx.config.view import value_text
-from attnx.reports.sweep.run_record import DATA, RunRecord
+from attnx.config.view import choice_text, value_text
+from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 
 KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
@@ -34,7 +34,7 @@ def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "mlp", "scorer.depth": 2}, {"scorer": "dot"}])
     ['scorer', 'scorer.depth']
     """
-    texts = [{key: value_text(value) for key, value in run.items()} for run in runs]
+    texts = [{key: choice_text(value) for key, value in run.items()} for run in runs]
     keys = [key for key in dict.fromkeys(key for run in texts for key in run) if _differs(key, texts)]
     if DATA in keys and _follows(DATA, [key for key in keys if key_part(key) == "task"], texts):
         keys.remove(DATA)
@@ -79,7 +79,7 @@ def group_by_setting(
     """
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
     # A run's folder comes after its row in a table: it has the outputs.
-    for run in sorted(runs, key=lambda run: (run.created, run.outputs.tested is not None)):
+    for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.outputs.tested is not None)):
         by_values.setdefault(_values(run, keys), {})[run.seed] = run
     unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
     for run in unfinished:
@@ -101,7 +101,7 @@ def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
 
 
 def _values(run: RunRecord, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
+    return tuple(choice_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
 
 
 def _in_order(seeds: Iterable[Any]) -> list[Any]:
