@@ -73,7 +73,8 @@ class MultiHeadAttention(nn.Module):
         """As :meth:`Attention.init_history`; (b, h, ...) of every head."""
         if not self.needs_history:
             return None
-        histories = (head.init_history(_memory_of_head(memory, i)) for i, head in enumerate(self.heads))
+        memories = zip(self.heads, _memories_of_heads(memory), strict=True)
+        histories = (head.init_history(memory_of_head) for head, memory_of_head in memories)
         return AttentionHistory._make(_stack_heads(history for history in histories if history is not None))
 
     def forward(
@@ -153,20 +154,16 @@ class MultiHeadAttention(nn.Module):
 
     def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with one head at a time."""
-        history, dropout_mask = inputs.history, inputs.dropout_mask
+        nothing = [None] * self.num_heads
+        parts = inputs.queries.unbind(1), _memories_of_heads(inputs.memory)
+        histories: Sequence[AttentionHistory | None] = nothing
+        if inputs.history is not None:
+            fields = [nothing if field is None else field.unbind(1) for field in inputs.history]
+            histories = [AttentionHistory(*parts_of_head) for parts_of_head in zip(*fields, strict=True)]
+        masks = nothing if inputs.dropout_mask is None else inputs.dropout_mask.unbind(1)
         outputs = [
-            head(
-                inputs.queries[:, i],
-                _memory_of_head(inputs.memory, i),
-                inputs.allowed_mask,
-                inputs.steps,
-                None
-                if history is None
-                else AttentionHistory._make(part if part is None else part[:, i] for part in history),
-                inputs.need_weights,
-                None if dropout_mask is None else dropout_mask[:, i],
-            )
-            for i, head in enumerate(self.heads)
+            head(queries, memory, inputs.allowed_mask, inputs.steps, history, inputs.need_weights, mask)
+            for head, queries, memory, history, mask in zip(self.heads, *parts, histories, masks, strict=True)
         ]
         context, *optional = _stack_heads(outputs)
         assert context is not None
@@ -180,9 +177,11 @@ class MultiHeadAttention(nn.Module):
         return split if rotation is None else apply_rope(split, rotation[:, :, None])
 
 
-def _memory_of_head(memory: Memory, head: int) -> Memory:
-    """Keys and values (b, h, m, ...) -> (b, m, ...) of one head."""
-    return memory._replace(keys=memory.keys[:, head], values=memory.values[:, head])
+def _memories_of_heads(memory: Memory) -> list[Memory]:
+    """Keys and values (b, h, m, ...) -> (b, m, ...) of each head."""
+    # To select one head after another would fill a gradient of all heads with zeros for each.
+    pairs = zip(memory.keys.unbind(1), memory.values.unbind(1), strict=True)
+    return [memory._replace(keys=keys, values=values) for keys, values in pairs]
 
 
 def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None]:

@@ -167,6 +167,7 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("scorer", "scope"): lambda scorer, scope: (
         not SCORERS[scorer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
     ),
+    ("scorer", "keys_from"): lambda scorer, memory: SCORERS[scorer].get("needs_keys", True) or memory not in POSITIONS,
     ("normalizer", "scope"): lambda normalizer, scope: (
         not NORMALIZERS[normalizer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
     ),
@@ -177,7 +178,7 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     # So are the scores of positions without their vectors.
     ("normalizer", "scorer", "scope"): lambda normalizer, scorer, scope: (
         NORMALIZERS[normalizer].get("differentiable", True)
-        or not SCORERS[scorer].get("is_positional")
+        or SCORERS[scorer].get("needs_keys", True)
         or knob(scope, "sources") != BOTH
     ),
 }
@@ -193,8 +194,9 @@ def possible(choices: Config) -> bool:
 def choices(options: Config) -> Config:
     """The nodes of a configuration, with units dropped everywhere something can be dropped."""
     below, above = options["layers"]
-    cell = {"dropout": 0.3, "cell": options["cell"]}
+    cell, read = {"dropout": 0.3, "cell": options["cell"]}, {options["keys_from"], options["values_from"]}
     reads = {"name": options["encoder"], "layers": below, "bidirectional": options["bidirectional"]}
+    reads |= {} if "states" in read else {"dropout": 0.0}  # else perhaps one layer is read
     model = {
         name: options[name] for name in ("feed", "keys_from", "values_from", "bridge", "tag_inputs", "tie_embeddings")
     }

@@ -92,14 +92,15 @@ def _check_unread(config: Config, attends: bool, encoder_layers: int, sources: t
     for knob in ("keys_from", "values_from"):
         if not attends and model[knob] not in (None, "states"):
             raise UserError(f"model.{knob}={model[knob]} is read by attention, and there is none; leave it out")
-    if encoder_layers == 1 and (dropout := config["encoder"].get("dropout")):
+    dropout, layers = config["encoder"].get("dropout"), config["encoder"].get("layers", 1)
+    if dropout and encoder_layers == 1 < layers:
         raise UserError(f"encoder.dropout={dropout:g} falls between layers, and one layer is read; use model.dropout")
     if not encoder_layers and "encoder" not in sources and model.get("source_vectors"):
         raise UserError(f"model.source_vectors={model['source_vectors']}: nothing here reads the source; leave it out")
     if attends and part_declarations(config, "scorer").get("needs_keys") is False and model["keys_from"] in POSITIONS:
         reason = f"scorer={config['scorer']['name']} does not read the keys"
         raise UserError(f"model.keys_from={model['keys_from']} has no effect: {reason}; leave it out")
-    if model["scheduled_sampling"] and config["task"].get("forecast") == "direct":
+    if model["scheduled_sampling"] and config.get("task", {}).get("forecast") == "direct":
         raise UserError("model.scheduled_sampling feeds outputs back; task.forecast=direct reads none, so leave it out")
 
 

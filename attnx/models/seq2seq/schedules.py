@@ -108,8 +108,8 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     used: list[Tensor] = []
     states: list[DecoderState] = []
     outputs: list[AttentionOutput] = []
-    for step in range(tokens.shape[1]):
-        token, masks = tokens[:, step], inputs.masks.at_step(step)
+    for step, token in enumerate(tokens.unbind(1)):
+        masks = inputs.masks.at_step(step)
         if scheduled_sampling and step:
             with torch.no_grad():
                 drawn = model.target.sample(model.logits(used[-1], state, outputs[-1]))
