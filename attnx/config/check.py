@@ -125,7 +125,10 @@ def _reject_changed(key: str, config: Mapping[str, Any], knob: str, reader: str)
 def _check_end(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     """Check that the run has an end, that ``budget=time`` has a time, and that a time which is set has an effect."""
     trainer = config["trainer"]
-    is_time_set = any(override.lstrip("+").startswith("trainer.max_time=") for override in overrides)
+    default = next(
+        knob.default for knob in registry.describe("trainer", trainer["name"]).knobs if knob.name == "max_time"
+    )
+    is_set = any(override.lstrip("+").startswith("trainer.max_time=") for override in overrides)
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     for end in ("max_steps", "max_epochs"):
@@ -134,7 +137,7 @@ def _check_end(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
                 f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
                 f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
             )
-        if is_time_set and trainer.get("max_time") and trainer.get(end) is not None:
+        if is_set and trainer["max_time"] not in (None, default) and trainer.get(end) is not None:
             raise UserError(
                 f"trainer.max_time={trainer['max_time']} has no effect beside trainer.{end}={trainer[end]}, which ends "
                 f"the run; set trainer.{end}=null, or leave trainer.max_time out"

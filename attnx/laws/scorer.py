@@ -114,8 +114,8 @@ class ScorerLaws(TensorLaws):
             return
         inputs, order = self._inputs(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         queries, straight = inputs["queries"], self._compute(**inputs)
-        others = {name: tensor[:, order] for name, tensor in inputs.items() if name != "queries"}
-        permuted = self._compute(queries, **others)
+        positions = {name: tensor[:, order] for name, tensor in inputs.items() if name != "queries"}
+        permuted = self._compute(queries, **positions)
         if self._is_positional:
             alike = torch.allclose(permuted, straight[..., order])
             require(not alike, "score", "it declares is_positional = True, but the order of the memory has no effect")

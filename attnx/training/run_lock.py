@@ -33,9 +33,11 @@ def lock_run(folder: Path) -> Iterator[None]:
         yield
     finally:
         _descriptors.discard(descriptor)
-        if _is_open_file(descriptor, path):
-            path.unlink(missing_ok=True)
-        os.close(descriptor)
+        try:
+            if _is_open_file(descriptor, path):
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
 def _lock(path: Path) -> int:

@@ -63,12 +63,13 @@ class Training:
         trainer: Any = SimpleNamespace(
             global_step=0, max_steps=20, is_global_zero=True, callback_metrics={"valid_loss": torch.tensor(0.5)}
         )
-        module: Any = None
+        module: Any = SimpleNamespace()
         show = ProgressDisplay(console, Throughput(), "valid_loss")
         show.on_train_start(trainer)
         for step in range(1, 21):
             trainer.global_step, self.seconds = step, self.seconds + 10
-            show.on_train_batch_end(trainer, module, {"loss": torch.tensor(step / 10)})
+            module.step_loss = torch.tensor(step / 10)
+            show.on_train_batch_end(trainer, module)
             if step == 10:
                 show.on_validation_end(trainer)
         show.on_train_end()

@@ -316,7 +316,8 @@ def test_wrong_variables_are_reported(
 
 
 def test_a_rank_knows_its_device_and_meeting_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = {"trainer": {"accelerator": "auto", "devices": None, "num_nodes": 1, "compile": "off"}}
+    trainer = {"accelerator": "auto", "devices": None, "num_nodes": 1, "compile": "off", "precision": 32}
+    config = {"trainer": trainer}
     variables = {**SLURM, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8"}
     variables |= {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_JOB_NODELIST": "gpu[7-8]"}
     for name, value in variables.items():

@@ -132,7 +132,7 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
         return token_loss(model, *args)
 
     monkeypatch.setattr(plan_steps, "token_loss", spy_on_output)
-    job = prepare_run(f"trainer.precision={precision}", "trainer.max_time=00:00:01")
+    job = prepare_run(f"trainer.precision={precision}", "trainer.max_steps=null", "trainer.max_time=00:00:01")
     state_before = copy.deepcopy(job.module.model.state_dict())
     assert plan_steps.measure_step(job) > 0
     assert kinds == {expected_kind}

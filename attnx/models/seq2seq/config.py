@@ -16,10 +16,10 @@ from attnx.models.resolve import (
     reject_text_encoder,
     scope_sources,
 )
+from attnx.models.seq2seq.unread import POSITIONS as POSITIONS
+from attnx.models.seq2seq.unread import reject_unread
 
 Config = Mapping[str, Any]
-
-POSITIONS = ("one_hot", "sinusoidal")
 FINAL = "final"  # the encoder's last state, the context without attention
 
 
@@ -69,11 +69,8 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     _check_embeddings(config, encoder_layers)
     _check_copies(config, attends, sources)
     _check_read(config, schedule, sources)
-    _check_unread(config, attends, encoder_layers, sources)
-    if attends and config["attention"]["projection"] == "never":
-        if config["attention"]["heads"] > 1:
-            raise UserError("attention.projection=never has no effect: heads are projected to one width; leave it out")
-        _check_widths(config, keys_from, values_from, sources)
+    reject_unread(config, attends, "encoder" in sources, encoder_layers)
+    _check_widths(config, keys_from, values_from, sources)
     return ResolvedSeq2seqConfig(
         plan=schedule,
         sources=sources,
@@ -84,24 +81,6 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
         encoder_layers=encoder_layers,
         needs_tags=bool(model["tag_inputs"]) or "tag" in _needed(config),
     )
-
-
-def _check_unread(config: Config, attends: bool, encoder_layers: int, sources: tuple[str, ...]) -> None:
-    """Check that what is set for the memory, the encoder and the source is read."""
-    model = config["model"]
-    for knob in ("keys_from", "values_from"):
-        if not attends and model[knob] not in (None, "states"):
-            raise UserError(f"model.{knob}={model[knob]} is read by attention, and there is none; leave it out")
-    dropout, layers = config["encoder"].get("dropout"), config["encoder"].get("layers", 1)
-    if dropout and encoder_layers == 1 < layers:
-        raise UserError(f"encoder.dropout={dropout:g} falls between layers, and one layer is read; use model.dropout")
-    if not encoder_layers and "encoder" not in sources and model.get("source_vectors"):
-        raise UserError(f"model.source_vectors={model['source_vectors']}: nothing here reads the source; leave it out")
-    if attends and part_declarations(config, "scorer").get("needs_keys") is False and model["keys_from"] in POSITIONS:
-        reason = f"scorer={config['scorer']['name']} does not read the keys"
-        raise UserError(f"model.keys_from={model['keys_from']} has no effect: {reason}; leave it out")
-    if model["scheduled_sampling"] and config.get("task", {}).get("forecast") == "direct":
-        raise UserError("model.scheduled_sampling feeds outputs back; task.forecast=direct reads none, so leave it out")
 
 
 def _needed(config: Config) -> list[str]:
@@ -287,6 +266,8 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
 
 def _check_widths(config: Config, keys_from: str, values_from: str, sources: tuple[str, ...]) -> None:
     """Check that widths are equal where they must be; that of a plug-in is not known before it is built."""
+    if config["attention"].get("projection") != "never":
+        return
     model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
     sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
     encoded = state
@@ -304,8 +285,6 @@ def _check_widths(config: Config, keys_from: str, values_from: str, sources: tup
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     query["nothing"] = config["query"].get("self_attentive", {}).get("size")
     widths = [query[need] for need in _needed(config)]
-    if config["attention"]["heads"] > 1:  # each projects queries and keys to one width
-        return
     is_known = None not in (key, *widths)
     if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
         raise UserError(

@@ -82,12 +82,12 @@ def test_joblib_runs_as_many_jobs_at_a_time_as_the_command_says(
     options: tuple[str, ...], count: int, sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    given: list[str] = []
+    received: list[str] = []
 
     def note_words(argv: Sequence[str], *_: Any) -> int:
-        given.extend(argv)
+        received.extend(argv)
         return 0
 
     monkeypatch.setattr(hydra, "_run_hydra", note_words)
     sweep(*options, "hydra/launcher=joblib", "scorer=dot,scaled")
-    assert f"hydra.launcher.n_jobs={count}" in given
+    assert f"hydra.launcher.n_jobs={count}" in received
