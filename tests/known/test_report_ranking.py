@@ -662,6 +662,16 @@ def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) ->
     assert "- loose: interrupted" in lines
 
 
+def test_an_unfinished_job_is_of_the_setting_that_its_overrides_say(write: Write) -> None:
+    """A list of one name is that name, which is what a configuration has."""
+    queries = {0: "token", 1: "last_context"}
+    done = [write(f"s/{n}", 7.0 + n, query={name: {}}) for n, name in queries.items()]
+    jobs = [{"index": n, "overrides": [f"query={name}", "seed=1"], "status": "finished"} for n, name in queries.items()]
+    waiting = {"index": 2, "overrides": ["query=[token]", "seed=2"], "status": "waiting"}
+    settings = only([sweep_of(done[0].parent, [*jobs, waiting])]).settings
+    assert [setting.unfinished_seeds for setting in settings] == [[2], []]
+
+
 def test_failures_of_a_setting_are_counted(write: Write, tmp_path: Path) -> None:
     """One seed of three failed, and all seeds of another setting; a third task's failure is not this comparison's."""
     values = {"dot": (7.0, 7.5, None), "cosine": (8.0, 8.1, 8.2), "mlp": (None, None, None)}

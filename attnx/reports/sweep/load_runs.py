@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.config.view import dotted_keys
+from attnx.config.view import dotted_keys, names_text
 from attnx.errors import UserError
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.stats.hard_alignments import read_hard_alignments
 from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
@@ -91,7 +92,7 @@ def _load_jobs(sweep: Sweep) -> Iterator[RunRecord]:
 
 def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     info = run.info if job is None or (run.path / RUN).is_file() else {}
-    config = run.config or dict(map(split_override, info.get("overrides") or (job.overrides if job else [])))
+    config = run.config or dict(map(_choice, info.get("overrides") or (job.overrides if job else [])))
     if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
         config["seed"] = int(config["seed"])
     choices = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
@@ -118,6 +119,12 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         budget=str(info.get("budget") or ""),
         error="" if status == RunStatus.FINISHED else str(error),
     )
+
+
+def _choice(override: str) -> tuple[str, str]:
+    """An override as a choice: ``query=[token]`` is ``token``, as a configuration says it."""
+    key, value = split_override(override)
+    return key, names_text(value.strip("[]").split(",")) if key in MULTI_SELECT_KINDS else value
 
 
 def _finite_curves(run: Run) -> dict[str, Curve]:
