@@ -12,7 +12,7 @@ from attnx.config.hydra_errors import unknown_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import resolve_model
-from attnx.models.seq2seq.config import POSITIONS
+from attnx.models.seq2seq.unread import POSITIONS
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
 ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
@@ -117,18 +117,19 @@ def _reject_unread_by_model(config: Mapping[str, Any]) -> None:
 def _reject_changed(key: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
     """Reject a knob that the chosen parts do not read, unless it has its default."""
     node = config[key]
-    knobs = registry.describe(key.partition(".")[0], node["name"]).knobs
-    if node[knob] != next(param.default for param in knobs if param.name == knob):
+    if not _is_default(key.partition(".")[0], node, knob):
         raise UserError(f"{key}.{knob}={value_text(node[knob])} is read by {reader} alone; leave it out")
+
+
+def _is_default(kind: str, node: Mapping[str, Any], knob: str) -> bool:
+    return bool(node[knob] == next(p.default for p in registry.describe(kind, node["name"]).knobs if p.name == knob))
 
 
 def _check_end(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     """Check that the run has an end, that ``budget=time`` has a time, and that a time which is set has an effect."""
     trainer = config["trainer"]
-    default = next(
-        knob.default for knob in registry.describe("trainer", trainer["name"]).knobs if knob.name == "max_time"
-    )
     is_set = any(override.lstrip("+").startswith("trainer.max_time=") for override in overrides)
+    is_time_changed = is_set and trainer["max_time"] is not None and not _is_default("trainer", trainer, "max_time")
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     for end in ("max_steps", "max_epochs"):
@@ -137,7 +138,7 @@ def _check_end(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
                 f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
                 f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
             )
-        if is_set and trainer["max_time"] not in (None, default) and trainer.get(end) is not None:
+        if is_time_changed and trainer.get(end) is not None:
             raise UserError(
                 f"trainer.max_time={trainer['max_time']} has no effect beside trainer.{end}={trainer[end]}, which ends "
                 f"the run; set trainer.{end}=null, or leave trainer.max_time out"

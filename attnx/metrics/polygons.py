@@ -76,10 +76,10 @@ def is_simple_polygon(points: Points, order: Order) -> bool:
     start_sides, end_sides = (np.sign(_cross(ends - starts, ps[None] - starts[:, None])) for ps in (starts, ends))
     same_side = start_sides * end_sides > 0
     low, high = np.minimum(starts, ends), np.maximum(starts, ends)
-    is_apart = (low[None] > high[:, None]).any(-1)
+    is_disjoint = (low[None] > high[:, None]).any(-1)
     edges = np.arange(count)
     gap = (edges - edges[:, None]) % count
-    return bool((same_side | same_side.T | is_apart | is_apart.T)[(gap > 1) & (gap < count - 1)].all())
+    return bool((same_side | same_side.T | is_disjoint | is_disjoint.T)[(gap > 1) & (gap < count - 1)].all())
 
 
 def _cross(edges: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -147,7 +147,7 @@ def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
 
 def empty_folder(folder: Path) -> None:
     """Empty the folder of a job that stopped before its first checkpoint, except for its log and its lock."""
-    for path in folder.iterdir() if folder.is_dir() else ():
+    for path in folder.iterdir():
         if path.name in (LOG, RUN_LOCK):
             continue
         if path.is_dir() and not path.is_symlink():

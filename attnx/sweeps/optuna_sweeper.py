@@ -82,10 +82,10 @@ class OptunaSweeper(Sweeper):
 
         storage = f"sqlite:///{(folder / STUDY).resolve()}"
         study = optuna.create_study(storage, study_name="attnx", direction="minimize", load_if_exists=True)
-        study.sampler = self.sampler(seed=self.seed + len(study.get_trials(deepcopy=False)))
+        trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
+        study.sampler = self.sampler(seed=self.seed + len(trials))
         if self.pruner is not None:
             study.pruner = self.pruner
-        trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
         self.unfinished_trials = [
             optuna.trial.Trial(study, trial._trial_id) for trial in trials if trial.state == states.RUNNING
         ]

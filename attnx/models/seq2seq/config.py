@@ -16,8 +16,7 @@ from attnx.models.resolve import (
     reject_text_encoder,
     scope_sources,
 )
-from attnx.models.seq2seq.unread import POSITIONS as POSITIONS
-from attnx.models.seq2seq.unread import reject_unread
+from attnx.models.seq2seq.unread import POSITIONS, reject_unread
 
 Config = Mapping[str, Any]
 FINAL = "final"  # the encoder's last state, the context without attention

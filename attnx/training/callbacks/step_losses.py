@@ -35,10 +35,10 @@ class StepLosses:
         """The losses (n,) on the CPU, for a checkpoint."""
         return self._stacked().cpu() if self._losses else torch.zeros(0)
 
-    def _stacked(self) -> Tensor:
-        device = self._losses[-1].device  # those of a checkpoint are on the CPU
-        return torch.stack([loss.to(device, torch.float64) for loss in self._losses])
-
     def restore(self, state: Tensor) -> None:
         """Restore the losses of a checkpoint."""
         self._losses = list(state.unbind())
+
+    def _stacked(self) -> Tensor:
+        device = self._losses[-1].device  # those of a checkpoint are on the CPU
+        return torch.stack([loss.to(device, torch.float64) for loss in self._losses])
