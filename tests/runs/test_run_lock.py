@@ -65,6 +65,16 @@ def test_a_second_start_in_the_folder_of_a_run_changes_nothing(
     assert [path.name for path in Path("one").iterdir()] == ["run.json"]
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_the_list_of_a_runs_files_has_what_is_there_afterwards(
+    words: Path, command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
+    """The lock is not: it goes when the run ends."""
+    answer = command(*sized(f"task.train={words}", "folder=one"))
+    names = answer.out.splitlines()[-1].strip().split(", ")
+    assert names == [path.name + "/" * path.is_dir() for path in sorted(Path("one").iterdir())]
+
+
 def test_who_only_looks_stops_no_start(tmp_path: Path) -> None:
     """A look takes the lock for an instant."""
     (tmp_path / "run.lock").touch()

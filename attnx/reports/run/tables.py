@@ -12,6 +12,7 @@ from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
 from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label
 from attnx.reports.significant_digits import format_interval, format_value
+from attnx.runs.layout import RUN_LOCK
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import Run
 
@@ -88,8 +89,9 @@ def _cells(run: Run, row: ResultRow) -> list[str]:
 
 
 def file_list(folder: Path) -> str:
-    """The files of a folder, on two lines."""
-    names = ", ".join(path.name + "/" * path.is_dir() for path in sorted(folder.iterdir()))
+    """The files of a folder, on two lines; without its lock, which goes when the run ends."""
+    paths = sorted(path for path in folder.iterdir() if path.name != RUN_LOCK)
+    names = ", ".join(path.name + "/" * path.is_dir() for path in paths)
     return f"{folder}: start with README.md\n  {names}"
 
 
