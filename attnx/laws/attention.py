@@ -192,7 +192,7 @@ class AttentionLaws(TensorLaws):
 
     def gradients_are_derivatives(self) -> None:
         """Gradients, padded and empty rows included, agree with finite differences, if the normalizer's do."""
-        if getattr(self.part.normalizer, "differentiable", True):
+        if getattr(self.part.normalizer, "is_differentiable", True):
             super().gradients_are_derivatives()
 
     def callers_can_restrict_the_scope(self) -> None:

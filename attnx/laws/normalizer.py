@@ -77,7 +77,7 @@ class NormalizerLaws(TensorLaws):
 
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
-        self._require_declarations(differentiable=True, is_recurrent=False, is_monotonic=False, is_sampled=False)
+        self._require_declarations(is_differentiable=True, is_recurrent=False, is_monotonic=False, is_sampled=False)
         self._require_module()
 
     def shapes(self) -> None:
@@ -168,12 +168,12 @@ class NormalizerLaws(TensorLaws):
         require((padded[:, 7:] == 0).all(), "forward", "padding has a weight above 0")
 
     def gradients_are_derivatives(self) -> None:
-        """Gradients agree with finite differences, unless ``differentiable = False`` is declared: then they do not."""
-        declared = self.candidate.property_value("differentiable", True)
+        """Gradients agree with finite differences, unless ``is_differentiable = False`` is declared: then they do not."""
+        declared = self.candidate.property_value("is_differentiable", True)
         error = gradient_error(self._compute, [torch.randn(4, 7)], self.part, fast=False)
         if error and declared:
             raise Violation("forward", f"the gradient is not the derivative: {error}")
-        require(error or declared, "differentiable", "it declares False, but its gradient is the derivative")
+        require(error or declared, "is_differentiable", "it declares False, but its gradient is the derivative")
 
     def temperature_divides_the_scores(self) -> None:
         """An option ``temperature`` divides the scores."""

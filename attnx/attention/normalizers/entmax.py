@@ -31,7 +31,6 @@ class Entmax(nn.Module):
     """
 
     is_distribution = True
-    differentiable = True
 
     def __init__(self, alpha: float = 1.5, learned: bool = False, temperature: Rate = 1.0) -> None:
         super().__init__()

@@ -33,7 +33,6 @@ class Forward(nn.Module):
     """
 
     is_distribution = True
-    differentiable = True
     is_recurrent = True
 
     def __init__(self, temperature: Rate = 1.0) -> None:

@@ -16,7 +16,7 @@ class Hard(nn.Module):
     Source: Bengio et al. 2013 (the straight-through estimator), https://arxiv.org/abs/1308.3432
 
     Its gradient is an estimate and not the derivative of its weights, which is 0 everywhere: it declares itself not
-    ``differentiable``. The ``temperature`` T shows in the gradient alone.
+    ``is_differentiable``. The ``temperature`` T shows in the gradient alone.
 
     >>> import torch
     >>> Hard()(torch.tensor([3.0, 5.0, 5.0, 9.0, 9.0]), torch.tensor([True, True, True, False, False]))
@@ -24,7 +24,7 @@ class Hard(nn.Module):
     """
 
     is_distribution = True
-    differentiable = False
+    is_differentiable = False
 
     def __init__(self, temperature: Rate = 1.0) -> None:
         super().__init__()

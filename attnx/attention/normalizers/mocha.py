@@ -34,7 +34,6 @@ class Mocha(nn.Module):
     """
 
     is_distribution = False
-    differentiable = True
     is_recurrent = True
 
     def __init__(

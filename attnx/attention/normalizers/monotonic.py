@@ -31,7 +31,6 @@ class Monotonic(nn.Module):
     """
 
     is_distribution = False
-    differentiable = True
     is_recurrent = True
     is_monotonic = True
 

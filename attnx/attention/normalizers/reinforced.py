@@ -31,7 +31,7 @@ class Reinforced(nn.Module):
     """
 
     is_distribution = True
-    differentiable = False
+    is_differentiable = False
     is_sampled = True
 
     def __init__(

@@ -24,7 +24,6 @@ class Sigmoid(nn.Module):
     """
 
     is_distribution = False
-    differentiable = True
 
     def __init__(self, bias: float = 0.0, temperature: Rate = 1.0) -> None:
         super().__init__()

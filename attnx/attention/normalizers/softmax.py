@@ -24,7 +24,6 @@ class Softmax(nn.Module):
     """
 
     is_distribution = True
-    differentiable = True
 
     def __init__(self, temperature: Rate = 1.0) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ class TransformerState(NamedTuple):
 
     memories: tuple[Memory, ...]  # of self-attention in each decoder layer; they grow by one position a step
     sources: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
-    tag_embedding: Tensor  # (b, hidden_size) added to every input; width 0 unless ``tag_inputs`` has ``decoder``
+    tag_embedding: Tensor | None  # (b, hidden_size) added to every input; None unless ``tag_inputs`` has ``decoder``
     offset: Tensor  # (b,) int64, the position of the first step: the length of the source in a decoder-only model
     step: Tensor  # (b,) int64, the number of steps taken
 
@@ -130,9 +130,8 @@ class Transformer(SequenceModel[TransformerState]):
                 memories, offset = tuple(map(concat_sources, prefix, memories)), source_mask.sum(-1)
             else:
                 sources = self._cross_memories(self.encoder(states, chunk).states, source_mask)
-        if tag_embedding is None or "decoder" not in self.tag_inputs:
-            tag_embedding = self.output.weight.new_zeros(rows, 0)
-        return TransformerState(memories, sources, tag_embedding, offset, step=torch.zeros_like(offset))
+        tags = tag_embedding if "decoder" in self.tag_inputs else None
+        return TransformerState(memories, sources, tags, offset, step=torch.zeros_like(offset))
 
     def decode_step(
         self, inputs: Tensor, state: TransformerState, need_weights: bool = False
@@ -193,8 +192,7 @@ class Transformer(SequenceModel[TransformerState]):
     def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, site: Site | None) -> StackOutput:
         """Send inputs (b, t, ...) of the steps (b or 1, t) through the decoder."""
         encoding, positions = self.target_positions, steps + state.offset[:, None]
-        tag_embedding = state.tag_embedding if state.tag_embedding.shape[1] else None
-        states = self._embed(self.embedding, inputs, encoding.additive(positions), tag_embedding)
+        states = self._embed(self.embedding, inputs, encoding.additive(positions), state.tag_embedding)
         chunk = SequenceChunk(steps if len(steps) > 1 else steps[0], encoding.rotary(positions))
         decoded: StackOutput = self.decoder(states, chunk, state.memories, state.sources, site)
         return decoded
