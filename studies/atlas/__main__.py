@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import attnx
 from attnx.errors import ExitCode, UserError
 from attnx.runs.status import RunStatus
 from studies.atlas.design import Task, jobs, read_design
-from studies.atlas.page import fill_tables
+from studies.atlas.page import DEFAULT_RATE, fill_tables
 from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline
 from studies.experiments import write_experiments
@@ -57,9 +58,9 @@ def main() -> int:
             Study(NAME, BUILD, planned, results, arguments.jobs, deadline).train_missing(
                 lambda job: job.task in selected
             )
-        PAGE.write_text(
-            fill_tables(PAGE.read_text(encoding="utf-8"), results.path, tasks, len(planned)), encoding="utf-8"
-        )
+        report = attnx.report(results.path, [DEFAULT_RATE])
+        page = fill_tables(PAGE.read_text(encoding="utf-8"), report, tasks, len(results.runs), len(planned))
+        PAGE.write_text(page, encoding="utf-8")
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return ExitCode.USER_ERROR

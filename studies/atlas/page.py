@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import attnx
 from attnx.reports.markdown import table
+from attnx.reports.sweep.report import Report
 from studies.atlas.advice import HEAD, advise
 from studies.atlas.changes import single_changes
 from studies.atlas.design import Task
@@ -15,16 +14,16 @@ from studies.atlas.overview import overview
 DEFAULT_RATE = "optimizer.lr=0.004"
 
 
-def fill_tables(page: str, results: Path, tasks: Mapping[str, Task], planned: int) -> str:
+def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: int, planned: int) -> str:
     """The page with each of its tables, which stand between ``<!-- NAME -->`` and ``<!-- end -->``, made anew.
 
     Args:
         page: its text.
-        results: the table of runs.
+        report: on the runs with the default learning rate.
         tasks: of the design.
+        finished: how many runs are in the table, with all learning rates.
         planned: how many runs the design has.
     """
-    report, finished = attnx.report(results, [DEFAULT_RATE]), len(attnx.report(results).runs)
     state = "The study is complete" if finished == planned else "The study goes on, so results are preliminary"
     advice = [row for comparison in report.comparisons if (row := advise(comparison, tasks)) is not None]
     changes = single_changes(report.comparisons, tasks)

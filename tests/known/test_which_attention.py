@@ -17,8 +17,9 @@ from studies.atlas.__main__ import PAGE
 from studies.atlas.changes import Changes, single_changes
 from studies.atlas.design import Task, jobs, read_design
 from studies.atlas.figures import scorer_by_scope
-from studies.atlas.page import fill_tables
+from studies.atlas.page import DEFAULT_RATE, fill_tables
 from studies.atlas.rates import rate_table
+from studies.results import Results
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"
 TESTED = ("g2p", "g2p_multilingual", "translation", "reverse")
@@ -57,15 +58,15 @@ class Page(NamedTuple):
 
 @pytest.fixture(scope="module")
 def page(tasks: dict[str, Task]) -> Page:
-    report = attnx.report(STUDY / "results.csv", ["optimizer.lr=0.004"])
+    report = attnx.report(STUDY / "results.csv", [DEFAULT_RATE])
     return Page(report, single_changes(report.comparisons, tasks))
 
 
-def test_the_tables_of_the_page_are_those_of_the_study(tasks: dict[str, Task]) -> None:
+def test_the_tables_of_the_page_are_those_of_the_study(page: Page, tasks: dict[str, Task]) -> None:
     text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
-    planned = len(list(jobs(tasks, read_design(STUDY / "design.yaml")[1])))
-    assert text == fill_tables(text, STUDY / "results.csv", tasks, planned)
-    assert fill_tables(text.replace("| the defaults |", "| dot |"), STUDY / "results.csv", tasks, planned) == text
+    planned = list(jobs(tasks, read_design(STUDY / "design.yaml")[1]))
+    numbers = len(Results(STUDY / "results.csv", planned).runs), len(planned)
+    assert fill_tables(text.replace("| the defaults |", "| dot |"), page.report, tasks, *numbers) == text
 
 
 def test_changes_are_worse_or_alike(page: Page) -> None:
@@ -178,11 +179,7 @@ def test_long_words(page: Page) -> None:
 
 
 def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
-    complete = next(
-        comparison
-        for comparison in attnx.report(STUDY / "results.csv").comparisons
-        if comparison.constant["task"] == "g2p"
-    )
+    (complete,) = attnx.report(STUDY / "results.csv", ["task=g2p"]).comparisons
     head, rows = rate_table(tasks["g2p"], complete)
     assert head[2:] == ["rate 0.004", "rate 0.012"]
     table = {row[0]: [float(cell.strip("*")) if cell else None for cell in row[1:]] for row in rows}
