@@ -75,6 +75,7 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
     for name in (*FACTS, *DETAILS):
         if name not in columns:
             raise UserError(f"{path}:1: not a table of runs: it has no column {name!r}{suggest(name, columns)}")
+    choices = [name for name in columns if _is_choice(name)]
     lines: dict[tuple[object, ...], int] = {}
     runs = []
     for cells in reader:
@@ -82,9 +83,9 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         if len(cells) != len(columns):
             raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
         row = dict(zip(columns, cells, strict=True))
-        lacks = tuple(name.removeprefix(CHOICE) for name, cell in row.items() if not cell and _is_choice(name))
-        run = replace(_read_row({name: cell for name, cell in row.items() if cell}, where), lacks=lacks)
-        identity = _identity(row, [name for name in columns if _is_choice(name)])
+        lacks = tuple(name.removeprefix(CHOICE) for name in choices if not row[name])
+        run = replace(_read_row({name: cell for name, cell in row.items() if cell}, choices, where), lacks=lacks)
+        identity = _identity(row, choices)
         if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")
         runs.append(run)
@@ -93,14 +94,14 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         yield replace(run, label=" ".join(f"{key}={run.choices[key]}" for key in keys if key in run.choices))
 
 
-def _read_row(row: dict[str, str], where: str) -> RunRecord:
-    """The run in a row's cells, which are used up, yet without a label.
+def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRecord:
+    """The run in a row's cells, which are used up, yet without a label; ``choices`` are the columns that hold one.
 
     What is neither fact, detail nor choice is a result; one that is not finite is left out.
     """
     facts = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
-    choices: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in list(row) if _is_choice(name)}
+    values: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in choices if name in row}
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
@@ -111,7 +112,7 @@ def _read_row(row: dict[str, str], where: str) -> RunRecord:
             label="",
             status=_status(facts["status"]),
             seed=int(facts["seed"]) if facts["seed"] else None,
-            choices=choices,
+            choices=values,
             results={name: value for name, value in results.items() if not _is_interval_end(name, results)},
             intervals=_intervals(results),
             curves={facts["monitor"]: curve} if curve else {},
