@@ -225,6 +225,8 @@ class Attention(nn.Module):
             return cast("Normalizer", self.normalizer)(scores, allowed_mask), None, None
         assert history is not None
         assert history.normalizer_carry is not None
+        if not scores.shape[1]:  # no step has weights
+            return scores, history.normalizer_carry, None
         normalizer = cast("RecurrentNormalizer", self.normalizer)
         return *normalizer(scores, allowed_mask, history.normalizer_carry), None
 

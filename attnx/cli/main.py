@@ -102,7 +102,7 @@ def _one_line(error: Exception) -> str:
     if too_long := explain_long_name(error):
         return too_long
     if is_out_of_memory(error):
-        return "out of memory before training; choose a smaller model, or fewer data"
+        return "out of memory; choose a smaller model or batch, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
     if notes:
         return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"

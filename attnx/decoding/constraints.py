@@ -13,6 +13,9 @@ from attnx.decoding.hypotheses import NEG_INF
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
 
+MAX_STEPS = 2**31
+"""More steps than any output has; a larger product would leave the range of int64."""
+
 
 @dataclass(frozen=True)
 class DecodingConstraints:
@@ -45,9 +48,8 @@ class DecodingConstraints:
         """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
             return source_mask.new_full((len(source_mask),), self.steps, dtype=torch.int64)
-        limit = ((source_mask.sum(-1) * self.max_length_ratio).long() + self.max_length_extra).clamp(
-            min=self.min_length + 1
-        )
+        by_source = (source_mask.sum(-1) * self.max_length_ratio).clamp(max=MAX_STEPS).long()
+        limit = (by_source + self.max_length_extra).clamp(min=self.min_length + 1)
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit

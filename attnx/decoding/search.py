@@ -20,6 +20,9 @@ from attnx.nn.targets.symbols import Symbols
 Pick = Callable[[Tensor, Tensor, int], GreedyStep]
 """Predictions (r, width), the index of each row (r,) and the step -> the outputs of the step."""
 
+FIRST_ROOM = 16
+"""For how many steps there is room at first."""
+
 
 class SearchInputs(NamedTuple):
     """A batch to search: arguments of :class:`Search`, and what follows from them."""
@@ -90,8 +93,10 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
         if isinstance(model.target, Symbols):
             inputs.constraints.apply_(predicted, written[active, :step], sources[active])
         tokens, score, is_last = pick(predicted, active, step)
-        if not step:  # an output may be wider than the first input: of quantiles one is read, and all are written
-            written = written.new_zeros(len(limit), int(limit.max()), *tokens.shape[1:])
+        if step == written.shape[1]:  # room for as many steps again, since a limit may be far beyond the end
+            room = written.new_zeros(len(limit), max(step, FIRST_ROOM), *tokens.shape[1:])
+            # An output may be wider than the first input: of quantiles one is read, and all are written.
+            written = torch.cat([written, room], dim=1) if step else room
         written[:, step].index_copy_(0, active, tokens.to(written.dtype))
         total.index_add_(0, active, score.to(total.dtype))
         if need_weights and attention.weights is not None:

@@ -42,10 +42,10 @@ def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]
 
 def _possible(beginnings: Sequence[Beginning]) -> list[int]:
     """The indices of beginnings that a search wants: it fills its beam with impossible ones, and those that ended."""
-    possible = [0]
+    possible = {0: None}  # a dictionary: in order, and quick to look up
     for index, beginning in enumerate(beginnings[1:], start=1):
         parent = beginnings[beginning.parent]
         is_impossible = beginning.token in (PAD, BOS) or float(parent.prediction[beginning.token]) == -torch.inf
         if beginning.parent in possible and parent.token != EOS and not is_impossible:
-            possible.append(index)
-    return possible[1:]
+            possible[index] = None
+    return [*possible][1:]

@@ -7,15 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.contracts import DecodeResult
 from attnx.laws.laws import PartLaws
-from attnx.laws.small import small_config, small_model
+from attnx.laws.small import TARGET_SYMBOLS, small_config, small_model
 from attnx.laws.violation import describe_type, require, require_close, require_tensor
 
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
 )
 SOURCE_MASK = SOURCE != 0
+PREFIX = torch.tensor([[5, 7, 11], [13, 0, 0], [16, 4, 0], [4, 4, 0]])
 
 
 def confident_model(**choices: Any) -> Any:
@@ -73,13 +75,40 @@ class DecodingLaws(PartLaws):
                 require(same, "__call__", f"row {row} has another output in a batch")
 
     def log_probabilities_are_the_models(self) -> None:
-        """The log-probability of an output is the sum of the model's over its steps."""
+        """The log-probability of every hypothesis is the sum of the model's over its steps; the weights are those."""
         model = confident_model()
-        result = self._decode(model)
-        best, lengths = result.written[:, 0], result.lengths[:, 0]
+        result = self._decode(model, need_weights=True)
+        written, lengths = result.written.flatten(0, 1), result.lengths.flatten()
+        source, mask = (part.repeat_interleave(result.written.shape[1], 0) for part in (SOURCE, SOURCE_MASK))
         with torch.no_grad():
-            inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
-            steps = torch.log_softmax(model(SOURCE, SOURCE_MASK, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
-        total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
+            inputs = torch.cat([model.target.start_input(len(written), written.device)[:, None], written[:, :-1]], 1)
+            output = model(source, mask, inputs, need_weights=True)
+        steps = torch.log_softmax(output.logits, -1).gather(-1, written[..., None])[..., 0]
+        is_step = torch.arange(written.shape[1]) < lengths[:, None]
+        total, has_output = (steps * is_step).sum(-1), lengths > 0
         difference = "the log-probability is not the model's"
-        require_close(result.log_probability[:, 0], total, "__call__", difference)
+        require_close(result.log_probability.flatten()[has_output], total[has_output], "__call__", difference)
+        weights = require_tensor(result.weights, "__call__", (*result.written.shape, SOURCE.shape[1])).flatten(0, 1)
+        require_close(weights[is_step], output.weights[is_step], "__call__", "the weights are not the model's")
+
+    def prefixes_are_kept(self) -> None:
+        """Every hypothesis begins as its row's prefix says."""
+        result = self._decode(confident_model(), prefix=PREFIX)
+        require(result.written.shape[2] >= PREFIX.shape[1], "__call__", "an output is shorter than its prefix")
+        is_kept = (result.written[..., : PREFIX.shape[1]] == PREFIX[:, None]) | (PREFIX == PAD)[:, None]
+        is_kept = is_kept.all(-1) | (result.lengths == 0)
+        require(is_kept.all(), "__call__", "a hypothesis does not begin with its prefix")
+
+    def filters_are_obeyed(self) -> None:
+        """No hypothesis holds a symbol that the filter forbids; the rows that it is told are those of the source."""
+        model = confident_model()
+        forbidden = self._decode(model).written[:, 0, 0]  # what each row would begin with
+
+        def allow(written: Tensor, rows: Tensor) -> Tensor:
+            symbols = torch.arange(TARGET_SYMBOLS)
+            return (symbols != forbidden[rows, None]) | (symbols == EOS)
+
+        result = self._decode(model, token_filter=allow)
+        is_forbidden = (result.written == forbidden[:, None, None]) & (forbidden != EOS)[:, None, None]
+        is_step = torch.arange(result.written.shape[2]) < result.lengths[..., None]
+        require(not (is_forbidden & is_step).any(), "__call__", "a hypothesis holds a symbol that the filter forbids")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ NUMBERS = (
 )
 TEXTS = (["the cat sat", "a hat"], [["the cat sits", "a cat sat"], ["the hat"]])
 Batch = tuple[list[Any], list[Any]]
+BATCHES: dict[str, Batch] = {"symbols": SYMBOLS, "texts": TEXTS, "rows of numbers": NUMBERS}
 
 
 class MetricLaws(PartLaws):
@@ -39,12 +39,16 @@ class MetricLaws(PartLaws):
 
     def _batch(self) -> Batch:
         """The first batch that the metric accepts."""
-        for batch in (SYMBOLS, TEXTS, NUMBERS):
+        reasons = []
+        for name, batch in BATCHES.items():
             metric = self._build()
-            with suppress(Exception):
+            try:
                 metric.update(*batch)
+            except Exception as error:  # of whatever kind: other data, or a defect
+                reasons.append(f"{name} ({type(error).__name__}: {' '.join(str(error).split())})")
+            else:
                 return batch
-        raise LawSkipped("it accepts neither symbols, nor texts, nor rows of numbers")
+        raise LawSkipped(f"it accepts neither {', nor '.join(reasons)}")
 
     def _values(self, *batches: Batch, part: Any = None) -> dict[str, float]:
         """The scalars that a metric, a new one unless it is passed, computes of batches, by name."""

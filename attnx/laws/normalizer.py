@@ -168,7 +168,7 @@ class NormalizerLaws(TensorLaws):
         require((padded[:, 7:] == 0).all(), "forward", "padding has a weight above 0")
 
     def gradients_are_derivatives(self) -> None:
-        """Gradients agree with finite differences, unless ``is_differentiable = False`` is declared: then they do not."""
+        """Gradients agree with finite differences; those of ``is_differentiable = False`` do not."""
         declared = self.candidate.property_value("is_differentiable", True)
         error = gradient_error(self._compute, [torch.randn(4, 7)], self.part, fast=False)
         if error and declared:

@@ -18,7 +18,7 @@ def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) ->
 
     They are ``max(0, (alpha - 1) score - threshold)^(1 / (alpha - 1))`` (Peters et al. 2019, section 3), exactly 0
     for low scores. Towards alpha 1 they become softmax; alpha 2 is sparsemax, and solved as such where it is a number.
-    Gradients, that of alpha included, are exact and of any order.
+    Gradients, that of alpha included, are exact and of any order, in reverse mode.
 
     Args:
         scores: (..., m).

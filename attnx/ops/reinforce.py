@@ -27,7 +27,7 @@ def reinforce_loss(log_probs: Tensor, losses: Tensor, mask: Tensor, steps_are_in
     >>> reinforce_loss(torch.tensor([[0.5, 0.0], [0.0, 0.0]]), losses, mask)  # 0.5 (1 - 5 + 3 - 5)
     tensor(-3.)
     """
-    losses, steps = losses.detach() * mask, mask.sum(1)
+    losses, steps = losses.detach().masked_fill(~mask, 0.0), mask.sum(1)
     totals = losses.sum(1)
     baselines = (totals.sum() - totals) / (steps.sum() - steps).clamp(min=1)
     advantages = (losses - baselines[:, None]) * mask

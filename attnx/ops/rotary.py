@@ -18,7 +18,8 @@ def rope_cos_sin(positions: Tensor, width: int) -> Tensor:
     Returns:
         (2, ..., m, width / 2).
     """
-    pairs = torch.arange(width // 2, device=positions.device)
+    wide = torch.promote_types(torch.get_default_dtype(), torch.float32)  # 16 bits do not hold angles
+    pairs = torch.arange(width // 2, device=positions.device, dtype=wide)
     angles = positions[..., None] * 10_000.0 ** (-2 * pairs / width)
     return torch.stack([angles.cos(), angles.sin()]).to(torch.get_default_dtype())
 

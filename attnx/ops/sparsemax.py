@@ -33,7 +33,7 @@ def _project(scores: Tensor) -> Tensor:
     # Weights do not change when a row is shifted; below its highest score nothing large is left to lose digits by.
     gaps = scores - scores.detach().amax(-1, keepdim=True)
     with torch.no_grad():
-        support = gaps > _threshold(gaps)
+        support = ~(gaps <= _threshold(gaps))  # NaN is compared with nothing, and has to reach the weights
     # Told which scores are above it, the threshold is what makes them sum to 1: plain arithmetic to differentiate.
     above = torch.where(support, gaps, 0.0).sum(-1, keepdim=True)
     threshold = (above - 1) / support.sum(-1, keepdim=True)

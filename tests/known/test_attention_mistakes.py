@@ -119,6 +119,13 @@ def test_one_memory_row_may_serve_recurrent_parts(normalizer: str) -> None:
     assert attention(torch.zeros(2, 3, 4), attention.make_memory(torch.zeros(1, 5, 6))).context.shape == (2, 3, 6)
 
 
+@pytest.mark.parametrize("normalizer", ["softmax", "monotonic", "mocha", "stepwise_monotonic", "forward"])
+def test_no_queries_have_no_contexts(normalizer: str) -> None:
+    attention: Any = build(query_size=4, memory_size=6, normalizer=normalizer).train()
+    read = attention(torch.zeros(2, 0, 4), attention.make_memory(torch.zeros(2, 5, 6)), need_weights=True)
+    assert (read.context.shape, read.weights.shape) == ((2, 0, 6), (2, 0, 5))
+
+
 def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
     read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed_mask=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)

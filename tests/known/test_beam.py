@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from attnx.attention import AttentionOutput
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam, length_penalty, score_coverage
-from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.constraints import MAX_STEPS, DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.row_rng import row_seeds, uniform
 from attnx.decoding.sampling import Sampling
+from attnx.decoding.search import FIRST_ROOM
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
 
@@ -176,6 +177,15 @@ def test_a_limit_by_hand() -> None:
     assert DecodingConstraints(0.5, 1, min_length=7).limit(source_mask).tolist() == [8]
     assert DecodingConstraints(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(source_mask).tolist() == [6]
     assert DecodingConstraints(0.1, 0).limit(source_mask).tolist() == [1]
+    assert DecodingConstraints(1e19, 0).limit(source_mask).tolist() == [MAX_STEPS]
+
+
+def test_outputs_take_the_room_that_they_need() -> None:
+    """A limit of a trillion steps costs nothing; outputs may be longer than the room that there is at first."""
+    long = 2 * FIRST_ROOM + 1
+    model = Tree({(A,) * n: (0, 1, 0) if n < long else (1, 0, 0) for n in range(long + 1)})
+    result = search(Greedy(max_length_ratio=1e12), model)
+    assert result.written[0, 0].tolist() == [A] * long + [EOS]
 
 
 def test_an_ensemble_by_hand() -> None:

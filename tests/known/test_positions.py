@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import one_hot, sinusoidal
+from attnx.ops import rope_cos_sin
 
 BuildModel = Callable[..., Any]
 SOURCE, SOURCE_MASK = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)
@@ -28,6 +29,17 @@ def test_sinusoidal(width: int) -> None:
     actual = sinusoidal(torch.tensor([[0], [7]]), width)
     expected = [[0.0, 0.0, 1.0, 1.0], [math.sin(7), math.sin(0.07), math.cos(7), math.cos(0.07)]]
     torch.testing.assert_close(actual, torch.tensor(expected)[:, None, :width])
+
+
+@pytest.mark.parametrize("encode", [sinusoidal, rope_cos_sin])
+def test_angles_are_not_computed_in_16_bits(encode: Callable[[Tensor, int], Tensor]) -> None:
+    positions = torch.arange(512)
+    expected = encode(positions, 64)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        torch.testing.assert_close(encode(positions, 64), expected.bfloat16(), rtol=0, atol=0)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("source", ["encoder", "decoder"])

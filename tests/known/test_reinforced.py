@@ -99,7 +99,7 @@ def test_the_reward_is_the_loss_from_a_step_on_less_that_of_others() -> None:
 
     The first row's advantages are 1 - 5 + 3 - 5 = -6 and -2, the second's 5 - 2 = 3; of independent steps -4, -2 and 3.
     """
-    losses, mask = torch.tensor([[1.0, 3.0], [5.0, 97.0]]), torch.tensor([[True, True], [True, False]])
+    losses, mask = torch.tensor([[1.0, 3.0], [5.0, torch.nan]]), torch.tensor([[True, True], [True, False]])
     log_probs = torch.tensor([[0.1, 0.01], [0.001, 97.0]], requires_grad=True)
     loss = reinforce_loss(log_probs, losses.requires_grad_(), mask)
     loss.backward()

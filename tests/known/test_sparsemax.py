@@ -36,6 +36,12 @@ def test_weights_exceed_the_threshold() -> None:
     torch.testing.assert_close(Sparsemax()(SCORES, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
 
 
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_score_that_is_no_number_is_not_hidden(number: float) -> None:
+    weights = sparsemax(torch.tensor([0.5, number, 1.0]), torch.tensor([True, True, False]))
+    assert weights[:2].isnan().any()
+
+
 def test_zeros_are_exact() -> None:
     """A score more than T below the best gets no weight."""
     assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]

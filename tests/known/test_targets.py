@@ -128,10 +128,11 @@ def test_numbers_have_squared_and_stop_loss() -> None:
 
 
 def test_padding_gives_no_gradient() -> None:
-    """Not even where it is nonsense."""
+    """Not even where it is no number."""
     outputs = torch.full((1, 3, 3), 7.0, requires_grad=True)
     target_mask = torch.tensor([[True, True, False]])
-    NUMBERS.step_losses(outputs, torch.zeros(1, 3, 2), target_mask).sum().backward()
+    target = torch.zeros(1, 3, 2).masked_fill(~target_mask[..., None], torch.nan)
+    NUMBERS.step_losses(outputs, target, target_mask).sum().backward()
     assert (outputs.grad[0, :2] != 0).all()
     assert (outputs.grad[0, 2] == 0).all()
 

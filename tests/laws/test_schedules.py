@@ -173,7 +173,9 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ),
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
-        NORMALIZERS[normalizer].get("is_differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
+        NORMALIZERS[normalizer].get("is_differentiable", True)
+        or memory not in POSITIONS
+        or knob(scope, "sources") != BOTH
     ),
     # So are the scores of positions without their vectors.
     ("normalizer", "scorer", "scope"): lambda normalizer, scorer, scope: (

@@ -481,6 +481,52 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
     assert "no knob 'windw'; did you mean window" in answer.err
 
 
+SEARCHED = "Greedy()(model, source, source_mask, *more, **others)"
+
+
+@pytest.mark.parametrize(
+    ("replacement", "message"),
+    [
+        (f"(r := {SEARCHED})._replace(log_probability=r.log_probability + 1)", "the log-probability is not the model"),
+        (f"(r := {SEARCHED})._replace(weights=r.weights is not None and r.weights * 2)", "the weights are not the mod"),
+        (SEARCHED.replace("**others", '**{**others, "prefix": None}'), "a hypothesis does not begin with its prefix"),
+        (SEARCHED.replace("**others", '**{**others, "token_filter": None}'), "holds a symbol that the filter forbids"),
+    ],
+    ids=["log-probabilities", "weights", "prefix", "filter"],
+)
+def test_check_tries_a_search(
+    replacement: str, message: str, plug: Callable[..., Path], command: Callable[..., Any]
+) -> None:
+    plug("decoding", SEARCHED, replacement)
+    answer = command("check", "mine")
+    assert answer.code == 2
+    assert message in " ".join(answer.out.split())
+
+
+METRIC = f"""\
+{HEAD}from torchmetrics import Metric
+
+
+@register("metric", "mine")
+class Mine(Metric):
+    def update(self, predictions: list, references: list) -> None:
+        raise KeyError("width")
+
+    def compute(self) -> Tensor:
+        return torch.zeros(())
+"""
+
+
+def test_check_says_why_a_metric_accepts_no_data(work_folder: Path, command: Callable[..., Any]) -> None:
+    (work_folder / "plugins").mkdir()
+    (work_folder / "plugins" / "mine.py").write_text(METRIC, encoding="utf-8")
+    answer = command("check", "mine")
+    assert answer.code == 0
+    assert "it accepts neither symbols (KeyError: 'width'), nor texts (KeyError: 'width'), nor" in " ".join(
+        answer.out.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

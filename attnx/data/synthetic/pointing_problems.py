@@ -126,7 +126,8 @@ def check_distinct_points(points: Points) -> None:
     positions: dict[tuple[float, ...], int] = {}
     for position, point in enumerate(map(tuple, points.tolist()), 1):
         if point in positions:
-            raise UserError(f"the points {positions[point]} and {position} are both {point}; remove one of them")
+            numbers = ", ".join(f"{number:.7g}" for number in point)
+            raise UserError(f"the points {positions[point]} and {position} are both ({numbers}); remove one of them")
         positions[point] = position
 
 

@@ -12,6 +12,7 @@ import numpy as np
 BOS, EOS, UNK = 1, 2, 3
 NEG_INF = -np.inf
 MIN_COVERAGE = 1e-9
+MAX_STEPS = 2**31
 PLAIN_BEAM = {
     "nbest": 1,
     "length_penalty": "none",
@@ -115,7 +116,8 @@ class Model:
 
     @staticmethod
     def _max_steps(source_length: int, prefix_length: int, settings: dict[str, Any]) -> int:
-        limit = int(np.float32(source_length) * np.float32(settings["max_length_ratio"])) + settings["max_length_extra"]
+        by_source = int(min(np.float32(source_length) * np.float32(settings["max_length_ratio"]), MAX_STEPS))
+        limit = by_source + settings["max_length_extra"]
         return int(max(limit, settings["min_length"] + 1, prefix_length + 1))
 
     def __call__(self, source: Any, beam_size: int = 1, tag: str = "") -> tuple[list[str], float]:

@@ -33,6 +33,8 @@ def predict(model: Model, lines: Iterable[bytes], options: argparse.Namespace, f
     has_ranks = options.nbest is not None or settings["nbest"] > 1
     for line_number, raw in enumerate(lines, 1):
         try:
+            if b"\0" in raw:
+                raise InvalidLine("it holds a NUL")
             text = raw.decode("utf-8-sig" if line_number == 1 else "utf-8").strip()
             source = read(text, options.tag) if text else []
         except (UnicodeDecodeError, InvalidLine) as error:

@@ -41,6 +41,7 @@ class ForecastTarget:
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Squared error or quantile loss, the mean over features; label smoothing has no effect."""
+        target = target.masked_fill(~target_mask[..., None], 0.0)  # NaN at padding would reach gradients
         if not self.quantiles:
             losses = (outputs - target).square().mean(-1)
         else:

@@ -37,6 +37,7 @@ class Numbers:
         """Squared error, the mean over features, plus cross-entropy of the end; label smoothing has no effect."""
         is_last = target_mask.clone()
         is_last[:, :-1] &= ~target_mask[:, 1:]
+        target = target.masked_fill(~target_mask[..., None], 0.0)  # NaN at padding would reach gradients
         squares = (outputs[..., :-1] - target).square().mean(-1)
         ends = F.binary_cross_entropy_with_logits(outputs[..., -1], is_last.to(outputs.dtype), reduction="none")
         return torch.where(target_mask, squares + ends, 0.0)
