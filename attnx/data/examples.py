@@ -68,20 +68,23 @@ def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
     """
     path = Path(path)
     lines = ((line_number, line) for line_number, line in read_lines(path, "TSV") if line.strip() or "\t" in line)
-    pairs = merge_references(entry for numbered in lines for entry in _read_entries(*numbered, path, compose))
+    pairs = merge_references(
+        entry
+        for index, (line_number, line) in enumerate(lines)
+        for entry in _read_entries(line, f"{path}:{line_number}", compose, is_first=not index)
+    )
     if not pairs:
         raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
     return pairs
 
 
-def _read_entries(line_number: int, line: str, path: Path, compose: bool) -> Iterator[tuple[Symbols, Symbols]]:
-    where = f"{path}:{line_number}"
+def _read_entries(line: str, where: str, compose: bool, is_first: bool) -> Iterator[tuple[Symbols, Symbols]]:
     word, *columns = (column.strip() for column in line.split("\t"))
     if not columns:
         raise UserError(f"{where}: no tab in {quoted(line)}; expected a word, a tab and a pronunciation")
     if not word:
         raise UserError(f"{where}: the word (the first column) is empty in {quoted(line)}")
-    if line_number == 1:
+    if is_first:
         check_not_header([word, *columns], where)
     letters = tuple(unicodedata.normalize("NFC", word) if compose else word)
     for column_number, column in enumerate(columns, 2):

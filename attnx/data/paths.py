@@ -107,7 +107,7 @@ def missing_file_message(path: Path) -> str:
 def _similar_names(name: str, folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, MAX_NAMES)]
+            names = [entry.name for entry in islice(entries, MAX_NAMES) if entry.name != name]  # itself, a broken link
     except OSError:  # no permission
         return []
     similarity = DamerauLevenshtein.normalized_similarity

@@ -38,8 +38,15 @@ def fold_text(text: str) -> str:
 
 
 def holdout_shares(holdout: float, existing: Container[str]) -> tuple[float, float]:
-    """Return the shares to hold out for valid and test: ``holdout`` and twice as much, 0 for ``existing`` splits."""
-    return 0.0 if "valid" in existing else holdout, 0.0 if "test" in existing else 2 * holdout
+    """Return the shares to hold out for valid and test: ``holdout`` and twice as much, 0 for ``existing`` splits.
+
+    Shares that leave nothing to train on are a UserError.
+    """
+    valid, test = 0.0 if "valid" in existing else holdout, 0.0 if "test" in existing else 2 * holdout
+    if not (holdout >= 0 and valid + test < 1):
+        shares = f"valid={valid} and test={test}"
+        raise UserError(f"the held-out shares {shares} must be 0 or more and sum to less than 1; lower task.holdout")
+    return valid, test
 
 
 def assign_split(fraction: float, valid: float, test: float) -> SplitName:
@@ -55,11 +62,7 @@ def split_by_hash(
     The split of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
     share moves none into or out of valid. Sizes meet the shares only on average. Splits keep the order of the items,
     or with ``sort_held_out`` valid and test are ordered by hash. ``key`` maps an item to its source as text.
-    Shares that are negative, or leave nothing to train on, are a UserError.
     """
-    if not (valid >= 0 and test >= 0 and valid + test < 1):
-        shares = f"valid={valid} and test={test}"
-        raise UserError(f"the held-out shares {shares} must be 0 or more and sum to less than 1; lower task.holdout")
     splits = Splits[T]([], [], [])
     for item in items:
         getattr(splits, assign_split(hash_fraction(key(item)), valid, test)).append(item)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 MAX_DIGITS: Final = 18  # of a number that fits 64 bits
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number.
+def is_number(field: Any) -> bool:
+    """Whether a field of a table, a text or what a Parquet file holds, is a number; Python's underscores are of none.
 
-    >>> is_number("-1e3"), is_number("three")
-    (True, False)
+    >>> is_number("-1e3"), is_number("three"), is_number("1_000")
+    (True, False, False)
     """
     try:
-        float(text)
-    except ValueError:
+        float(field)
+    except (TypeError, ValueError):
         return False
-    return True
+    return not (isinstance(field, str) and "_" in field)
 
 
 def is_count(text: str) -> bool:

@@ -65,6 +65,8 @@ def is_simple_polygon(points: Points, order: Order) -> bool:
     >>> square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
     >>> [is_simple_polygon(square, path) for path in ([0, 1, 2, 3, 0], [0, 2, 1, 3, 0], [0, 1, 0])]
     [True, False, False]
+    >>> is_simple_polygon(np.array([[0, 0], [1, 0], [3, 0]]), [0, 2, 1])
+    False
     """
     corners = open_path(order)
     count = len(corners)
@@ -72,6 +74,10 @@ def is_simple_polygon(points: Points, order: Order) -> bool:
         return False
     starts = points[list(corners)].astype(np.float64)
     ends = np.roll(starts, -1, 0)
+    edge, following = ends - starts, np.roll(ends - starts, -1, 0)
+    is_straight = edge[:, 0] * following[:, 1] == edge[:, 1] * following[:, 0]
+    if (is_straight & ((edge * following).sum(-1) < 0)).any():  # back along itself
+        return False
     # Two edges without a common corner meet unless both ends of one lie on one side of the other, or they are apart.
     start_sides, end_sides = (np.sign(_cross(ends - starts, ps[None] - starts[:, None])) for ps in (starts, ends))
     same_side = start_sides * end_sides > 0

@@ -96,10 +96,10 @@ class Classification(SequenceTask):
         self._check_labels("test", pairs)
         return pairs
 
-    def _read(self, part: str) -> list[Pair]:
+    def _read(self, part: str, labels: Symbols = ()) -> list[Pair]:
         file = self.files[part]
         assert file is not None
-        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower)
+        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower, labels)
 
     def _set_labels(self, target: Vocabulary) -> None:
         self.labels = target.symbols[len(SPECIALS) :]
@@ -114,6 +114,8 @@ class Classification(SequenceTask):
         for pair in pairs:
             label = pair.references[0][0]
             if label not in self.labels:
+                if self.files[part]:
+                    self._read(part, self.labels)  # once more, to say in which line
                 hint = suggest(label, self.labels)
                 raise UserError(f"the {part} split has the label {label!r}, which the training split lacks{hint}")
 

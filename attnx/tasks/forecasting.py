@@ -120,6 +120,11 @@ class Forecasting(SequenceTask):
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
         notes = [split_note(self.split, parts, not self.test), *self.notes]
+        if self.season > self.lookback:
+            notes.append(
+                f"task.season={self.season} is longer than task.lookback={self.lookback}: the seasonal baseline "
+                "repeats the whole lookback"
+            )
         self.test_part = self._read_test(windows) if self.test else test
         self.notes = [*notes, *(note for note in self.notes if note not in notes)]
         scales = window_scales(windows, train)
@@ -139,10 +144,8 @@ class Forecasting(SequenceTask):
     def _read_test(self, windows: WindowSpec | None = None) -> list[tuple[Series, Span]]:
         """Read the file ``test``, which must have the columns of the windows."""
         location = f"task.test={self.test}"
-        test = self._read_series(resolve_data_path("task.test", str(self.test)))
+        test = self._read_series(resolve_data_path("task.test", str(self.test)), windows)
         windows = windows or self._window_spec(test[0])
-        if missing := [name for name in windows.columns if name not in test[0].columns]:
-            raise UserError(f"{location}: has no column {missing[0]!r}")
         part = [(series, Span(0, len(series.numbers))) for series in test]
         if not any(len(windows.valid_starts(series, span)) for series, span in part):
             raise UserError(f"{location}: is shorter than a window of {self.lookback} + {self.horizon} steps")
@@ -180,9 +183,10 @@ class Forecasting(SequenceTask):
         known_part = f" and task.horizon={self.horizon} known ones after them" if self.known_columns else ""
         return f"task.lookback={self.lookback}{known_part}"
 
-    def _read_series(self, path: Path) -> list[Series]:
+    def _read_series(self, path: Path, windows: WindowSpec | None = None) -> list[Series]:
+        """Read the columns of the windows, or of the configuration, of which there may be more than it names."""
         targets = self._target_columns()
-        columns = [*targets, *self.known_columns] if targets else []
+        columns = windows.columns if windows else [*targets, *self.known_columns] if targets else []
         filled = [fill_missing(series) for series in read_series(path, self.time, columns, self.group, self.header)]
         self.notes = [
             note

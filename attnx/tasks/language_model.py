@@ -78,8 +78,10 @@ class LanguageModel(TextTask):
             [self._evaluation_pair(chunk) for text in part for chunk in self._cut(text)]
             for part in (parts.valid, parts.test)
         )
+        pairs = Splits(train, valid, test)
+        check_splits(pairs)  # a text may hold nothing but what the tokenizer leaves out
         vocabulary = Vocabulary(SPECIALS + self.tokenizer.symbols)
-        return SequenceData(Splits(train, valid, test), vocabulary, vocabulary)
+        return SequenceData(pairs, vocabulary, vocabulary)
 
     def test_pairs(self) -> list[Pair]:
         """Read the texts of ``test`` without the other parts; a UserError if there are none."""
@@ -89,11 +91,14 @@ class LanguageModel(TextTask):
         return pairs
 
     def _read(self, part: str) -> Iterator[str]:
-        """Yield the texts of a part's file."""
-        lines = read_lines(resolve_data_path(f"task.{part}", str(self.files[part])))
-        non_blank = (text for _, line in lines if (text := self.texts.normalize(line)))
-        while text := " ".join(islice(non_blank, self.lines)):
-            yield text
+        """Yield the texts of a part's file; a UserError if there are none."""
+        path = resolve_data_path(f"task.{part}", str(self.files[part]))
+        non_blank = (text for _, line in read_lines(path) if (text := self.texts.normalize(line)))
+        text = ""
+        while lines := list(islice(non_blank, self.lines)):
+            yield (text := " ".join(lines))
+        if not text:
+            raise UserError(f"{path}: holds no text")
 
     def _split(self, files: dict[str, list[str]]) -> Splits[str]:
         """Hold out the parts without a file, ordered by hash."""

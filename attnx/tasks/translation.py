@@ -260,7 +260,8 @@ class Translation(TextTask):
     def _evaluation_pairs(self, part: str, sentences: list[Sentence]) -> list[Pair]:
         """Tokenize a valid or test split; no pair is dropped, so that scores are of the complete split."""
         if not sentences:
-            raise UserError(f"the {part} split holds no pairs; raise task.holdout, or name a task.{part}")
+            remedy = "its files are blank" if self.files[part] else f"raise task.holdout, or name a task.{part}"
+            raise UserError(f"the {part} split holds no pairs; {remedy}")
         pairs = [self.texts.tokenize(sentence) for sentence in sentences]
         empty = (sentence for sentence, pair in zip(sentences, pairs, strict=True) if not pair.source)
         if sentence := next(empty, None):

@@ -62,6 +62,7 @@ def test_either_column_may_be_the_label(tmp_path: Path) -> None:
         ("\tb\n", r":1: the text is empty"),
         ("a\t\n", r":1: the label is empty"),
         ("text\tlabel\n", r":1: column names"),
+        ("\ntext\tlabel\n", r":2: column names"),
         ("\n", r"holds no texts"),
     ],
 )
@@ -137,9 +138,9 @@ def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path: Path) ->
 
 def test_labels_must_be_learnable(tmp_path: Path) -> None:
     train = write_texts(tmp_path / "texts.tsv")
-    (tmp_path / "other.tsv").write_text("a day\twett\n", encoding="utf-8")
+    (tmp_path / "other.tsv").write_text("a day\twet\na day\twett\n", encoding="utf-8")
     (tmp_path / "same.tsv").write_text("".join(f"{n}\twet\n" for n in range(50)), encoding="utf-8")
-    with pytest.raises(UserError, match=r"the test split has the label 'wett', .* did you mean wet\?"):
+    with pytest.raises(UserError, match=r"other\.tsv:2: .* lacks the label 'wett'; did you mean wet\?"):
         Classification(train=train, test=str(tmp_path / "other.tsv")).load()
     with pytest.raises(UserError, match="every text has the label 'wet'"):
         Classification(train=str(tmp_path / "same.tsv")).load()

@@ -354,6 +354,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
     blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
     cached.DatasetDict({"train": blank, "test": blank}).save_to_disk("blank")
     write("bad.json", b'{"de": "a"')
+    write("wide.csv", "de,en\n1,ein,one\n2,zwei,two\n")
     write("zeros.json", json.dumps([{"de": 0, "en": "x"}]))
     cases: list[tuple[str, list[str], str]] = [
         ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
@@ -364,6 +365,11 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
         ("blank", ["de", "en"], "task.dataset=blank: test: row 3 has a blank side"),
         ("none.csv", ["de", "en"], "task.dataset=none.csv: cannot be read: "),
         ("bad.json", ["de", "en"], "task.dataset=bad.json: cannot be read: "),
+        (
+            "wide.csv",
+            ["de", "en"],
+            "task.dataset=wide.csv: cannot be read: wide.csv:2: 3 fields, but the header has 2: '1,ein,one'",
+        ),
         ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
     ]
     for name, columns, message in cases:

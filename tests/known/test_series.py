@@ -77,6 +77,7 @@ def test_each_group_is_a_series(tmp_path: Path) -> None:
         ["1e5,2,3", "2,3,5"],
         ["unit,2,3", "unit,3,5"],
         ["1,,3", "2,3,5"],
+        ["nan,,3", "2,3,5"],
     ],
 )
 def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> None:
@@ -149,7 +150,10 @@ def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is not a number"),
-        (["1,2,3", "2,inf,5"], ":3: column 'a' holds infinity"),
+        (["1,2,3", "2,inf,5"], ":3: inf in column 'a' is not a finite 32-bit number; leave it empty if it is missing"),
+        (["1,2,3", "2,1e39,5"], ":3: 1e+39 in column 'a' is not a finite 32-bit number"),
+        (["1,2,3", "2,1_0,5"], ":3: '1_0' in column 'a' is not a number"),
+        (["1,2,3", "2016_07_01,2,5"], ":3: '2016_07_01' is not a time"),
         (["1,2,3", "noon,5,7"], ":3: 'noon' is not a time"),
         (["1,2,3", "nan,5,7"], ":3: 'nan' is not a time"),
         (["1,2,3", "inf,5,7"], ":3: 'inf' is not a time"),

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.splits import Splits, hash_fraction, split_by_hash
+from attnx.data.splits import Splits, hash_fraction, holdout_shares, split_by_hash
 from attnx.errors import UserError
 from attnx.tasks.g2p import G2p
 
@@ -57,13 +57,18 @@ def test_a_share_of_zero_holds_nothing_out() -> None:
     assert split(PAIRS, 0, 0) == Splits(PAIRS, [], [])
 
 
+def test_shares_of_the_parts_without_a_file() -> None:
+    assert holdout_shares(0.1, []) == (0.1, 0.2)
+    assert holdout_shares(0.4, ["test"]) == (0.4, 0.0)
+    assert holdout_shares(7.0, ["valid", "test"]) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("valid", "test"), [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (1.5, 0.1), (1, 0), (float("nan"), 0)]
+    ("holdout", "existing"), [(-0.1, []), (1 / 3, []), (0.5, ["valid"]), (1.0, ["test"]), (float("nan"), [])]
 )
-def test_impossible_shares_are_refused(valid: float, test: float) -> None:
-    """Before anything is split."""
-    with pytest.raises(UserError, match=f"valid={valid} and test={test}"):
-        split(PAIRS, valid, test)
+def test_impossible_shares_are_refused(holdout: float, existing: list[str]) -> None:
+    with pytest.raises(UserError, match=r"the held-out shares valid=.* must be 0 or more and sum to less than 1"):
+        holdout_shares(holdout, existing)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -181,7 +182,7 @@ def test_a_bad_file_is_reported_with_both_locations(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "none.csv\tA\n")
     with pytest.raises(UserError) as caught:
         PairReader("features", "words").read(path)
-    near = f"{tmp_path / 'none.csv'}: no such file"
+    near = f"{tmp_path / 'none.csv'}: no such file; did you mean {bad}?"
     assert str(caught.value) == rf"{path}:1: {near}; the line is 'none.csv\tA'"
 
 
@@ -277,6 +278,9 @@ def refused_by_need(path: Path) -> str:
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is not a number; columns are separated by commas"),
         ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is not a finite 32-bit number; fill it in, or remove the row"),
         ("1,2\n\n1,-inf\n", "3: -inf in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
+        ("1,1_000\n", "1: '1_000' in column 2 is not a number"),
+        ("NA,?\n1,2\n", "1: 'NA' in column 1 is not a number"),
+        ("t,t,x\n1,2,3\n", "1: two columns are called 't'; rename one"),
         ("1,1e39\n", "1: 1e+39 in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
         (
             ",x\na,1\n",
@@ -327,6 +331,9 @@ def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
     assert refusal_message(path) == "its arrays are one, two; name one of them 'features'"
     np.savez(path, features=np.ones((2, 3)), at=np.arange(3))
     assert refusal_message(path, "at") == "'at' of shape (3,) does not name 2 steps"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("readme", "text")
+    assert refusal_message(path) == "its arrays are none; name one of them 'features'"
     np.savez(path, at=np.arange(3))
     assert "name one of them 'features'" in refusal_message(path, "at")
 
@@ -338,6 +345,11 @@ def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
     np.savez(complete, features=np.ones((101, 11)))
     for content in (b"1,2\n", b"", complete.read_bytes()[:200]):
         (tmp_path / name).write_bytes(content)
+        assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': "
+    for rest in (b"(3", b"(100000000000, 100), }"):
+        text = (header + rest).ljust(118) + b"\n"
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
         assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
     with (tmp_path / name).open("wb") as stream:
         np.save(stream, np.array([{}], dtype=object), allow_pickle=True)
@@ -370,5 +382,6 @@ def test_empty_files_are_reported(tmp_path: Path) -> None:
         "unknown ending; feature files are .csv, .npy, .npz, .parquet files"
     )
     (tmp_path / "folder.npy").mkdir()
-    for name in ("none.csv", "none.npz", "none.parquet", "folder.npy"):
-        assert refusal_message(tmp_path / name) == "no such file"
+    for name in ("none.csv", "none.npz", "none.parquet"):
+        assert refusal_message(tmp_path / name).startswith("no such file")
+    assert refusal_message(tmp_path / "folder.npy").startswith("is not a file; feature files are .csv")

@@ -118,9 +118,10 @@ def test_suggestions_read_a_limited_number_of_names(tmp_path: Path, monkeypatch:
 )
 def test_a_header_is_refused(header: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
     path = tmp_path / "some.tsv"
-    path.write_text(f"{header}\na b\tc d\n", encoding="utf-8-sig")
-    with pytest.raises(UserError, match=r"some.tsv:1: column names \('.*'\) instead of data; remove"):
-        read(path)
+    for blank_lines in range(2):
+        path.write_text(blank_lines * "\n" + f"{header}\na b\tc d\n", encoding="utf-8-sig")
+        with pytest.raises(UserError, match=rf"some.tsv:{1 + blank_lines}: column names \('.*'\) instead of data; rem"):
+            read(path)
 
 
 @pytest.mark.parametrize(

@@ -253,15 +253,17 @@ def test_last_value_normalization_follows_the_level(
 
 
 def test_another_file_can_be_tested(no_pictures: None) -> None:
-    """All of it takes the place of the last part; its columns must be there."""
+    """All of it takes the place of the last part; its columns must be there, and others may be anything."""
     write()
     write("later.csv", range(23))
+    names, *rows = Path("later.csv").read_text(encoding="utf-8").splitlines()
+    Path("later.csv").write_text("\n".join([f"{names},weather", *(f"{row},rain" for row in rows)]), encoding="utf-8")
     fit_run(*HISTORY, "task.test=later.csv", folder="one")
     assert results("one")["test_examples"] == 23 - LOOKBACK - HORIZON + 1
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "2024-01-01 07:00" in names
     Path("other.csv").write_text("time,a\n" + "\n".join(f"{step},{step}" for step in range(23)), encoding="utf-8")
-    with pytest.raises(attnx.UserError, match=r"task\.test=other\.csv: has no column 'b'"):
+    with pytest.raises(attnx.UserError, match=r"other\.csv: has no column 'b'"):
         fit_run(*HISTORY, "task.test=other.csv", folder="two")
 
 

@@ -139,5 +139,12 @@ def test_invalid_settings_are_refused(command: Callable[..., Any], text: None, o
 
 def test_a_test_file_without_texts_is_refused(work_folder: Path) -> None:
     Path("blank.txt").write_text("\n \n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"task\.test=blank\.txt: holds no text"):
+    with pytest.raises(UserError, match=r"blank\.txt: holds no text"):
         LanguageModel(train="text.txt", test="blank.txt").test_pairs()
+
+
+def test_a_split_of_which_the_tokenizer_leaves_nothing_is_refused(work_folder: Path, text: None) -> None:
+    """Before anything is trained."""
+    Path("mark.txt").write_text("\u2581\n", encoding="utf-8")
+    with pytest.raises(UserError, match="the test split holds no pairs"):
+        LanguageModel(train="text.txt", test="mark.txt", tokenizer="bpe", vocab_size=40).load()

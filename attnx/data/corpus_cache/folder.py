@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from attnx.data.corpus_cache.shards import shard_folder
 from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.errors import UserError
+from attnx.errors import USERS_MISTAKES, RunFailed, UserError
 from attnx.files.atomic_files import PARTIAL, fsync_files, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json, read_mapping
 from attnx.files.printable import printable
@@ -147,7 +147,8 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
             with suppress(OSError):
                 parent.rmdir()
         if isinstance(error, OSError):
-            raise UserError(f"{folder}: cannot be written: {error}; then run the same command again") from error
+            kind = UserError if error.errno in USERS_MISTAKES else RunFailed  # such as a full disk
+            raise kind(f"{folder}: cannot be written: {error}; then run the same command again") from error
         raise
 
 

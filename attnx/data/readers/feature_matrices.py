@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,18 @@ import numpy.typing as npt
 
 from attnx.data.examples import Symbols
 from attnx.data.features import Matrix
+from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
 
+# A broken header is parsed as Python, and may tell of more numbers than fit into memory.
+BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
+BROKEN_FILE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, *BROKEN_HEADER)
+# Texts of missing numbers, which are not names of columns.
+GAPS = ("nan", "na", "n/a", "null", "none", "?")
 # pandas' name of an unnamed index column.
 PANDAS_INDEX = "__index_level_"
 
@@ -51,8 +58,10 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     reader = READERS.get(path.suffix)
     if reader is None:
         raise UserError(f"{path}: unknown ending; feature files are {', '.join(READERS)} files")
+    if not path.exists():
+        raise UserError(missing_file_message(path))
     if not path.is_file():
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: is not a file; feature files are {', '.join(READERS)} files")
     table = reader(path, step_names)
     features = _check_finite(path, table)
     names = range(len(features)) if table.steps is None else table.steps
@@ -112,8 +121,9 @@ def _read_csv(path: Path, step_names: str | None) -> FeatureTable:
     numbered = list(read_csv_rows(path))
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     columns: list[str] = []
-    if rows and not any(map(is_number, rows[0])):
+    if rows and not any(is_number(cell) or cell.lower() in GAPS for cell in rows[0]):
         columns, first = rows.pop(0), lines.pop(0)
+        reject_duplicate_columns(f"{path}:{first}", columns)
         if "" in columns:
             raise UserError(
                 f"{path}:{first}: column {columns.index('') + 1} of the header has no name; give it one, or leave the "
@@ -131,16 +141,15 @@ def _read_csv(path: Path, step_names: str | None) -> FeatureTable:
 
 
 def _parse_row(row: Sequence[str], columns: Sequence[str], location: str) -> list[float]:
-    try:
+    index = next((index for index, field in enumerate(row) if not is_number(field)), None)
+    if index is None:
         return list(map(float, row))
-    except ValueError:
-        index = next(index for index, field in enumerate(row) if not is_number(field))
-        column = f"column {repr(columns[index]) if columns else index + 1}"
-        if not row[index]:
-            raise UserError(f"{location}: {column} is empty; fill it in, or remove the row") from None
-        hint = _step_names_hint(columns[index]) if columns else ""
-        hint = "; columns are separated by commas" if ";" in row[index] else hint
-        raise UserError(f"{location}: {quoted(row[index])} in {column} is not a number{hint}") from None
+    column = f"column {repr(columns[index]) if columns else index + 1}"
+    if not row[index]:
+        raise UserError(f"{location}: {column} is empty; fill it in, or remove the row")
+    hint = _step_names_hint(columns[index]) if columns else ""
+    hint = "; columns are separated by commas" if ";" in row[index] else hint
+    raise UserError(f"{location}: {quoted(row[index])} in {column} is not a number{hint}")
 
 
 def _column_index(path: Path, name: str, columns: Sequence[str]) -> int:
@@ -170,9 +179,11 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with path.open("rb") as stream:  # numpy does not close a file that it opened and cannot read
             loaded = np.load(stream, allow_pickle=False)
-            return {"features": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{path}: is not a NumPy file of plain numbers: {str(error).splitlines()[0]}") from error
+            arrays = {"features": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+            return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    except BROKEN_FILE as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"{path}: is not a NumPy file of plain numbers: {reason}") from error
 
 
 def read_parquet(path: Path) -> Any:

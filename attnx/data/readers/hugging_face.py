@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
 from attnx.data.readers.parallel_corpus import LINES_PER_SHARD, Sentence, Shard
 from attnx.errors import UserError, suggest
+from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
 
 # Format by file ending.
@@ -126,8 +128,20 @@ def _load_dataset(datasets: Any, name: str) -> Any:
 
 def _format_options(name: str) -> dict[str, bool]:
     """Return the options for the format of files: of .csv files the words NA, None and null are text, too."""
-    is_csv = {file.suffix for file in dataset_files(name)} & FORMATS.keys() == {".csv"}
-    return {"keep_default_na": False} if is_csv else {}
+    files = [file for file in dataset_files(name) if file.suffix in FORMATS]
+    if {file.suffix for file in files} != {".csv"}:
+        return {}
+    for file in files:
+        _check_header_width(file)
+    return {"keep_default_na": False}
+
+
+def _check_header_width(file: Path) -> None:
+    """Raise a UserError if the first row has more fields than the header: the reader would take one as an index."""
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        header, row = islice(chain(csv.reader(stream), [[], []]), 2)
+    if len(row) > len(header):
+        raise UserError(f"{file}:2: {len(row)} fields, but the header has {len(header)}: {quoted(','.join(row))}")
 
 
 def _outer_column(table: Any, column: str, location: str) -> str | None:

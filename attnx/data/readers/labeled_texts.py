@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.data.word_characters import word_characters
-from attnx.errors import UserError
+from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
 
@@ -80,30 +80,39 @@ def join_texts(first: Symbols, *second: Symbols) -> Symbols:
     return (*first, *chain.from_iterable((SEPARATOR, *text) for text in second))
 
 
-def read_labeled_texts(path: Path, columns: Columns = ONE_TEXT, lower: bool = True) -> list[Pair]:
+def read_labeled_texts(
+    path: Path, columns: Columns = ONE_TEXT, lower: bool = True, labels: Sequence[str] = ()
+) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``, of texts and their labels: a pair for each line, in order.
 
     Args:
         path: the file; blank lines in it are skipped.
         columns: what a line has. The source of two texts is one sequence (:func:`join_texts`).
         lower: whether texts are lower-cased; labels are not.
+        labels: all labels that a line may have; any, if there are none.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
-    pairs = [pair for numbered in read_lines(path, "TSV") for pair in _read_line(*numbered, path, columns, lower)]
+    pairs: list[Pair] = []
+    for line_number, line in read_lines(path, "TSV"):
+        if not line.strip():
+            continue
+        where = f"{path}:{line_number}"
+        fields = [field.strip() for field in line.split("\t")]
+        if not pairs:
+            check_not_header(fields, where)
+        pair = _read_fields(fields, where, line, columns, lower)
+        if labels and (label := pair.references[0][0]) not in labels:
+            raise UserError(f"{where}: the training split lacks the label {label!r}{suggest(label, labels)}")
+        pairs.append(pair)
     if not pairs:
         raise UserError(f"{path}: holds no texts; expected lines of {columns.description}")
     return pairs
 
 
-def _read_line(line_number: int, line: str, path: Path, columns: Columns, lower: bool) -> Iterator[Pair]:
-    if not line.strip():
-        return
-    where, expected = f"{path}:{line_number}", f"expected {columns.description}"
-    fields = [field.strip() for field in line.split("\t")]
-    if line_number == 1:
-        check_not_header(fields, where)
+def _read_fields(fields: list[str], where: str, line: str, columns: Columns, lower: bool) -> Pair:
+    expected = f"expected {columns.description}"
     if len(fields) != columns.texts + 1:
         hint = "; pairs of texts need task.texts=2" if len(fields) == 3 else ""
         raise UserError(f"{where}: {count_phrase(len(fields), 'column')}; {expected}{hint}; the line is {quoted(line)}")
@@ -112,4 +121,4 @@ def _read_line(line_number: int, line: str, path: Path, columns: Columns, lower:
     if not all(texts) or not label:
         missing = "label" if all(texts) else "text" if len(texts) == 1 else f"{'second' if texts[0] else 'first'} text"
         raise UserError(f"{where}: the {missing} is empty; {expected}; the line is {quoted(line)}")
-    yield Pair(join_texts(*texts), ((label,),))
+    return Pair(join_texts(*texts), ((label,),))

@@ -166,6 +166,7 @@ def _read_table(
 ) -> Iterator[Sentence | None]:
     """Read a TSV file of one language, or of ``languages``; None for a blank line."""
     columns = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
+    is_first = start.line_number == 1
     for line_number, line in read_lines(path, start=start):
         if not line.strip():
             yield None
@@ -173,8 +174,9 @@ def _read_table(
         where, fields = f"{path}:{line_number}", line.split("\t")
         if len(fields) < (3 if languages else 2):
             raise UserError(f"{where}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}")
-        if line_number == 1:
+        if is_first:
             check_not_header([field.strip() for field in fields], where)
+            is_first = False
         tag = fields[2].strip() if languages else name
         if languages and tag not in languages:
             raise UserError(f"{where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(line)}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.readers.feature_matrices import read_parquet
+from attnx.data.readers.feature_matrices import GAPS, read_parquet
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
@@ -22,7 +22,8 @@ Numbers = npt.NDArray[np.float64]
 Row: TypeAlias = tuple[str, Sequence[Any]]
 """``file:line`` and the fields."""
 # Texts of missing values.
-MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
+MISSING = ("", *GAPS)
+LARGEST = float(np.finfo(np.float32).max)
 # Not names of columns: a number with a fraction or an exponent, or a date.
 DATA_CELL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\d?[-/]\d\d?([ T].*)?", re.IGNORECASE)
 
@@ -136,7 +137,8 @@ def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
     first, *second = rows
     pairs = [pair for row in second for pair in zip(first, row, strict=True)]
     has_names = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
-    if any(map(DATA_CELL.fullmatch, first)) or (any(map(is_number, first)) and not has_names):
+    may_be_data = any(is_number(cell) or cell.lower() in GAPS for cell in first)
+    if any(map(DATA_CELL.fullmatch, first)) or (may_be_data and not has_names):
         raise UserError(
             f"{location}: the first row may be data or names of columns ({quoted(','.join(first))}); set "
             "task.header=false if it is data (columns are then called 1, 2, ...), task.header=true if it is names"
@@ -159,15 +161,16 @@ def _parquet(path: Path, has_header: bool | None) -> tuple[list[str], list[Row]]
 def _parse_value(field: Any, column: str, location: str) -> float:
     if field is None or (isinstance(field, str) and field.lower() in MISSING):
         return np.nan
-    try:
-        value = float(field)
-    except (TypeError, ValueError):
+    if not is_number(field):
         raise UserError(
             f"{location}: {quoted(str(field))} in column {column!r} is not a number; leave it empty if it is missing, "
             "or remove the column from task.targets and task.known_columns"
-        ) from None
-    if np.isinf(value):
-        raise UserError(f"{location}: column {column!r} holds infinity; leave it empty if it is missing")
+        )
+    value = float(field)
+    if abs(value) > LARGEST:
+        raise UserError(
+            f"{location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is missing"
+        )
     return value
 
 

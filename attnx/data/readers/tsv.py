@@ -25,7 +25,7 @@ COLUMN_TEXTS = {
 def split_text(text: str, unit: TextUnit) -> Symbols:
     """Split a field of a table, or a user's input, into symbols.
 
-    ``characters`` are code points, spaces included; ``words`` are separated by spaces; ``ids`` are words that are
+    ``characters`` are code points, spaces included; ``words`` are separated by white space; ``ids`` are words that are
     non-negative integers, 7 and 007 being equal; others are UserErrors.
 
     >>> split_text("3 May", "characters"), split_text("x  = 3", "words"), split_text("1041 007", "ids")
@@ -86,7 +86,7 @@ class PairReader:
         for line_number, line in read_lines(path):
             if not line.strip():
                 continue
-            if line_number == 1:
+            if not pairs:
                 check_not_header([field.strip() for field in line.split("\t")], f"{path}:{line_number}")
             try:
                 self._add_line(pairs, line, path.parent)

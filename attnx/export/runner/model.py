@@ -116,8 +116,8 @@ class Model:
 
     @staticmethod
     def _max_steps(source_length: int, prefix_length: int, settings: dict[str, Any]) -> int:
-        by_source = int(min(np.float32(source_length) * np.float32(settings["max_length_ratio"]), MAX_STEPS))
-        limit = by_source + settings["max_length_extra"]
+        by_source = float(np.float32(source_length) * np.float32(settings["max_length_ratio"]))
+        limit = int(min(by_source, MAX_STEPS)) + settings["max_length_extra"]
         return int(max(limit, settings["min_length"] + 1, prefix_length + 1))
 
     def __call__(self, source: Any, beam_size: int = 1, tag: str = "") -> tuple[list[str], float]:
