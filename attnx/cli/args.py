@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
+from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 
@@ -72,7 +73,9 @@ class Parser(argparse.ArgumentParser):
         """Raise what argparse would print."""
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
-            raise UserError(f"{self.prog} needs {missing}; write {self._usage()}")
+            optional = [action.metavar for action in self._actions if action.nargs == "*"]  # argparse lists them, too
+            needed = ", ".join(name for name in missing.split(", ") if name not in optional)
+            raise UserError(f"{self.prog} needs {needed}; write {self._usage()}")
         raise UserError(f"{self.prog}: {message}")
 
     def _usage(self) -> str:
@@ -142,8 +145,8 @@ def decoding_override(overrides: dict[str, Any]) -> tuple[str | None, dict[str, 
         UserError: the name is not a word.
     """
     name = overrides.get("decoding")
-    if name is not None and not isinstance(name, str):
-        raise UserError(f"decoding={name}: expected the name of a decoding algorithm")
+    if "decoding" in overrides and not isinstance(name, str):
+        raise UserError(f"decoding={value_text(name)}: expected the name of a decoding algorithm")
     knobs = {key.removeprefix("decoding."): value for key, value in overrides.items() if key.startswith("decoding.")}
     return name, knobs
 

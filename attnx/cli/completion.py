@@ -65,6 +65,7 @@ def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str 
     overrides = canonicalize_overrides([word for word in words if "=" in word and word[0] != "-"])
     os.environ["COMP_LINE"] = " ".join([program, *flags, *overrides, bare])
     output = io.StringIO()
-    with contextlib.redirect_stdout(output):
+    # What cannot be read has no candidates: the line is not finished.
+    with contextlib.redirect_stdout(output), contextlib.suppress(UserError):
         print_from_hydra([FLAG, request], [], config_dir)
-    return [plus + word for word in output.getvalue().split()]
+    return [plus + word for word in output.getvalue().split() if not word.endswith(".name=")]

@@ -196,16 +196,27 @@ def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
     from attnx.config.compose import canonicalize_overrides, compose
 
     overrides, config_dir = arguments.overrides, arguments.config_dir
-    if flags == ["--cfg", "job"]:
+    if arguments.cfg == "job":
         import yaml
 
-        print(yaml.safe_dump(compose(overrides, config_dir), sort_keys=False), end="")
+        config = _select(compose(overrides, config_dir), arguments.package)
+        print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
     from attnx.cli.hydra import print_from_hydra
     from attnx.sweeps.expand_overrides import without_hydra_overrides
 
     compose(without_hydra_overrides(overrides), config_dir)
     return print_from_hydra(flags, canonicalize_overrides(overrides), config_dir)
+
+
+def _select(config: Any, package: str | None) -> Any:
+    """The part of a configuration at a key with dots; all of it without a key."""
+    for key in package.split(".") if package else ():
+        if not isinstance(config, dict) or key not in config:
+            keys = config if isinstance(config, dict) else ()
+            raise UserError(f"-p {package}: the configuration has no {key!r} there{suggest(key, keys)}")
+        config = config[key]
+    return config
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:

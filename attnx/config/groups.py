@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from attnx import registry
-from attnx.config.view import names_text
+from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import parse_type
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS
@@ -80,7 +80,7 @@ def check_scalar(key: str, value: Any) -> Any:
         if type(value) in (int, float) and "str" in SCALARS[key]:
             quoted = f"'{key}=\"{value}\"'"
             raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
-        raise UserError(f"{key}={value}: expected {accepted.phrase}")
+        raise UserError(f"{key}={value_text(value)}: expected {accepted.phrase}")
     if key == "seed" and value > LARGEST_SEED:
         raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
     if key == "name" and value is not None:

@@ -63,6 +63,11 @@ def _value_error(text: str, overrides: Sequence[str]) -> str:
     if text.startswith("Config group override must be"):
         words = [override for override in overrides if "@" in override]
         return f"{' '.join(words)}: expected the name of a part after ="
+    if text.startswith("Could not delete"):
+        words = [override for override in overrides if override.startswith("~")]
+        return f"{' '.join(words)}: a choice cannot be removed; write another one, as in scorer=dot, or logger=[]"
+    if missing := re.match(r"KeyError raised while resolving interpolation: \"(.*)\"", text):
+        return f"{missing[1]}: in a value with ${{...}}; set it, or write the value itself"
     if text.startswith("Exceeds the limit"):
         keys = [override.partition("=")[0] for override in overrides if LONG_NUMBER.search(override)]
         return f"{' '.join(keys)}: a number is too long; write one of at most {MAX_DIGITS} digits"

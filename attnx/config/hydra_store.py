@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,6 +35,8 @@ def register_configs(config_dir: str | None = None) -> None:
     """
     if config_dir is not None and not Path(config_dir).is_dir():
         raise UserError(f"--config-dir {config_dir}: no such folder")
+    if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
+        raise UserError(f"--config-dir {config_dir}: cannot be read: Permission denied")
     UserFolder.folder = Path(config_dir).resolve() if config_dir else None
     Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()

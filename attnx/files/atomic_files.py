@@ -78,7 +78,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
             if not (folder.is_dir() and any(folder.iterdir())):
                 raise
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error}") from error
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         for parent in created:  # the innermost first; a folder that is not empty stays

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,16 @@ from attnx.errors import UserError
 
 Weights = Mapping[str, Tensor]
 MODEL = "model."  # before the names of the model's weights
+# What Lightning saves besides, and training goes on from.
+RESUMED = (
+    "optimizer_states",
+    "lr_schedulers",
+    "callbacks",
+    "loops",
+    "epoch",
+    "global_step",
+    "pytorch-lightning_version",
+)
 
 
 def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
@@ -41,13 +52,26 @@ def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
     return weights
 
 
+def check_resumable(checkpoint: Path) -> None:
+    """Refuse a checkpoint that lacks what training goes on from."""
+    state = _read_state(checkpoint)
+    if missing := [key for key in RESUMED if key not in state]:
+        raise UserError(f"{checkpoint}: is not a complete checkpoint (it has no {', '.join(missing)})")
+
+
 def read_weights(checkpoint: Path) -> dict[str, Tensor]:
     """Read the model's weights; a file that holds more than plain tensors and numbers is refused, not run."""
+    weights: dict[str, Tensor] = _read_state(checkpoint)["state_dict"]
+    return {name.removeprefix(MODEL): weight for name, weight in weights.items() if name.startswith(MODEL)}
+
+
+def _read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read a checkpoint with its weights."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged file is reported below
-            state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
-            return {name.removeprefix(MODEL): weight for name, weight in state.items() if name.startswith(MODEL)}
+            state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+            return {**state, "state_dict": dict(state["state_dict"])}
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{checkpoint}: holds more than plain tensors and numbers, or is damaged; no code in it was run"

@@ -99,7 +99,12 @@ def parse_type(node: ast.expr) -> KnobType:
             phrase = f"{types[0].phrase} or {types[1].phrase}"
             return KnobType(phrase, lambda value: any(knob_type.accepts(value) for knob_type in types))
         case ast.Subscript(value=ast.Name(id="Literal"), slice=literal):
-            choices = ast.literal_eval(literal)
+            try:
+                choices = ast.literal_eval(literal)
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"Literal[{ast.unparse(literal)}] takes words and numbers as they are written"
+                ) from None
             choices = choices if isinstance(choices, tuple) else (choices,)
             allowed = [(type(choice), choice) for choice in choices]
             return KnobType(f"one of {', '.join(map(str, choices))}", lambda value: (type(value), value) in allowed)

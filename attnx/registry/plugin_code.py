@@ -148,5 +148,5 @@ def _built(text: bytes) -> set[tuple[str, str]]:
 def _tree(text: bytes) -> ast.AST:
     try:
         return ast.parse(text)
-    except SyntaxError:  # of what is imported; the import will say so
+    except (SyntaxError, RecursionError, MemoryError):  # of what is imported; the import will say so
         return ast.Module([], [])

@@ -9,12 +9,15 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
 from attnx.registry.param_types import KnobType, parse_type
 
+PART_NAME = re.compile(r"[^\W\d][\w-]*")
+NOT_NAMES = ("null", "true", "false")  # values of YAML
 # The package of the core's parts, by kind.
 KINDS = {
     "scorer": "attnx.attention.scorers",
@@ -183,6 +186,8 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
         raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
     except SyntaxError as error:
         raise ValueError(f"{file}:{error.lineno or 1}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # of the parser
+        raise ValueError(f"{file}:1: expressions are nested too deeply") from None
     return [
         _read_part(node, decorator, file, module, origin)
         for node in tree.body
@@ -201,6 +206,9 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings")
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
+    if not PART_NAME.fullmatch(name) or name in NOT_NAMES:
+        expected = "a part's name is one word of letters, digits, _ and -"
+        raise ValueError(f"{file}:{decorator.lineno}: {expected}, and none of {', '.join(NOT_NAMES)}, not {name!r}")
     knobs, injected_params = _read_signature(node, file)
     declared = _read_declarations(node, decorator, file)
     properties = {key: value for key, (value, _) in declared.items()}
@@ -232,14 +240,13 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
                     yield item.target.id, item.annotation, item.value, item.lineno
         for item in node.body:
             if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-                yield from _parameters(item)
+                yield from islice(_parameters(item), 1, None)  # without self
         return
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults: list[ast.expr | None] = [None] * (len(arguments) - len(node.args.defaults)) + [*node.args.defaults]
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     for argument, default in pairs:
-        if argument.arg != "self":
-            yield argument.arg, argument.annotation, default, argument.lineno
+        yield argument.arg, argument.annotation, default, argument.lineno
 
 
 def _read_knob(name: str, annotation: ast.expr | None, default: ast.expr) -> Knob:

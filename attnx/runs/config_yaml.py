@@ -10,6 +10,7 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_FILE_BYTES, parse_yaml, read_mapping, read_text
+from attnx.registry.source_scan import KINDS
 from attnx.runs.layout import CONFIG
 
 # The start of a top-level key.
@@ -17,15 +18,24 @@ SECTION = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """Read a configuration; empty without the file."""
+    """Read a configuration; empty without the file.
+
+    Raises:
+        UserError: it cannot be read, or a part in it is a number or a word.
+    """
     if not (file.is_symlink() or file.exists()):
         return {}
     text = read_text(file, MAX_FILE_BYTES)
     try:
         sections = [_parse(section) for section in SECTION.split(text) if section.strip()]
     except (UserError, TypeError):  # YAML that attnx did not write: read, or refused, in one piece
-        return read_mapping(file)
-    return copy.deepcopy({key: value for section in sections for key, value in section.items()})
+        config = read_mapping(file)
+    else:
+        config = copy.deepcopy({key: value for section in sections for key, value in section.items()})
+    for kind in KINDS:
+        if isinstance(config.get(kind), str | int | float):
+            raise UserError(f"{file}: {kind}: expected a name and knobs, found {config[kind]!r}")
+    return config
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
+from attnx.files.parse_number import MAX_DIGITS
 from attnx.runs.info import check_format
 from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN
 from attnx.runs.run import Run, read_run
@@ -107,7 +108,7 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
 
 
 def _parse_row(row: dict[str, str], where: str) -> PredictionRow:
-    if not row["edits"].isdecimal():
+    if not (row["edits"].isdecimal() and len(row["edits"]) <= MAX_DIGITS):
         raise UserError(f"{where}: edits must be a whole number, not {row['edits']!r}")
     return PredictionRow(
         read_symbols(row["source"]),

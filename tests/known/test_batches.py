@@ -142,6 +142,7 @@ def test_a_pool_of_all_rows_sorts_all_rows() -> None:
     """With one pool the batches are the sorted ones, in any order; the longer sides are 7, 5, 3, 11, 5."""
     rows = dataset_with_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
     assert sorted(BucketBatches(rows, size=2, pool=3)) == [[2, 1], [3], [4, 0]]
+    assert list(BucketBatches(rows, size=10**17, pool=50)) == [[2, 1, 4, 0, 3]]
 
 
 def test_unshuffled_pools_are_sorted_separately() -> None:

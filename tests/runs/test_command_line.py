@@ -116,6 +116,8 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx ++scope=l", {"++scope=local"}),
         ("attnx +scorer=additive -m +scope=", {f"+scope={name}" for name in SCOPES}),
         ("attnx +scope=local scope.wi", {"scope.window="}),
+        ("attnx scorer=mlp scorer.", {"scorer.activation=", "scorer.depth=", "scorer.hidden_sizes."}),
+        ("attnx query=[token, sco", set()),  # no line that could be read
         ("attnx +recipe=bah", {"+recipe=bahdanau"}),
         ("attnx re", {"readout=", "readout.", "recipe=", "resume", "report"}),
         ("attnx scope=local re", {"readout=", "readout.", "recipe="}),

@@ -180,6 +180,13 @@ def test_a_missing_last_checkpoint_is_reported(
     answer = command("resume", "one")
     assert answer.code == 2
     assert "last.ckpt: is not a complete checkpoint" in answer.err
+    last.write_bytes(content)
+    state = torch.load(last, weights_only=True)
+    for missing in ("optimizer_states", "loops", "pytorch-lightning_version"):
+        torch.save({key: value for key, value in state.items() if key != missing}, last)
+        answer = command("resume", "one")
+        assert answer.code == 2
+        assert f"last.ckpt: is not a complete checkpoint (it has no {missing})" in answer.err
 
 
 def test_a_resumed_run_restores_missing_files(

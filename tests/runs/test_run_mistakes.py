@@ -40,7 +40,7 @@ MESSAGES = {
     "predict one words.tsv decodng=beam": ["unknown key 'decodng'; did you mean decoding"],
     "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "decoding"],
     "predict one words.tsv decoding=beem": ["unknown decoding 'beem'; did you mean beam?"],
-    "predict one words.tsv decoding=[beam]": ["decoding=['beam']: expected the name of a decoding"],
+    "predict one words.tsv decoding=[beam]": ["decoding=[beam]: expected the name of a decoding"],
     "predict one words.tsv decoding=beam,greedy": ["decoding=beam,greedy means several values"],
     "predict one words.tsv decoding=beam decoding=greedy": ["decoding is set twice"],
     "predict one words.tsv decoding=beam decoding.beam_size=0": [

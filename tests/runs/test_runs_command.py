@@ -482,6 +482,15 @@ def test_a_job_without_a_folder_is_repeated(sweep: Sweep, command: Command) -> N
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
 
 
+def test_a_damaged_sweep_loses_nothing(sweep: Sweep, command: Command) -> None:
+    record = sweep.path / "sweep.json"
+    record.write_text(record.read_text(encoding="utf-8")[:50], encoding="utf-8")
+    answer = command("runs", "prune", "what=folders", "--yes")
+    assert answer.code == 2
+    assert f"{record}" in answer.err
+    assert sorted(path.name for path in sweep.path.iterdir() if path.is_dir()) == ["0", "1", "2"]
+
+
 def test_a_search_does_not_repeat_a_deleted_job(sweep: Sweep, command: Command) -> None:
     (sweep.path / "study.db").touch()
     shown = command("runs", "prune", "what=folders").out

@@ -72,6 +72,11 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "a tag": ("config.yaml", "seed: !!python/object/apply:os.system [exit]", "config.yaml:1: not valid YAML"),
     "a set": ("config.yaml", "seed: !!set {a, b}", "config.yaml: holds a set, which is no plain value"),
     "a key that is no text": ("config.yaml", "1: 2", "config.yaml: holds the key 1, which is no text"),
+    "a part that is a word": (
+        "config.yaml",
+        "scorer: dot",
+        "config.yaml: scorer: expected a name and knobs, found 'do",
+    ),
     "a list": ("config.yaml", "- 1", "config.yaml:1: expected names with values, found a list"),
     "a large file": ("config.yaml", "a: " + "x" * MAX_FILE_BYTES, "config.yaml: larger than 4 MiB"),
     "brackets in JSON": ("run.json", nest_lists(100_000), "run.json: nested more than 50 times"),

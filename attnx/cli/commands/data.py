@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         forms = " or ".join(f"attnx data {name} NAME" for name in ACTIONS)
         raise UserError(f"attnx data {action}".rstrip() + f": use {forms}; see attnx data --help")
     folders = [Path(arguments.to).expanduser()] if arguments.to else data_folders()
+    if arguments.to and folders[0].exists() and not folders[0].is_dir():
+        raise UserError(f"--to {arguments.to}: is not a folder")
     datasets = read_dataset_specs(SPEC_FOLDER)
     for name in arguments.names:
         if name not in datasets:
@@ -98,7 +100,7 @@ def _check(dataset: DatasetSpec, folder: Path) -> None:
         print(f"{path}: {error or 'right'}")
     if bad := sum(map(bool, errors.values())):
         count = f"{bad} of {len(errors)} files are missing or wrong"
-        raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}")
+        raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}{_to(folder)}")
 
 
 def _get(dataset: DatasetSpec, folder: Path) -> None:
@@ -119,7 +121,8 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
                 print(f"download {file.url}{member} to {folder / file.path}")
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the received data are kept; continue with: attnx data get {dataset.name}") from None
+        again = f"attnx data get {dataset.name}{_to(folder)}"
+        raise KeyboardInterrupt(f"the received data are kept; continue with: {again}") from None
     count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
     print(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
     export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"
@@ -127,6 +130,11 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
         print(f"for experiments to find it: {export}")
     elif folder == Path(DEFAULT_FOLDER):
         print(f"experiments started in this folder find it; for others: {export}")
+
+
+def _to(folder: Path) -> str:
+    """The flag for a folder that is not looked in without it."""
+    return "" if folder in data_folders() else f" --to {shlex.quote(str(folder))}"
 
 
 def _download(files: list[DatasetFile], folder: Path) -> None:

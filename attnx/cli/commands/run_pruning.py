@@ -139,6 +139,7 @@ def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator
 def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     """Delete; return the bytes freed, and a message for each run that could not be deleted."""
     freed, messages = 0, []
+    sweeps = list(map(read_sweep, _sweeps(deletions)))  # before anything is deleted: one may be damaged
     for deletion in deletions:
         path, hidden = deletion.run.path, None
         try:
@@ -153,8 +154,9 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
             freed += deletion.size
         except (OSError, UserError) as error:
             remainder = f"; what is left of it is in {hidden}" if hidden else ""
-            messages.append(f"{path}: not deleted, or only in part: {error}{remainder}")
-    for sweep in map(read_sweep, _sweeps(deletions)):
+            reason = getattr(error, "strerror", None) or error
+            messages.append(f"{path}: not deleted, or only in part: {reason}{remainder}")
+    for sweep in sweeps:
         for job in sweep.jobs:
             sync_from_folder(sweep, job)
         if any(job.status == RunStatus.WAITING for job in sweep.jobs):

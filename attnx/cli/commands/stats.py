@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_file:
         refuse_links(Path(path))
     statistics = file_statistics(path) if is_file else run_statistics(path, arguments.gold)
+    written = None if is_file else write_statistics(path, statistics)
     Console().print(statistics_table(statistics, f"alignments of {path}"))
-    if not is_file:
-        print(write_statistics(path, statistics))
+    if written:
+        print(written)
     return 0

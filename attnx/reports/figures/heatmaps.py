@@ -147,7 +147,7 @@ def _draw(panels: Sequence[Panel]) -> Figure:
 
 def color_scale_top(panels: Sequence[Panel]) -> float:
     """The weight with the darkest color: 1, or if all weights are small the largest, rounded up to one digit."""
-    largest = max(float(np.nanmax(panel.weights)) for panel in panels)
+    largest = max(float(np.nan_to_num(panel.weights).max()) for panel in panels)
     if not 0 < largest < FULL_SCALE_FROM:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from attnx.cli.commands.predict.read import ParsedLine
-from attnx.runs.alignments import head_names
+from attnx.runs.alignments import END, head_names
 
 if TYPE_CHECKING:
     from attnx.inference.predictor import Prediction
 
-END = "</s>"
 PHARAOH = (".txt", ".pharaoh")
 JSON_LINES = ".jsonl"
 # Separators of lines and columns.
