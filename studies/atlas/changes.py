@@ -39,9 +39,9 @@ class Changes(NamedTuple):
 
 
 def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Changes]:
-    """The single changes of each task that was compared, by the task's name."""
-    by_task = {tasks[comparison.constant["task"]].name: comparison for comparison in compared}
-    return {name: changes_of(tasks[name], comparison) for name, comparison in by_task.items()}
+    """The single changes of each task that was compared, by the task's name, in the order of the design."""
+    by_task = {comparison.constant["task"]: comparison for comparison in compared}
+    return {name: changes_of(task, by_task[name]) for name, task in tasks.items() if name in by_task}
 
 
 def changes_of(task: Task, comparison: Comparison) -> Changes:

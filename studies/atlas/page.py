@@ -25,7 +25,8 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
         planned: how many runs the design has.
     """
     state = "The study is complete" if finished == planned else "The study goes on, so results are preliminary"
-    advice = [row for comparison in report.comparisons if (row := advise(comparison, tasks)) is not None]
+    by_task = {comparison.constant["task"]: comparison for comparison in report.comparisons}
+    advice = [row for name in tasks if name in by_task and (row := advise(by_task[name], tasks)) is not None]
     changes = single_changes(report.comparisons, tasks)
     tables = {
         "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",

@@ -183,12 +183,13 @@ def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
     head, rows = rate_table(tasks["g2p"], complete)
     assert head[2:] == ["rate 0.004", "rate 0.012"]
     table = {row[0]: [float(cell.strip("*")) if cell else None for cell in row[1:]] for row in rows}
-    low, default, high = zip(*(table[f"`scorer={name}`"] for name in ("additive", "dot", "cosine")), strict=True)
+    names = ("additive", "dot", "cosine", "location")
+    low, default, high = zip(*(table[f"`scorer={name}`"] for name in names), strict=True)
     for additive, *products in (low, default, high):
         assert max(products) < additive
-    gains = {name: 100 * (1 - high / default) for name, (_, default, high) in table.items() if high and default}
-    assert gains.pop("`scorer=concat`") < 0
-    assert len(gains) >= 5
+    gains = {name: 100 * (1 - high / default) for name, (_, default, high) in table.items()}
+    assert max(gains.pop(f"`scorer={name}`") for name in ("concat", "multiplicative")) < 0
+    assert len(gains) == 7
     assert min(gains.values()) > max(-page.percent("g2p", words) for words in page.changes["g2p"].by_words)
 
 

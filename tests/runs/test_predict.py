@@ -498,7 +498,10 @@ def test_feature_files_and_tag_columns_are_read(
     assert command("predict", "one", "deep/in.npy", "--tag", "ann").out == f"{expected[1]}\n"
     Path("deep/list.tsv").write_text("in.npy\nno.npy\n", encoding="utf-8")
     answer = command("predict", "one", "deep/list.tsv", "--tag", "ann")
-    assert (answer.code, answer.err) == (2, "attnx: deep/list.tsv:2: deep/no.npy: no such file; did you mean deep/in.npy?\n")
+    assert (answer.code, answer.err) == (
+        2,
+        "attnx: deep/list.tsv:2: deep/no.npy: no such file; did you mean deep/in.npy?\n",
+    )
     for words, message in (
         (["--tag", "eve"], "the tag 'eve' is not one of this run's: ann, bob"),
         ([], "this run has several tags: choose one of ann, bob"),
