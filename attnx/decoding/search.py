@@ -93,10 +93,8 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
         if isinstance(model.target, Symbols):
             inputs.constraints.apply_(predicted, written[active, :step], sources[active])
         tokens, score, is_last = pick(predicted, active, step)
-        if step == written.shape[1]:  # room for as many steps again, since a limit may be far beyond the end
-            room = written.new_zeros(len(limit), max(step, FIRST_ROOM), *tokens.shape[1:])
-            # An output may be wider than the first input: of quantiles one is read, and all are written.
-            written = torch.cat([written, room], dim=1) if step else room
+        if step == written.shape[1]:
+            written = _grow(written, tokens)
         written[:, step].index_copy_(0, active, tokens.to(written.dtype))
         total.index_add_(0, active, score.to(total.dtype))
         if need_weights and attention.weights is not None:
@@ -110,3 +108,11 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
         active = active[remaining]
     weights = stack_step_weights(step_weights) if step_weights else None
     return group_by_source(DecodeResult(written[:, :step], lengths, total, total, weights), copies)
+
+
+def _grow(written: Tensor, tokens: Tensor) -> Tensor:
+    """Make room for as many steps again as were written: the limit may be far beyond the end."""
+    rows, steps = written.shape[:2]
+    room = written.new_zeros(rows, max(steps, FIRST_ROOM), *tokens.shape[1:])
+    # An output may be wider than the first input: of quantiles one is read, and all are written.
+    return torch.cat([written, room], dim=1) if steps else room

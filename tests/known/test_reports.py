@@ -335,7 +335,7 @@ def test_compare_needs_a_run() -> None:
 def test_the_readme_of_a_run_describes_it(write: Write) -> None:
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG).write_text(
-        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
+        "scorer: {name: additive, hidden: 19}\nscope: {name: global}\nscaled: 3\n"
         "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
     text = write_run_readme(folder).read_text()

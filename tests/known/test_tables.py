@@ -347,8 +347,8 @@ def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(content)
         assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': "
-    for rest in (b"(3", b"(100000000000, 100), }"):
-        text = (header + rest).ljust(118) + b"\n"
+    for shape in (b"(3", b"(100000000000, 100), }"):
+        text = (header + shape).ljust(118) + b"\n"
         (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
         assert "is not a NumPy file of plain numbers" in refusal_message(tmp_path / name)
     with (tmp_path / name).open("wb") as stream:
