@@ -78,6 +78,7 @@ def test_each_group_is_a_series(tmp_path: Path) -> None:
         ["unit,2,3", "unit,3,5"],
         ["1,,3", "2,3,5"],
         ["nan,,3", "2,3,5"],
+        ["NA,?,null", "2,3,5"],
     ],
 )
 def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> None:
@@ -91,14 +92,14 @@ def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> 
     assert "task.header=true if it is names" in str(error.value)
     (series,) = read_series(path, None, ["3", "2"], has_header=False)
     assert len(series.numbers) == 2
-    first = [float(cell) if cell else np.nan for cell in rows[0].split(",")[:0:-1]]
+    first = [float(cell) if cell not in ("", "NA", "?", "null") else np.nan for cell in rows[0].split(",")[:0:-1]]
     np.testing.assert_array_equal(series.numbers[0], first)
     if "" not in rows[0].split(","):
         (series,) = read_series(path, None, [rows[0].split(",")[2]], has_header=True)
         assert series.numbers.tolist() == [[float(rows[1].split(",")[2])]]
 
 
-@pytest.mark.parametrize("head", ["date,0,1", "year,1990,1991", "a,b,c", "time,2,OT"])
+@pytest.mark.parametrize("head", ["date,0,1", "year,1990,1991", "a,b,c", "time,2,OT", "time,Na,K"])
 def test_numeric_column_names_may_stand_among_words(tmp_path: Path, head: str) -> None:
     (series,) = read_series(write(tmp_path, "1,2,3", "2,3,5", head=head), None, [])
     assert series.columns == tuple(head.split(","))

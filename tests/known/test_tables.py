@@ -293,6 +293,10 @@ def test_a_bad_csv_file_is_reported(tmp_path: Path, text: str, wrong: str) -> No
     assert refusal_message(write(tmp_path / "a.csv", text)) == wrong
 
 
+def test_a_column_may_be_called_like_a_gap(tmp_path: Path) -> None:
+    assert read_matrix(write(tmp_path / "a.csv", "Na,K\n1,2\n")).columns == ("Na", "K")
+
+
 def test_csv_dialects_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
     assert "2: byte 0xff" in refusal_message(tmp_path / "a.csv")

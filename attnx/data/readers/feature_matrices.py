@@ -24,7 +24,7 @@ from attnx.registry.optional_deps import require_package
 # A broken header is parsed as Python, and may tell of more numbers than fit into memory.
 BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
 BROKEN_FILE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, *BROKEN_HEADER)
-# Texts of missing numbers, which are not names of columns.
+# Texts of missing numbers: a row of nothing else has no names of columns.
 GAPS = ("nan", "na", "n/a", "null", "none", "?")
 # pandas' name of an unnamed index column.
 PANDAS_INDEX = "__index_level_"
@@ -121,7 +121,8 @@ def _read_csv(path: Path, step_names: str | None) -> FeatureTable:
     numbered = list(read_csv_rows(path))
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     columns: list[str] = []
-    if rows and not any(is_number(cell) or cell.lower() in GAPS for cell in rows[0]):
+    # A single cell may be the name of a column: Na is sodium.
+    if rows and not any(map(is_number, rows[0])) and not all(cell.lower() in GAPS for cell in rows[0]):
         columns, first = rows.pop(0), lines.pop(0)
         reject_duplicate_columns(f"{path}:{first}", columns)
         if "" in columns:

@@ -137,7 +137,7 @@ def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
     first, *second = rows
     pairs = [pair for row in second for pair in zip(first, row, strict=True)]
     has_names = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
-    may_be_data = any(is_number(cell) or cell.lower() in GAPS for cell in first)
+    may_be_data = any(map(is_number, first)) or all(cell.lower() in GAPS for cell in first)
     if any(map(DATA_CELL.fullmatch, first)) or (may_be_data and not has_names):
         raise UserError(
             f"{location}: the first row may be data or names of columns ({quoted(','.join(first))}); set "
