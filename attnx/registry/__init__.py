@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import Natural, NonNegative, PartSpec, Positive, Probability, Rate, Size, Time
+from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.plugin_files import PACKAGE, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
@@ -79,9 +80,8 @@ def register(kind: str, name: str, **properties: object) -> Callable[[T], T]:
     """
     if kind not in KINDS:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{suggest(kind, KINDS)}")
-
-    if not isinstance(name, str):
-        raise UserError(f"cannot register {name!r}: the name of a {kind} is a word")
+    if not is_part_name(name):
+        raise UserError(f"cannot register {name!r}: {NAME_RULE}")
 
     def add(item: T) -> T:
         if not isinstance(item, type | types.FunctionType):

@@ -15,9 +15,8 @@ from typing import Any
 
 from attnx.registry import plugin_files
 from attnx.registry.param_types import KnobType, parse_type
+from attnx.registry.part_names import NAME_RULE, is_part_name
 
-PART_NAME = re.compile(r"[^\W\d][\w-]*")
-NOT_NAMES = ("null", "true", "false")  # values of YAML
 # The package of the core's parts, by kind.
 KINDS = {
     "scorer": "attnx.attention.scorers",
@@ -206,9 +205,8 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings")
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
-    if not PART_NAME.fullmatch(name) or name in NOT_NAMES:
-        expected = "a part's name is one word of letters, digits, _ and -"
-        raise ValueError(f"{file}:{decorator.lineno}: {expected}, and none of {', '.join(NOT_NAMES)}, not {name!r}")
+    if not is_part_name(name):
+        raise ValueError(f"{file}:{decorator.lineno}: {NAME_RULE}, not {name!r}")
     knobs, injected_params = _read_signature(node, file)
     declared = _read_declarations(node, decorator, file)
     properties = {key: value for key, (value, _) in declared.items()}

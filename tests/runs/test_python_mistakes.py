@@ -82,5 +82,7 @@ def test_an_invalid_source_is_refused(runs: Path) -> None:
 
 
 def test_an_invalid_part_is_refused() -> None:
-    assert refusal_message(attnx.register, "scorer", 3) == "cannot register 3: the name of a scorer is a word"
+    for name in (3, "a b", "null"):
+        message = refusal_message(attnx.register, "scorer", name)
+        assert message.startswith(f"cannot register {name!r}: a part's name is one word")
     assert refusal_message(attnx.register("scorer", "mine"), 3).startswith("cannot register 3 as the scorer 'mine'")
