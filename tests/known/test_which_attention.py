@@ -194,9 +194,9 @@ def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
 
 
 def test_seeds_of_translation(page: Page) -> None:
-    """Of translation the second seed is better in most settings."""
+    """Of translation the second seed is better in two thirds of the settings."""
     pairs = [row.values for row in page.comparison("translation").rankings[0].rows if {1, 2} <= row.values.keys()]
     gains = [values[2] - values[1] for values in pairs]
-    assert sum(gain > 0 for gain in gains) > 0.75 * len(gains)
+    assert sum(gain > 0 for gain in gains) > 2 / 3 * len(gains)
     assert fmean(gains) > 0
-    assert stats.ttest_1samp(gains, 0).pvalue < 0.01
+    assert stats.ttest_1samp(gains, 0).pvalue < SIGNIFICANCE_LEVEL
