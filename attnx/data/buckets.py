@@ -67,7 +67,7 @@ class BucketBatches(Sampler[list[int]]):
         self.seed, self.shuffle = seed, shuffle
         self.sampled = TemperatureSampler(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
         self.has_fixed_pools = shuffle and tokens is not None and temperature == 1
-        self.pool_rows = pool * (size or self._typical_size(limit))
+        self.pool_rows = min(pool * (size or self._typical_size(limit)), max(1, len(rows)))
         self.num_pools = -(-len(rows) // self.pool_rows)
         self.epoch, self.start = 0, 0
         self._length: int | None = None
@@ -144,7 +144,7 @@ class BucketBatches(Sampler[list[int]]):
     def _batch_counts(self, draw: int) -> Integers:
         """Return the number of batches in each pool of a draw; with ``tokens`` this reads all lengths."""
         if self.size is not None:
-            ends = np.minimum(np.arange(1, self.num_pools + 1) * min(self.pool_rows, len(self.rows)), len(self.rows))
+            ends = np.minimum(np.arange(1, self.num_pools + 1) * self.pool_rows, len(self.rows))
             return -(np.diff(ends, prepend=0) // -self.size)
         if self._last_counts is None or self._last_counts[0] != draw:
             order = self._order(draw)

@@ -38,7 +38,19 @@ def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
 
 def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
     """The model's weights in a checkpoint; refused if they are of another configuration."""
-    weights = read_weights(checkpoint)
+    return _fit(model, read_weights(checkpoint), checkpoint)
+
+
+def check_resumable(model: nn.Module, checkpoint: Path) -> None:
+    """Refuse a checkpoint that lacks what training goes on from, or whose weights are of another configuration."""
+    state = _read_state(checkpoint)
+    _fit(model, _model_weights(state), checkpoint)
+    if missing := [key for key in RESUMED if key not in state]:
+        raise UserError(f"{checkpoint}: is not a complete checkpoint (it has no {', '.join(missing)})")
+
+
+def _fit(model: nn.Module, weights: dict[str, Tensor], checkpoint: Path) -> dict[str, Tensor]:
+    """The weights, if they have the names and shapes of the model's."""
     expected, saved = ({name: tuple(w.shape) for name, w in shapes.items()} for shapes in (model.state_dict(), weights))
     for name in [*expected, *saved]:
         if expected.get(name) != saved.get(name):
@@ -52,16 +64,13 @@ def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
     return weights
 
 
-def check_resumable(checkpoint: Path) -> None:
-    """Refuse a checkpoint that lacks what training goes on from."""
-    state = _read_state(checkpoint)
-    if missing := [key for key in RESUMED if key not in state]:
-        raise UserError(f"{checkpoint}: is not a complete checkpoint (it has no {', '.join(missing)})")
-
-
 def read_weights(checkpoint: Path) -> dict[str, Tensor]:
     """Read the model's weights; a file that holds more than plain tensors and numbers is refused, not run."""
-    weights: dict[str, Tensor] = _read_state(checkpoint)["state_dict"]
+    return _model_weights(_read_state(checkpoint))
+
+
+def _model_weights(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = state["state_dict"]
     return {name.removeprefix(MODEL): weight for name, weight in weights.items() if name.startswith(MODEL)}
 
 

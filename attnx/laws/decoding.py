@@ -100,7 +100,7 @@ class DecodingLaws(PartLaws):
         require(is_kept.all(), "__call__", "a hypothesis does not begin with its prefix")
 
     def filters_are_obeyed(self) -> None:
-        """No hypothesis holds a symbol that the filter forbids; the rows that it is told are those of the source."""
+        """No hypothesis holds a symbol that the filter forbids; its rows are those of the source."""
         model = confident_model()
         forbidden = self._decode(model).written[:, 0, 0]  # what each row would begin with
 

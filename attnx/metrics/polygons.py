@@ -74,12 +74,13 @@ def is_simple_polygon(points: Points, order: Order) -> bool:
         return False
     starts = points[list(corners)].astype(np.float64)
     ends = np.roll(starts, -1, 0)
-    edge, following = ends - starts, np.roll(ends - starts, -1, 0)
-    is_straight = edge[:, 0] * following[:, 1] == edge[:, 1] * following[:, 0]
-    if (is_straight & ((edge * following).sum(-1) < 0)).any():  # back along itself
+    steps = ends - starts
+    following = np.roll(steps, -1, 0)
+    is_straight = _cross(steps, following[:, None])[:, 0] == 0
+    if (is_straight & ((steps * following).sum(-1) < 0)).any():  # back along itself
         return False
     # Two edges without a common corner meet unless both ends of one lie on one side of the other, or they are apart.
-    start_sides, end_sides = (np.sign(_cross(ends - starts, ps[None] - starts[:, None])) for ps in (starts, ends))
+    start_sides, end_sides = (np.sign(_cross(steps, ps[None] - starts[:, None])) for ps in (starts, ends))
     same_side = start_sides * end_sides > 0
     low, high = np.minimum(starts, ends), np.maximum(starts, ends)
     is_disjoint = (low[None] > high[:, None]).any(-1)

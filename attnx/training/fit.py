@@ -12,7 +12,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.inference.checkpoint import check_resumable, fitting_weights
+from attnx.inference.checkpoint import check_resumable
 from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
 from attnx.registry.plugin_code import reject_parts_of_this_process
@@ -137,8 +137,7 @@ def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
         last = path / CHECKPOINTS / LAST
         if not last.is_file():
             raise UserError(f"{last}: no such checkpoint, and no other one can be resumed; start a new run")
-        fitting_weights(prepared.module.model, last)
-        check_resumable(last)
+        check_resumable(prepared.module.model, last)
         plan = read_plan(path, run.info, trainer["max_time"])
     with record_failure(path, trainer):
         update_info(path, status=RunStatus.RUNNING, **({"error": None} if "error" in run.info else {}))

@@ -40,8 +40,13 @@ class Changes(NamedTuple):
 
 def single_changes(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Changes]:
     """The single changes of each task that was compared, by the task's name, in the order of the design."""
-    by_task = {comparison.constant["task"]: comparison for comparison in compared}
-    return {name: changes_of(task, by_task[name]) for name, task in tasks.items() if name in by_task}
+    return {name: changes_of(tasks[name], comparison) for name, comparison in by_task(compared, tasks).items()}
+
+
+def by_task(compared: Sequence[Comparison], tasks: Mapping[str, Task]) -> dict[str, Comparison]:
+    """The comparison of each task that was compared, in the order of the design."""
+    comparisons = {comparison.constant["task"]: comparison for comparison in compared}
+    return {name: comparisons[name] for name in tasks if name in comparisons}
 
 
 def changes_of(task: Task, comparison: Comparison) -> Changes:

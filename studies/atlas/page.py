@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attnx.reports.markdown import table
 from attnx.reports.sweep.report import Report
 from studies.atlas.advice import HEAD, advise
-from studies.atlas.changes import single_changes
+from studies.atlas.changes import by_task, single_changes
 from studies.atlas.design import Task
 from studies.atlas.overview import overview
 
@@ -25,8 +25,8 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
         planned: how many runs the design has.
     """
     state = "The study is complete" if finished == planned else "The study goes on, so results are preliminary"
-    by_task = {comparison.constant["task"]: comparison for comparison in report.comparisons}
-    advice = [row for name in tasks if name in by_task and (row := advise(by_task[name], tasks)) is not None]
+    compared = by_task(report.comparisons, tasks).values()
+    advice = [row for comparison in compared if (row := advise(comparison, tasks)) is not None]
     changes = single_changes(report.comparisons, tasks)
     tables = {
         "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",

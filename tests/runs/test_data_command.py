@@ -580,8 +580,8 @@ def test_list_and_check_report_the_status(data_command: Callable[..., Any], monk
     assert [*row, "1", "of", "2"] in [line.split() for line in data_command("list").out.splitlines()]
     answer = data_command("check", "small")
     assert_refused(answer, "1 of 2 files are missing or wrong", "attnx data get small\n")
-    elsewhere = data_command("check", "small", "--to", "else where")
-    assert_refused(elsewhere, "2 of 2 files are missing or wrong", "attnx data get small --to 'else where'")
+    in_folder = data_command("check", "small", "--to", "else where")
+    assert_refused(in_folder, "2 of 2 files are missing or wrong", "attnx data get small --to 'else where'")
     assert_refused(data_command("get", "small", "--to", "data/small/one.bin"), "data/small/one.bin: is not a folder")
     assert answer.out == "data/small/one.bin: right\ndata/small/deep/two.txt: missing\n"
     data_command("get", "small")

@@ -100,7 +100,7 @@ def _check(dataset: DatasetSpec, folder: Path) -> None:
         print(f"{path}: {error or 'right'}")
     if bad := sum(map(bool, errors.values())):
         count = f"{bad} of {len(errors)} files are missing or wrong"
-        raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}{_to(folder)}")
+        raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}{_folder_flag(folder)}")
 
 
 def _get(dataset: DatasetSpec, folder: Path) -> None:
@@ -121,7 +121,7 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
                 print(f"download {file.url}{member} to {folder / file.path}")
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
-        again = f"attnx data get {dataset.name}{_to(folder)}"
+        again = f"attnx data get {dataset.name}{_folder_flag(folder)}"
         raise KeyboardInterrupt(f"the received data are kept; continue with: {again}") from None
     count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
     print(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
@@ -132,7 +132,7 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
         print(f"experiments started in this folder find it; for others: {export}")
 
 
-def _to(folder: Path) -> str:
+def _folder_flag(folder: Path) -> str:
     """The flag for a folder that is not looked in without it."""
     return "" if folder in data_folders() else f" --to {shlex.quote(str(folder))}"
 
