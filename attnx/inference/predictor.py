@@ -55,8 +55,8 @@ class Prediction(NamedTuple):
     def alignment(self) -> Alignment | None:
         """The weights with their symbols, to draw and to measure; None without weights.
 
-        The mean over heads and each head, if there are several. A decoder state goes by its output. An output without
-        a reference, as of :meth:`TrainedRun.predict`, is not marked as wrong.
+        The mean over heads and each head, if there are several. A decoder state goes by its output. Whether it is right
+        is left open: an output of :meth:`TrainedRun.predict` has no reference.
         """
         if self.weights is None:
             return None
@@ -71,11 +71,15 @@ class Prediction(NamedTuple):
             num_decoder_states=states,
             name=self.pair.name,
             is_numeric=self.pair.target is not None,
-            is_scored=self.pair.references != ((),),
             heads=self.weights if has_heads else None,
             score=None if math.isnan(self.score) else self.score,
             log_probability=None if math.isnan(self.log_probability) else self.log_probability,
         )
+
+    def scored_alignment(self, task: SequenceTask) -> Alignment | None:
+        """The alignment, which says whether the task takes the output for right."""
+        alignment = self.alignment
+        return alignment and alignment._replace(is_right=task.is_right(self.output, self.pair))
 
     def _step_names(self, steps: int) -> tuple[Symbols, Symbols]:
         """The name of each step of the output and of the reference; steps of matrices are named by the reference."""

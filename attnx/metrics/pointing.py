@@ -94,7 +94,7 @@ def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"]
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(_is_right, form))
+    return AnswerRate(partial(is_right_answer, form))
 
 
 @register("metric", "well_formed")
@@ -185,7 +185,8 @@ def tour_ratio() -> RatioBySize:
     return RatioBySize(_tour_ratio)
 
 
-def _is_right(form: Form, answer: Order, reference: PointingReference) -> bool:
+def is_right_answer(form: Form, answer: Order, reference: PointingReference) -> bool:
+    """Whether an answer equals the reference in meaning: see :func:`answer_accuracy`."""
     if form == "order":
         return list(answer) == list(reference.order)
     if form == "triangles":

@@ -23,7 +23,7 @@ SCALARS = {
     "name": str,
     "tag": str,
     "is_numeric": bool,
-    "is_scored": bool,
+    "is_right": bool,
     "score": float,
     "log_probability": float,
 }
@@ -42,7 +42,7 @@ class Alignment(NamedTuple):
         num_decoder_states: how many of the columns, the last ones, are decoder states.
         name: of a source whose symbols are names of steps; "" for symbols.
         is_numeric: whether output and reference are names of steps, too, since outputs are rows of numbers.
-        is_scored: whether an output other than the reference is wrong; not so for continuations of texts.
+        is_right: whether the output is a right one; None if the task does not say, as of continuations of texts.
         heads: (h, t, m) the weights of each head, if there are several.
         sites: the attention of the model that each head belongs to; empty if there is only one.
         score: of the search, if saved.
@@ -65,7 +65,7 @@ class Alignment(NamedTuple):
     num_decoder_states: int = 0
     name: str = ""
     is_numeric: bool = False
-    is_scored: bool = True
+    is_right: bool | None = None
     heads: Weights | None = None
     sites: tuple[str, ...] = ()
     score: float | None = None
@@ -82,11 +82,6 @@ class Alignment(NamedTuple):
     def source_symbols(self) -> tuple[str, ...]:
         """The source symbols among the columns."""
         return self.source[: len(self.source) - self.num_decoder_states]
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether the output differs from the reference, ends aside; for numbers, whether their count does."""
-        return self.is_scored and without_end(self.output) != without_end(self.reference)
 
     @property
     def views(self) -> dict[str, Weights]:

@@ -131,6 +131,12 @@ class SequenceTask(Protocol):
         """Update the metrics with a batch."""
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
+    def is_right(self, output: TaskOutput, pair: Pair) -> bool | None:
+        """Whether an output is a right one, to mark it in pictures; None where only metrics can tell."""
+        if pair.target is not None:
+            return None if len(output) == len(pair.target) else False
+        return tuple(output) in pair.references
+
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Convert a user's text to source symbols."""
         raise UserError("this task reads matrices of numbers, not text")

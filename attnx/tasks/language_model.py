@@ -19,7 +19,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.contract import SequenceData, TextTask, check_splits
+from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, check_splits
 
 
 @register("task", "language_model")
@@ -65,6 +65,10 @@ class LanguageModel(TextTask):
         self.tokenizer: Tokenizer = registry.build("tokenizer", tokenizer)
         self.texts = TextPipeline(self.tokenizer, self.tokenizer, vocab_size, lower, unicode_form)
         self.notes: list[str] = []
+
+    def is_right(self, output: TaskOutput, pair: Pair) -> bool | None:
+        """None: a text goes on in many ways, and all may be right."""
+        return None
 
     def load(self) -> SequenceData:
         """Read, split and tokenize the texts; ``notes`` then says how many of them are in two splits."""

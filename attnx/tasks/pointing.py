@@ -25,7 +25,7 @@ from attnx.data.synthetic.pointing_problems import (
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
-from attnx.metrics.pointing import MAX_POINTS, Form
+from attnx.metrics.pointing import MAX_POINTS, Form, is_right_answer
 from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
@@ -129,12 +129,13 @@ class Pointing(SequenceTask):
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of output positions."""
-        references = [
-            PointingReference(pair.features, _read_positions(pair.references[0]))
-            for pair in pairs
-            if pair.features is not None
-        ]
+        references = [_read_reference(pair) for pair in pairs]
         update_all(metrics, [_read_positions(output) for output in outputs], references, [])
+
+    def is_right(self, output: TaskOutput, pair: Pair) -> bool:
+        """Whether an answer means the same as the reference, from whichever point and in whichever direction."""
+        form, _ = METRICS[self.problem]
+        return is_right_answer(form, _read_positions(output), _read_reference(pair))
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
         """Raise a UserError for a user's points if they are too many, or two are equal and there is no answer."""
@@ -155,6 +156,11 @@ def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:
 def _write_positions(indices: Iterable[int]) -> Symbols:
     """Indices from 0 to symbols, which count from 1."""
     return tuple(str(index + 1) for index in indices)
+
+
+def _read_reference(pair: Pair) -> PointingReference:
+    assert pair.features is not None
+    return PointingReference(pair.features, _read_positions(pair.references[0]))
 
 
 def _read_positions(symbols: Iterable[str]) -> list[int]:

@@ -127,7 +127,12 @@ def folder(tmp_path: Path) -> Path:
     cross = np.array([[0, 1], [0.75, 0.25], [0, 1]], np.float32)
     examples = {"000": ("ab", "AB", "AB"), "001": ("de", "DF", "DE")}
     for name, (source, output, reference) in examples.items():
-        arrays = {"source": [*source], "output": [*output, END], "reference": [*reference]}
+        arrays = {
+            "source": [*source],
+            "output": [*output, END],
+            "reference": [*reference],
+            "is_right": output == reference,
+        }
         np.savez(folder / ALIGNMENTS / f"{name}.npz", weights=cross, heads=np.stack([cross, cross[::-1]]), **arrays)
     np.savez(folder / ALIGNMENTS / "000-2.npz", weights=np.eye(1, 2), source=["a", "b"], output=["A"], reference=["A"])
     return folder

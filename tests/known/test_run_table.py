@@ -54,7 +54,12 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
             (folder / "predictions.tsv").write_text("\n".join([HEAD, *WORDS]) + "\n")
             (folder / "metrics.csv").write_text("step,valid_per\n5,7.75\n10,9.5\n20,8.5\n30,8\n40,8.25\n")
             np.savez(
-                folder / ALIGNMENTS / "000.npz", weights=np.eye(2), source=["a", "b"], output=[*"AB"], reference=[*"AB"]
+                folder / ALIGNMENTS / "000.npz",
+                weights=np.eye(2),
+                source=["a", "b"],
+                output=[*"AB"],
+                reference=[*"AB"],
+                is_right=True,
             )
             write_hard_alignments(folder)
         (folder / "run.json").write_text(json.dumps(info))
@@ -224,8 +229,8 @@ def test_a_table_from_a_spreadsheet_is_read(table: Path) -> None:
 def test_hard_alignments_are_of_right_outputs() -> None:
     """Of two steps the first reads the same position in both models, the second another one."""
     eye, flipped = np.eye(2, dtype=np.float32), np.array([[1, 0], [1, 0]], dtype=np.float32)
-    right, wrong = (("a", "b"), ("A", "B"), ("A", "B")), (("a", "b"), ("A", "B"), ("A", "X"))
-    first = hard_alignments([Alignment(eye, *wrong), Alignment(eye, *right)])
+    right = Alignment(eye, ("a", "b"), ("A", "B"), ("A", "B"), is_right=True)
+    first = hard_alignments([right._replace(is_right=False), right, right._replace(is_right=None)])
     assert first == {1: (0, 1)}
-    assert alignment_agreement(first, hard_alignments([Alignment(flipped, *right)] * 2)) == 0.5
+    assert alignment_agreement(first, hard_alignments([right._replace(weights=flipped)] * 2)) == 0.5
     assert alignment_agreement(first, {}) is None

@@ -219,8 +219,9 @@ def keep() -> Callable[..., Path]:
     ) -> Path:
         num_own_states = int(fields.get("num_decoder_states", 0))
         columns = [*read, *wrote[:num_own_states]]
-        fields = {"reference": list(wrote), **fields}
-        arrays = {key: np.array(value) for key, value in fields.items()}
+        reference = list(fields.get("reference", wrote))
+        fields = {"reference": reference, "is_right": list(wrote) == reference, **fields}
+        arrays = {key: np.array(value) for key, value in fields.items() if value is not None}
         path = folder / ALIGNMENTS / f"{name}.npz"
         np.savez(
             path,

@@ -63,9 +63,16 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
     (word / RESULTS).write_text(json.dumps(results), encoding="utf-8")
     keep(word, "000", LETTERS, PHONES, np.eye(len(PHONES), len(LETTERS)), reference=PHONES[1:])
     numbers = write_run(home / "numbers")
-    steps = {"name": "walk.csv", "is_numeric": True}
+    steps = {"name": "walk.csv", "is_numeric": True, "is_right": None}
     keep(numbers, "000", "0123", [*"0123"], np.full((4, 4), 0.0173), **steps)
-    keep(numbers, "001", "0123", [*"01234"], np.full((5, 4), 0.25), **{**steps, "reference": [*"0123"]})
+    keep(
+        numbers,
+        "001",
+        "0123",
+        [*"01234"],
+        np.full((5, 4), 0.25),
+        **{**steps, "reference": [*"0123"], "is_right": False},
+    )
     keep(
         write_run(home / "text"),
         "000",
@@ -73,7 +80,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
         [*"ABC"],
         np.eye(3),
         num_decoder_states=3,
-        is_scored=False,
+        is_right=None,
         reference=[*"ABX"],
     )
     for names in (["first"], ["first", "second"], ["long"], ["word"], ["numbers"], ["text"]):

@@ -31,7 +31,7 @@ from attnx.reports.figures.heatmaps import (
     save_figure,
 )
 from attnx.reports.figures.local_windows import LocalWindow
-from attnx.runs.alignments import Alignment, read_alignment
+from attnx.runs.alignments import Alignment, read_alignment, without_end
 from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -43,6 +43,7 @@ def save(path: Path, source: list[str], output: list[str], **fields: Any) -> Pat
     weights = np.zeros((len(output), len(source)), dtype=np.float32)
     weights[np.arange(len(output)), 2 * np.arange(len(output)) % len(source)] = 1
     arrays = {"weights": weights, "reference": np.array(output)} | fields
+    arrays["is_right"] = without_end(output) == without_end(arrays["reference"].tolist())
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, source=np.array(source), output=np.array(output), **arrays)
     return path

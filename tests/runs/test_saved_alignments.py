@@ -19,6 +19,10 @@ from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
+from attnx.tasks.contract import SequenceTask
+from attnx.tasks.language_model import LanguageModel
+from attnx.tasks.pointing import Pointing
+from attnx.tasks.sequences import AnySequence
 
 
 def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
@@ -30,8 +34,10 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
         pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, alternatives=(second, third)
     )
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
-    save_alignments(tmp_path, [first, plain])
+    save_alignments(tmp_path, [first, plain], AnySequence())
     assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
+    verdicts = {file.name: read_alignment(file).is_right for file in (tmp_path / ALIGNMENTS).iterdir()}
+    assert verdicts == {"000.npz": True, "000-3.npz": False, "001.npz": True}
     best, second_item = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
     assert (best.output, best.reference, best.score, best.log_probability) == (
         ("A", "B", "</s>"),
@@ -62,17 +68,38 @@ def test_symbols_that_are_no_row_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_prediction_has_its_alignment() -> None:
-    """The same as is saved; an output without a reference is not wrong, and one without weights has none."""
+    """The same as is saved, but for whether it is right; one without weights has none."""
     weights = np.array([[0.25, 0.75], [1, 0]], np.float32)
     right = Prediction(Pair(("a", "b"), (("C",), ("A",))), ["A"], -0.5, weights)
     assert right.alignment is not None
     assert (right.alignment.source, right.alignment.output) == (("a", "b"), ("A", "</s>"))
-    assert (right.alignment.reference, right.alignment.is_wrong) == (("A",), False)
+    assert (right.alignment.reference, right.alignment.is_right) == (("A",), None)
     free = right._replace(pair=Pair(("a",), ((),)), num_decoder_states=1)
     assert free.alignment is not None
     assert (free.alignment.source, free.alignment.source_symbols) == (("a", "A"), ("a",))
-    assert not free.alignment.is_wrong
-    assert right._replace(weights=None).alignment is None
+    without = right._replace(weights=None)
+    assert (without.alignment, without.scored_alignment(AnySequence())) == (None, None)
+
+
+SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("task", "pair", "output", "is_right"),
+    [
+        (AnySequence(), Pair(("a",), (("A",), ("B", "A"))), ["B", "A"], True),
+        (AnySequence(), Pair(("a",), (("A",), ("B", "A"))), ["B"], False),
+        (AnySequence(), Pair(("0", "1"), (("0", "1"),), target=np.zeros((2, 3))), np.ones((2, 3)), None),
+        (AnySequence(), Pair(("0", "1"), (("0", "1"),), target=np.zeros((2, 3))), np.ones((1, 3)), False),
+        (LanguageModel(), Pair(("a",), (("a", "b"),)), ["a", "c"], None),
+        (Pointing("hull"), Pair(("1", "2", "3", "4"), ((*"12341",),), features=SQUARE), [*"32143"], True),
+        (Pointing("hull"), Pair(("1", "2", "3", "4"), ((*"12341",),), features=SQUARE), [*"13241"], False),
+        (Pointing("sorting"), Pair(("1", "2"), (("1", "2"),), features=SQUARE[:2, :1]), ["2", "1"], False),
+    ],
+)
+def test_a_task_says_what_is_right(task: SequenceTask, pair: Pair, output: Any, is_right: bool | None) -> None:
+    """Any reference is; a polygon from any corner in any direction; of numbers and of continuations it is left open."""
+    assert task.is_right(output, pair) is is_right
 
 
 def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any], saved_traces: Any) -> None:

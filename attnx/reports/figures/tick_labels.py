@@ -48,7 +48,7 @@ class HeatmapLabels(NamedTuple):
         _rotate_wide(axes, 0.94 * cell)
         self._thin(axes, cell)
         columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * self.size)))
-        is_marked = alignment.is_wrong and self.title is None
+        is_marked = alignment.is_right is False and self.title is None
         title = self._title() if self.title is None else self.title
         lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
         lines += [self.note] if self.note else []

@@ -3,11 +3,11 @@
 // The page of one run, or of two side by side. Everything it shows lies in the element #data:
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{source, name, runs}]                runs: for each run its hypotheses, best first, or null
-// A hypothesis is {output, reference, wrong, scored, numeric, decoder_states, score, views}; a view is
+// A hypothesis is {output, reference, is_right, numeric, decoder_states, score, views}; a view is
 // {name, weights, window}: thousandths, row by row, and for each row from which column to which the window reached (or
-// null). Columns are the source symbols, then the first `decoder_states` output symbols. `scored` is whether an output
-// that is not wrong is right, `numeric` whether outputs are rows of numbers, which go by the names of their steps. What
-// else a hypothesis has is for the player, player.js.
+// null). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
+// the task does not say, `numeric` is whether outputs are rows of numbers, which go by the names of their steps. What else
+// a hypothesis has is for the player, player.js.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -92,8 +92,8 @@ function inkOn(weight, top) {
 // --- the list of examples --------------------------------------------------------------------------------------------
 
 const bests = (example) => example.runs.map((hypotheses) => hypotheses && hypotheses[0]);
-const isWrong = (example) => bests(example).some((best) => best && best.wrong);
-const isScored = (example) => bests(example).some((best) => best && best.scored);
+const isWrong = (example) => bests(example).some((best) => best && best.is_right === false);
+const isScored = (example) => bests(example).some((best) => best && best.is_right !== null);
 
 function labelOf(example) {
   const best = bests(example).find(Boolean);
@@ -114,10 +114,10 @@ function listed() {
 
 function mark(best) {
   if (!best) return make("span", { class: "mark" }, "·");
-  if (!best.wrong && !best.scored) return "";
-  return make("span", { class: best.wrong ? "mark wrong" : "mark right" },
-    make("span", { "aria-hidden": "true" }, best.wrong ? "✗" : "✓"),
-    make("span", { class: "hidden" }, best.wrong ? "wrong: " : "correct: "));
+  if (best.is_right === null) return "";
+  return make("span", { class: best.is_right ? "mark right" : "mark wrong" },
+    make("span", { "aria-hidden": "true" }, best.is_right ? "✓" : "✗"),
+    make("span", { class: "hidden" }, best.is_right ? "correct: " : "wrong: "));
 }
 
 function showList() {
@@ -134,7 +134,7 @@ function showList() {
   find("examples").replaceChildren(...items);
   const wrong = data.examples.filter(isWrong).length;
   const all = counted(data.examples.length, "example");
-  const text = wrong || data.examples.some(isScored) ? `${all}, ${wrong} wrong` : all;
+  const text = data.examples.some(isScored) ? `${all}, ${wrong} wrong` : all;
   find("count").textContent = numbers.length === data.examples.length ? text : `${numbers.length} of ${all}`;
 }
 
@@ -195,8 +195,8 @@ function article(run) {
   if (example.name) strips.append(strip("name", make("bdi", {}, example.name)));
   if (example.source.length) strips.append(strip("source", symbols(run, example.source, "read")));
   strips.append(strip("output", symbols(run, hypothesis.output, "output")));
-  if (hypothesis.wrong) strips.append(strip("reference", reference(hypothesis), "reference"));
-  else if (!hypothesis.scored && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
+  if (hypothesis.is_right === false) strips.append(strip("reference", reference(hypothesis), "reference"));
+  else if (hypothesis.is_right === null && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
   parts.push(make("p", { class: "note" }, view.window ? "Outlined: the local window." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
@@ -432,7 +432,7 @@ function table(key) {
 find("statistics").append(table("statistics"));
 find("results").append(table("results"));
 find("facts").append(table("facts"));
-if (!data.examples.some((example) => isScored(example) || isWrong(example))) document.querySelector(".filters").hidden = true;
+if (!data.examples.some(isScored)) document.querySelector(".filters").hidden = true;
 find("search").addEventListener("input", () => { showList(); show(); });
 for (const button of document.querySelectorAll("[data-filter]")) {
   button.addEventListener("click", () => {

@@ -128,11 +128,10 @@ def _hypothesis(alignment: Alignment, window: LocalWindow | None) -> dict[str, A
 
 
 def output_data(alignment: Alignment) -> dict[str, Any]:
-    """The output of an alignment as JSON; ``scored`` is whether one that is not wrong is right."""
+    """The output of an alignment as JSON; ``is_right`` is null where the task does not say."""
     return {
         "output": alignment.output,
-        "wrong": alignment.is_wrong,
-        "scored": alignment.is_scored and not alignment.is_numeric,
+        "is_right": alignment.is_right,
         "numeric": alignment.is_numeric,
         "decoder_states": alignment.num_decoder_states,
     }

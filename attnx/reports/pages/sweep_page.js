@@ -14,6 +14,7 @@ const MAX_COLORS = 6; // settings that have a color of their own
 const POINTER_RADIUS = 24; // pixels from which a pointer meets a line or a point
 const SIGNIFICANCE_LEVEL = 0.05;
 const FULL_SCALE_FROM = 100; // thousandths: if the largest weight of a map is smaller, it ends the color scale
+const MARKS = { true: "✓ ", false: "✗ ", null: "" }; // by is_right of an output
 const TESTS = { pooled: "pooled variance over seeds", unequal: "the pair's own variances", examples: "bootstrap over test examples" };
 
 const state = { test: 0, metric: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
@@ -556,7 +557,7 @@ function showMaps() {
     const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
     return make("figure", {}, make("figcaption", {}, badge(index),
       make("span", {}, `${settings[index].name}${seed === null ? "" : `, seed ${seed}`}`),
-      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗ " : one.scored ? "✓ " : ""}${outputText(one)}`)), map(example, one));
+      make("span", { class: one.is_right === false ? "wrote wrong" : "wrote", dir: direction }, `${MARKS[one.is_right]}${outputText(one)}`)), map(example, one));
   }));
 }
 

@@ -95,7 +95,7 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
     sources = [rows[:, : len(example.source_symbols)] for example, rows in zip(examples, weights, strict=True)]
     coverages = np.concatenate([coverage(rows) for rows in sources])
     diagonals = [value for rows in sources if (value := diagonality(rows)) is not None]
-    correct = {index: links for index, links in (gold or {}).items() if not examples[index].is_wrong}
+    correct = {index: links for index, links in (gold or {}).items() if examples[index].is_right}
     return Statistics(
         examples=len(examples),
         steps=len(entropies),

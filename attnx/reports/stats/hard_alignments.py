@@ -23,7 +23,7 @@ def hard_alignments(examples: Sequence[Alignment]) -> dict[int, Positions]:
     return {
         index: tuple(np.where(example.weights.any(axis=1), example.weights.argmax(axis=1), -1).tolist())
         for index, example in enumerate(examples)
-        if example.is_scored and not example.is_wrong
+        if example.is_right
     }
 
 

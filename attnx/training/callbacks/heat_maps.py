@@ -36,7 +36,7 @@ class HeatMaps(Callback):
         with torch.no_grad():
             decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
         pl_module.train(was_training)
-        alignments = [alignment for prediction in decoded if (alignment := prediction.alignment) is not None]
+        alignments = [shown for prediction in decoded if (shown := prediction.scored_alignment(pl_module.task))]
         if alignments:
             with TemporaryDirectory() as folder:
                 figure = draw_alignments_page(alignments, self.window)
