@@ -54,6 +54,8 @@ CONFIGURATIONS = {
     "name=${oc.env:ATTNX_NOPE}": ["Environment variable 'ATTNX_NOPE' not found", "set it"],
     "name=true": ["name=true: expected a word or null"],
     "scorer='dot": ["cannot read"],
+    "check scope=local scope.windw=2": ["the scope 'local' has no knob 'windw'; did you mean window"],
+    "check scope=local scope.window=wide": ["scope.window=wide: expected a whole number"],
     "task.train=a=b seed=2": ["cannot read task.train=a=b", "quote", """'task.train="a=b"'"""],
     "-m scorer=dot,scaled task.train=a=b": ["cannot read task.train=a=b"],
     "-m scorer=dot,scaled folder=here": ["folder=here", "name the sweep by name="],

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from attnx import registry
 from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
@@ -45,10 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     names, values = split_overrides(arguments.knobs, (prefix,))
     if names:
         raise UserError(f"attnx check tests one part; leave out {names[0]!r}")
+    knobs = {key.removeprefix(prefix): value for key, value in values.items()}
+    if knobs:
+        registry.check(part.kind, part.name, knobs)  # before torch is imported
     from attnx.laws.candidate import Candidate
     from attnx.laws.check import check_part
 
-    knobs = {key.removeprefix(prefix): value for key, value in values.items()}
     return _show(part, check_part(Candidate(part.kind, part.name, knobs)))
 
 
