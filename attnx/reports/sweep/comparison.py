@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from attnx.config.view import choice_text, value_text
 from attnx.files.parse_number import count_phrase
 from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
 from attnx.reports.sweep.conclusions import conclude, unequal_conditions
-from attnx.reports.sweep.effects import Effect, Interaction, effects
-from attnx.reports.sweep.factors import factors
+from attnx.reports.sweep.effects import Effect, Effects, Interaction, effects
+from attnx.reports.sweep.factors import Factor, factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
@@ -23,12 +24,32 @@ from attnx.runs.status import RunStatus
 
 @dataclass
 class RankingAnalysis(Ranking):
-    """Settings by one metric, with sentences on the best, the effects of the choices, and sentences on these."""
+    """Settings by one metric, with sentences on the best, and the effects of the factors.
+
+    The effects are computed when they are first read, since their p-values take longest of all in a report.
+    """
 
     verdict: list[str]
-    effects: list[Effect]
-    interactions: list[Interaction]
-    effects_summary: list[str]
+    factors: Sequence[Factor]
+
+    @cached_property
+    def _effects(self) -> Effects:
+        return effects(self.factors, self)
+
+    @property
+    def effects(self) -> list[Effect]:
+        """Main effects, the largest first."""
+        return self._effects.main
+
+    @property
+    def interactions(self) -> list[Interaction]:
+        """Interactions of two factors, the most significant first."""
+        return self._effects.interactions
+
+    @property
+    def effects_summary(self) -> list[str]:
+        """Sentences about both."""
+        return self._effects.summary
 
 
 class Comparison(NamedTuple):
@@ -82,9 +103,7 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
     for metric in available:
         ranking = rank_settings(settings, metric)
         verdict = [*unequal, *conclude(ranking)]
-        rankings.append(
-            RankingAnalysis(**vars(ranking), verdict=verdict, **effects(grouped_factors, ranking)._asdict())
-        )
+        rankings.append(RankingAnalysis(**vars(ranking), verdict=verdict, factors=grouped_factors))
     lengths = length_rates(rankings[0]) if rankings else None
     alignments = alignment_agreements(compared_factors, rankings[0]) if rankings else []
     orders = value_agreements(compared_factors, rankings[0]) if rankings else []

@@ -69,9 +69,9 @@ class Interaction(NamedTuple):
 class Effects(NamedTuple):
     """Main effects, the largest first, interactions, the most significant first, and sentences about both."""
 
-    effects: list[Effect]
+    main: list[Effect]
     interactions: list[Interaction]
-    effects_summary: list[str]
+    summary: list[str]
 
 
 def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
