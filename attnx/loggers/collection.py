@@ -25,6 +25,7 @@ class Loggers:
         self._loggers: dict[str, Logger] = {
             name: registry.build("logger", (name, params)) for name, params in specs.items()
         }
+        self._started: set[str] = set()
         self._removed: list[Logger] = []
         self._report: Callable[[str], None] = print
 
@@ -35,11 +36,13 @@ class Loggers:
     def start(self, run: RunStart) -> dict[str, Any]:
         """Start all; return the state of each, for a resumed run."""
         self._report = run.report
-        states = run.state
-        return {
-            **states,
-            **self._call_all(lambda name, logger: _stored(logger.start(run._replace(state=states.get(name, {}))))),
-        }
+
+        def start_one(name: str, logger: Logger) -> dict[str, Any]:
+            state = _stored(logger.start(run._replace(state=run.state.get(name, {}))))
+            self._started.add(name)
+            return state
+
+        return {**run.state, **self._call_all(start_one)}
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log values by attnx's names: ``valid_per`` becomes ``valid/per``."""
@@ -53,7 +56,8 @@ class Loggers:
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
         """Finish all; return the commands that the user has to run, by logger."""
-        for logger in self._removed:
+        interrupted = [name for name in self._loggers if name not in self._started]
+        for logger in (*self._removed, *map(self._loggers.pop, interrupted)):
             with suppress(Exception):  # so that it releases what it holds
                 logger.finish(status, {})
         by_section = add_sections(summary)

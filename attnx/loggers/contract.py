@@ -41,7 +41,10 @@ class Logger(Protocol):
         """Start or resume; return the state that a resumed run needs, plain values and no secret."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Log values of an optimizer step; steps never decrease, but may repeat."""
+        """Log values of an optimizer step; steps never decrease, but may repeat.
+
+        A resumed run may begin at an earlier step than that at which it was killed.
+        """
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
         """Log files by name; they may be deleted afterwards.

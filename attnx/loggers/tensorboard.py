@@ -7,13 +7,16 @@ import json
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.status import RunStatus
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 MAX_TABLE_ROWS = 100  # tables are shown as text
 
@@ -28,40 +31,49 @@ class TensorBoard:
 
     def __init__(self) -> None:
         require_package("tensorboard", "tensorboard", "logger=tensorboard")
+        self._writer: SummaryWriter | None = None
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
-        """Start an event file; a resumed run adds another one."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = SummaryWriter(run.folder / TENSORBOARD)
-        self._step = 0
+        """Start an event file; a resumed run adds another one with its first values."""
+        self._folder, self._step = run.folder / TENSORBOARD, 0
         if not run.state:
             config = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")
-            self._writer.add_text("run", f"{run.name}\n\n    {config}", 0)
+            self._open(0).add_text("run", f"{run.name}\n\n    {config}", 0)
         return {"is_started": True}
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars."""
-        self._step = step
+        writer = self._open(step)
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+            writer.add_scalar(name, value, step)
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
         """Write pictures, and the first rows of tables."""
         from matplotlib.image import imread
 
+        writer = self._open(step)
         for name, path in files.items():
             if path.suffix == ".png":
-                self._writer.add_image(name, imread(path), step, dataformats="HWC")
+                writer.add_image(name, imread(path), step, dataformats="HWC")
             elif path.suffix == ".tsv":
-                self._writer.add_text(name, _markdown(path), step)
+                writer.add_text(name, _markdown(path), step)
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
-        self._writer.add_text("end", status, self._step)
-        self.log(self._step, {f"summary/{name}": value for name, value in summary.items()})
-        self._writer.close()
+        writer = self._writer or self._open(None)
+        writer.add_text("end", status, self._step)
+        for name, value in summary.items():
+            writer.add_scalar(f"summary/{name}", value, self._step)
+        writer.close()
         return ""
+
+    def _open(self, step: int | None) -> SummaryWriter:
+        """The event file, begun at a step: what a killed process wrote of later steps is hidden."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._step = step or self._step
+        self._writer = self._writer or SummaryWriter(self._folder, purge_step=step)
+        return self._writer
 
 
 def _markdown(path: Path) -> str:

@@ -97,10 +97,14 @@ class Wandb:
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Finish with the run's status; return the command that uploads what is not uploaded."""
-        if self.artifact and status == RunStatus.FINISHED:
-            self._with_server(lambda: self._run.log_artifact(model_artifact(self._start.folder, f"model-{self._id}")))
-        self._run.summary.update(dict(summary))
-        if not self._close(EXIT_CODES[status]):
+        try:
+            if self.artifact and status == RunStatus.FINISHED:
+                artifact = model_artifact(self._start.folder, f"model-{self._id}")
+                self._with_server(lambda: self._run.log_artifact(artifact))
+            self._run.summary.update(dict(summary))
+        finally:
+            is_complete = self._close(EXIT_CODES[status])
+        if not is_complete:
             self._start.report(f"wandb: the server did not take everything within {self.timeout:g} s; all is kept here")
         return sync_command(unsynced(self._start.folder))
 

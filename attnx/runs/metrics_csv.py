@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,12 +45,14 @@ def with_row(text: str, row: Mapping[str, str]) -> str:
     'step,valid_loss\r\n5,\r\n7,2.5\r\n'
     """
     head, *lines = text.splitlines() or [""]
-    columns = head.split(",") if head else []
+    columns = next(csv.reader([head]), [])
     added = [name for name in row if name not in columns]
     columns += added
     lines = [line + "," * len(added) for line in lines] if added else lines
     cells = ",".join(row.get(name, "") for name in columns)
-    return "".join(f"{line}\r\n" for line in (",".join(columns), *lines, cells))
+    heading = io.StringIO()
+    csv.writer(heading).writerow(columns)  # a column is named after a tag, in which a comma may be
+    return heading.getvalue() + "".join(f"{line}\r\n" for line in (*lines, cells))
 
 
 def _step(text: str) -> int:

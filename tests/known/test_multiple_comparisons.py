@@ -68,6 +68,16 @@ def test_constant_groups_cannot_be_compared() -> None:
     assert compare_with_best([[5.0], [6.0]]) == [None, None]
 
 
+def test_equal_values_have_no_variance() -> None:
+    """The mean of three equal values may be rounded, and so may differ from them."""
+    values = [100 * errors / 36 for errors in range(1, 37)]
+    assert any(np.var([value] * 3) > 0 for value in values)
+    groups = [[value] * 3 for value in values]
+    assert pool_variance(groups) == (0.0, 72, None, frozenset())
+    assert compare_with_best(groups) == [None] * 36
+    assert pool_variance([[0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 3.0, 3.0]]).levene_p is None
+
+
 def test_unequal_variances_match_scipy() -> None:
     """Games and Howell's test of all pairs."""
     random = np.random.default_rng(0)

@@ -30,7 +30,7 @@ from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.runs.alignments import read_alignment
 from attnx.runs.disk_usage import DiskUsage
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
-from attnx.runs.metrics_csv import read_curves
+from attnx.runs.metrics_csv import read_curves, with_row
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import read_run
 
@@ -241,6 +241,9 @@ def test_saved_draws_are_compared(write: Write) -> None:
         ["BLEU, higher is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
         ["MSE against the first", "-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
     ]
+    (second / RESULTS).write_text('{"test_bleu": null}')  # damaged, or interrupted before
+    rows = [row for row in comparison_rows([first, second]) if row[0].endswith("against the first")]
+    assert rows == []
 
 
 def test_compare_shows_runs_side_by_side(write: Write) -> None:
@@ -402,6 +405,14 @@ def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path: Path)
     path.write_text("epoch,step,train_loss,valid_wer,rate\n0,5,2.5,,1\n0,7,,61.0,1\n0,5,1.5,,1\n")
     curves = read_curves(tmp_path)
     assert (curves["train_loss"], curves["valid_wer"]) == ({5: 1.5}, {7: 61.0})
+
+
+def test_a_column_may_have_a_comma(tmp_path: Path) -> None:
+    """It is named after a tag."""
+    text = with_row("", {"step": "5", "valid_per_a,b": "3"})
+    (tmp_path / METRICS).write_text(with_row(text, {"step": "7", "valid_per_a,b": "4", "valid_per_c": "2"}))
+    curves = read_curves(tmp_path)
+    assert curves == {"valid_per_a,b": {5: 3, 7: 4}, "valid_per_c": {7: 2}}
 
 
 def test_rows_of_training_losses_are_no_validations(write: Write) -> None:

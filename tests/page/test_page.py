@@ -463,6 +463,7 @@ def test_gold_alignments_are_shown_after_statistics(tmp_path: Path, write_run: A
         (["first", "--out", "no/page.html"], "--out no/page.html: no such folder"),
         (["first", "--out", "second"], "--out second: it is a folder"),
         (["first", "--uot", "a.html"], "unknown flag --uot; did you mean --out"),
+        (["first", "second"], "two runs side by side need --out FILE"),
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_written(

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from attnx import registry
 from attnx.errors import Interrupted
 from attnx.loggers.collection import Loggers
 from attnx.loggers.contract import RunStart
+from attnx.loggers.tensorboard import TensorBoard
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logs import gradient_norms
@@ -218,6 +221,35 @@ def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
 
 
+def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path: Path) -> None:
+    """It may have no run yet; the one that has started is finished as usual."""
+    finished: list[tuple[str, Mapping[str, float]]] = []
+
+    class Starts:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def start(self, run: RunStart) -> dict[str, Any]:
+            if self.name == "slow":
+                raise KeyboardInterrupt
+            return {}
+
+        def finish(self, status: str, summary: Mapping[str, float]) -> str:
+            finished.append((self.name, summary))
+            if self.name == "slow":
+                raise AttributeError("no run")
+            return ""
+
+    messages: list[str] = []
+    loggers = Loggers({})
+    loggers._loggers = {"quick": Starts("quick"), "slow": Starts("slow")}  # type: ignore[dict-item]
+    with pytest.raises(KeyboardInterrupt):
+        loggers.start(RunStart(tmp_path, "one", None, [], {}, {}, messages.append))
+    loggers.finish("interrupted", {"steps": 5.0})
+    assert sorted(finished) == [("quick", {"steps": 5.0}), ("slow", {})]
+    assert messages == []
+
+
 def test_only_the_first_process_logs(
     words: Path, small: list[str], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +301,24 @@ def test_tensorboard_logs_the_same_values(run: Callable[..., Any], monkeypatch: 
     assert source in table.tensor_proto.string_val[0].decode()
     (end,) = events.Tensors("end/text_summary")
     assert end.tensor_proto.string_val == [b"finished"]
+
+
+def test_tensorboard_hides_what_a_killed_process_logged_too_much(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    start = RunStart(tmp_path, "one", None, [], {}, {}, print)
+    killed, resumed = TensorBoard(), TensorBoard()
+    state = killed.start(start)
+    for step in (5, 10, 15):
+        killed.log(step, {"train/loss": step})
+    assert killed._writer is not None
+    killed._writer.close()
+    time.sleep(1.1)  # files are read in the order of their names, which have seconds
+    resumed.start(start._replace(state=state))
+    for step in (11, 16):
+        resumed.log(step, {"train/loss": step})
+    resumed.finish(RunStatus.FINISHED, {})
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [5, 10, 11, 16]
 
 
 def test_a_missing_package_is_reported_before_anything_is_written(

@@ -122,6 +122,12 @@ def test_a_run_is_evaluated_on_larger_problems(
     assert json.loads((folder / "errors.json").read_text(encoding="utf-8")) == {}
 
 
+def test_validations_in_double_precision_are_drawn(make: Callable[..., Any]) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    make("task.problem=sorting", "trainer.precision=64", "+logger=tensorboard", folder="one")
+    assert accumulator.EventAccumulator("one/tensorboard").Reload().Images("valid/alignments")
+
+
 def test_a_pointer_run_is_exported(make: Callable[..., Any], work_folder: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")

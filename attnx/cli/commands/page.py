@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s RUN [RUN2] [--out FILE]"
+    parser.usage = "%(prog)s RUN [--out FILE]\n       %(prog)s RUN RUN2 --out FILE"
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--out", metavar="FILE", help="where to write (RUN/page.html)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
+    if len(arguments.runs) == 2 and arguments.out is None:
+        raise UserError("two runs side by side need --out FILE: RUN/page.html is the page of that run alone")
     for folder in arguments.runs:
         run = read_run(folder)
         if arguments.out is None:

@@ -200,7 +200,10 @@ def difference_by_draws(metric: str, first: ComparedRun, challenger: ComparedRun
         return ABSENT
     if metric not in first.draws or metric not in challenger.draws:
         return ABSENT
-    difference = challenger.run.results[metric] - first.run.results[metric]
+    values = challenger.run.results.get(metric), first.run.results.get(metric)
+    if values[0] is None or values[1] is None:
+        return ABSENT
+    difference = values[0] - values[1]
     draws = challenger.draws[metric] - first.draws[metric]
     return _format_difference(difference_from_draws(difference, draws)) if draws.any() else ABSENT
 

@@ -60,7 +60,7 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]
-    tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path)[""])) for run in runs]
+    tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path))[""]) for run in runs]
     data = {"runs": tables, "examples": _align([_examples(run, open_traces(run.path)) for run in runs])}
     return fill_page(Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, PLAYER)
 

@@ -35,6 +35,9 @@ const formatValue = (value) => fixed(value, metric().digits);
 const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 // What stands beside an axis: a name, and its unit if that is a sign.
 const titled = ({ label, unit }) => (unit?.startsWith("%") ? `${label}, %` : label);
+// Math.min(...values) and Math.max(...values) fail with a hundred thousand values.
+const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
+const largest = (values) => values.reduce((one, other) => Math.max(one, other), -Infinity);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const pValue = (p) => (p < 0.001 ? "< 0.001" : fixed(p, p < 0.1 ? 3 : 2));
 const brief = (value) => (Math.abs(value) >= 1e6 ? `${+(value / 1e6).toFixed(2)}M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toPrecision(4)}`);
@@ -338,7 +341,7 @@ function card({ name, levels, test }, reach, isHigherBetter) {
     const tip = middle === null ? `${value}: other choices always change along with it, so its effect cannot be estimated`
       : `${value}: ${formatValue(middle)}${low === null ? "" : `, 95 % interval ${formatValue(low)} to ${formatValue(high)}`}, ${counted(count, "setting")}${difference ? `\n${behindText(difference, " value")}, adjusted for all pairs` : ""}`;
     return [
-      make("span", { class: `name ${kind}`, "data-tip": tip }, value),
+      make("span", { class: `name ${kind}`, tabindex: 0, "data-tip": tip }, value),
       make("span", { "data-tip": tip }, range(middle, low, high, reach, kind)),
       make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : formatValue(middle)),
     ];
@@ -387,6 +390,7 @@ function showPairs() {
     const value = means[y][x];
     if (value === null) return make("td", { class: "none", style: "--share: 0%" }, "–");
     return make("td", {
+      tabindex: 0,
       style: `--share: ${Math.round(3 + goodness(value) * 52)}%`,
       "data-tip": `${row}, ${top}: ${formatValue(value)}, mean of ${counted(cells[y][x].length, "setting")}`,
     }, formatValue(value), cells[y][x].length < most ? make("span", {}, ` (${cells[y][x].length})`) : "");
@@ -441,15 +445,15 @@ function showCurves() {
   const lines = settings.flatMap((setting, index) => runsOf(index).filter((run) => run.curves[curve.key]?.[0].length)
     .map((run) => ({ index, run, steps: run.curves[curve.key][0], values: run.curves[curve.key][1] })));
   const values = lines.flatMap((line) => line.values);
-  const positive = values.length > 0 && Math.min(...values) > 0;
+  const positive = values.length > 0 && least(values) > 0;
   find("log").disabled = !positive;
   const log = find("log").checked && positive;
   const plot = find("curves");
   if (!lines.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run has this curve."));
-  const [low, high] = log ? [Math.min(...values), Math.max(...values)] : domain(values);
+  const [low, high] = log ? [least(values), largest(values)] : domain(values);
   const ys = log ? [low / 1.05, high * 1.05] : padded([low, high]);
-  const last = Math.max(...lines.map((line) => line.steps.at(-1)));
-  const first = Math.min(...lines.map((line) => line.steps[0]), 0);
+  const last = largest(lines.map((line) => line.steps.at(-1)));
+  const first = Math.min(least(lines.map((line) => line.steps[0])), 0);
   const { svg, x, y } = frame(plot, [first, last], ys, { ylog: log, xname: "step", yname: titled(curve) });
   const group = draw("g", { class: state.picked === null ? null : "isolated" });
   const drawn = [...lines].sort((one, other) => highlighted(one.index) - highlighted(other.index) || rankOf(other.index) - rankOf(one.index));
@@ -670,7 +674,7 @@ function showTest() {
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
   if (!metrics.length) return nothing("These runs have no metric with a known direction.");
   const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];
-  find("log").checked = first.length > 0 && !metrics[0].is_higher_better && Math.max(...first) / Math.min(...first) > 5;
+  find("log").checked = first.length > 0 && !metrics[0].is_higher_better && largest(first) / least(first) > 5;
   showFilters();
   showMetric();
   showConstant();

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from rich.table import Table
 from scipy.special import entr
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import read_json
+from attnx.files.bounded_files import read_mapping
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, check_links, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, Weights, read_best_alignments, read_predicted_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
@@ -146,14 +146,22 @@ def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path
     return path
 
 
-def with_saved_gold(folder: Path | str, statistics: Statistics) -> Statistics:
-    """Add the alignment error rate that alignment_statistics.json of a run holds, if any."""
+def with_saved_gold(folder: Path | str, by_head: dict[str, Statistics]) -> dict[str, Statistics]:
+    """Add the alignment error rates that alignment_statistics.json of a run holds, if any."""
     path = Path(folder) / ALIGNMENT_STATISTICS
     try:
-        saved = read_json(path) if path.is_file() else {}
-        return statistics._replace(**{name: saved[name] for name in GOLD_FIELDS if name in saved})
-    except (ValueError, TypeError) as error:
+        saved = read_mapping(path)
+        return {
+            name: _add_gold(statistics, saved.get("heads", {}).get(name, {}) if name else saved)
+            for name, statistics in by_head.items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not a file by attnx stats ({error})") from error
+
+
+def _add_gold(statistics: Statistics, saved: Mapping[str, Any]) -> Statistics:
+    rate, count = saved.get("alignment_error_rate"), int(saved.get("gold_examples", 0))
+    return statistics._replace(alignment_error_rate=None if rate is None else float(rate), gold_examples=count)
 
 
 def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from attnx.reports.stats.pooled_variance import Groups, PooledVariance, pool_variance
+from attnx.reports.stats.pooled_variance import Groups, PooledVariance, group_variance, pool_variance
 
 SIGNIFICANCE_LEVEL: Final = 0.05
 POOLED: Final = "pooled"
@@ -85,7 +85,7 @@ def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
 def _games_howell(difference: float, groups: Groups, index: int, control: int) -> MeanDifference | None:
     """Each difference has a variance of its two groups, adjusted for all pairs."""
     pair = groups[index], groups[control]
-    error = math.sqrt(sum(float(np.var(values)) / (len(values) - 1) for values in pair))
+    error = math.sqrt(sum(group_variance(values) / (len(values) - 1) for values in pair))
     degrees = stats.ttest_ind(*pair, equal_var=False).df if error else 0.0
     return compare_all_pairs(difference, error, len(groups), degrees, UNEQUAL)
 
@@ -107,7 +107,7 @@ def _standard_error(groups: Groups, pair: tuple[int, int], pooled: PooledVarianc
     """The standard error of a difference, its degrees of freedom, and the test that these make."""
     if pooled.outlying.isdisjoint(pair):
         return math.sqrt(sum(pooled.variance / len(groups[i]) for i in pair)), pooled.degrees, POOLED
-    variances = {i: float(np.var(groups[i], ddof=1)) if i in pooled.outlying else pooled.variance for i in pair}
+    variances = {i: group_variance(groups[i], ddof=1) if i in pooled.outlying else pooled.variance for i in pair}
     degrees = {i: len(groups[i]) - 1 if i in pooled.outlying else pooled.degrees for i in pair}
     terms = {i: variances[i] / len(groups[i]) for i in pair}
     total = sum(terms.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -48,10 +49,16 @@ def within_variance(groups: Groups) -> PooledVariance:
     degrees = sum(len(group) - 1 for group in groups)
     if not degrees:
         return PooledVariance(0.0, 0, None)
-    variance = sum(float(np.var(group)) * len(group) for group in groups) / degrees
+    variance = sum(group_variance(group) * len(group) for group in groups) / degrees
     is_testable = len(groups) > 1 and variance > 0 and all(len(group) >= MIN_VALUES_FOR_LEVENE for group in groups)
-    p = float(stats.levene(*groups, center="median").pvalue) if is_testable else None
-    return PooledVariance(variance, degrees, p)
+    with np.errstate(divide="ignore", invalid="ignore"):  # where all values of a group are as far from its median
+        p = float(stats.levene(*groups, center="median").pvalue) if is_testable else math.nan
+    return PooledVariance(variance, degrees, None if math.isnan(p) else p)
+
+
+def group_variance(values: Sequence[float], ddof: int = 0) -> float:
+    """The variance of a group, exactly 0 if its values are equal: the mean of equal values may be rounded."""
+    return float(np.var(np.subtract(values, values[0]), ddof=ddof))
 
 
 def _outlying(groups: Groups) -> frozenset[int]:
@@ -60,7 +67,7 @@ def _outlying(groups: Groups) -> frozenset[int]:
     The largest variance over the pooled one of the rest has an F-distribution; p is that of the largest of so many.
     Source: 't Lam 2010, section 3, https://doi.org/10.1016/j.chemolab.2009.11.005
     """
-    squares = {i: float(np.var(group)) * len(group) for i, group in enumerate(groups) if len(group) > 1}
+    squares = {i: group_variance(group) * len(group) for i, group in enumerate(groups) if len(group) > 1}
     degrees = {i: len(groups[i]) - 1 for i in squares}
     outlying: set[int] = set()
     while len(squares) > 2:

@@ -40,6 +40,9 @@ def alignment_agreements(factors: Sequence[Factor], ranking: Ranking) -> list[Al
     }
     shares: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for key, first, second in _pairs(factors, runs):
+        tests = [run.outputs.tested.order for run in (first, second) if run.outputs.tested]
+        if len(set(tests)) > 1:  # examples go by their place in the test
+            continue
         share = alignment_agreement(first.outputs.hard_alignments, second.outputs.hard_alignments)
         if share is not None:
             shares[key].append(share)

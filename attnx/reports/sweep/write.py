@@ -40,7 +40,7 @@ def write_report(
 
     Raises:
         UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, or no
-            run passes the filters.
+            run passes the filters; a file of the report is a table that it reads.
     """
     choices = parse_reference(reference)  # refused before any run is read
     result = report(folders, filters)
@@ -58,6 +58,8 @@ def write_report(
         RUN_TABLE: table_text(result.runs, result.keys),
     }
     files = {page.with_suffix(suffix): text for suffix, text in texts.items()}
+    if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
+        raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():

@@ -32,8 +32,9 @@ class HeatMaps(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Decode and draw."""
         was_training = pl_module.training
-        batch = move_data_to_device(collate(self.rows), pl_module.device)
-        with torch.no_grad():
+        precision = trainer.precision_plugin
+        batch = move_data_to_device(precision.convert_input(collate(self.rows)), pl_module.device)
+        with torch.no_grad(), precision.val_step_context():
             decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
         pl_module.train(was_training)
         alignments = [shown for prediction in decoded if (shown := prediction.scored_alignment(pl_module.task))]

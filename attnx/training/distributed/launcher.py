@@ -216,7 +216,7 @@ class ProcessSupervisor:
     def _report(self, index: int) -> Report:
         """The report of a rank, else one by its exit code; without an error if it was killed by the supervisor."""
         info, code = self.ranks[index], self.processes[index].exit_code
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             report: Report = pickle.loads(report_file(self.folder, info.rank).read_bytes())
             return report
         if index not in self._failure_times or code is None:

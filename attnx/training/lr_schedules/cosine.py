@@ -13,9 +13,9 @@ from attnx.training.lr_schedules import Progress
 
 @register("lr_schedule", "cosine")
 def cosine(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
-    """Fall along half a cosine to ``floor`` at the last step T.
+    """Fall along half a cosine to ``floor`` after the last step T.
 
-    Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi t / T)) / 2)``
+    Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi (t - 1) / T)) / 2)``
     Source: Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983
     """
 

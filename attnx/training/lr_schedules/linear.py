@@ -11,9 +11,9 @@ from attnx.training.lr_schedules import Progress
 
 @register("lr_schedule", "linear")
 def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
-    """Fall in a straight line to ``floor`` at the last step T; the best general choice for a known budget.
+    """Fall in a straight line to ``floor`` after the last step T; the best general choice for a known budget.
 
-    Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 - t / T))``
+    Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 - (t - 1) / T))``
     Source: Defazio et al. 2023, https://arxiv.org/abs/2310.07831
     """
 

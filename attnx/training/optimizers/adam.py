@@ -8,7 +8,7 @@ import torch
 from torch import optim
 
 from attnx.registry import Probability, Rate, register
-from attnx.training.optimizers.fused_kernel import needs_fused_kernel
+from attnx.training.optimizers.fused_kernel import choose_fused
 
 
 @register("optimizer", "adam")
@@ -25,5 +25,4 @@ def adam(
     Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980
     """
     weights = list(parameters)
-    is_fused = needs_fused_kernel(weights)
-    return optim.Adam(weights, lr=lr, betas=(beta1, beta2), eps=eps, fused=is_fused)
+    return optim.Adam(weights, lr=lr, betas=(beta1, beta2), eps=eps, fused=choose_fused(weights))

@@ -8,7 +8,7 @@ import torch
 from torch import optim
 
 from attnx.registry import Probability, Rate, register
-from attnx.training.optimizers.fused_kernel import needs_fused_kernel
+from attnx.training.optimizers.fused_kernel import choose_fused
 
 
 @register("optimizer", "adamw")
@@ -26,5 +26,6 @@ def adamw(
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101
     """
     weights = list(parameters)
-    is_fused = needs_fused_kernel(weights)
-    return optim.AdamW(weights, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=is_fused)
+    return optim.AdamW(
+        weights, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=choose_fused(weights)
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 
 
-def needs_fused_kernel(parameters: Iterable[torch.Tensor]) -> bool:
-    """Whether all parameters are on a CPU, where torch would update them with ten operations each.
+def choose_fused(parameters: Iterable[torch.Tensor]) -> Literal[True] | None:
+    """``fused`` of torch's optimizers: True on a CPU, where torch would update each weight with ten operations.
 
-    A GPU updates them together without it. There, Lightning does not clip the gradients of a fused optimizer with
-    ``trainer.precision=16-mixed``.
+    None elsewhere: a GPU then updates all weights together. Lightning does not clip the gradients of a fused optimizer
+    with ``trainer.precision=16-mixed``.
     """
-    return all(parameter.device.type == "cpu" for parameter in parameters)
+    return True if all(parameter.device.type == "cpu" for parameter in parameters) else None
