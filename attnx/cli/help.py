@@ -91,9 +91,10 @@ def print_complete_page() -> None:
     width = min(console.width, WIDEST_PAGE)
     print("\nChoices:")
     for kind in GROUPS:
-        console.print(Text(filled(" ".join(group_options(kind)), width, f"  {kind:<13}", INDENT)))
+        names = " ".join(group_options(kind)) or "(none but those of plug-ins)"
+        console.print(Text(filled(names, width, f"  {kind:<13}", INDENT)))
         console.print(Text(filled(CHOICES[kind], width, INDENT, INDENT), style="dim"))
-    print(f"\nValues: {', '.join(SCALARS)}.\nA part's knobs: attnx list NAME.\n")
+    print(f"\nValues: {', '.join((*SCALARS, 'placement'))}.\nA part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
 
 

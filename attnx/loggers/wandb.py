@@ -33,9 +33,9 @@ MAX_TAG_LENGTH = 64
 
 @register("logger", "wandb")
 class Wandb:
-    """Weights & Biases: a run a job, grouped by sweep and tagged with its parts; curves, pictures, tables, the page.
+    """Weights & Biases: one W&B run per job, in a group of its sweep, tagged with its parts; curves, pictures, tables.
 
-    Formula: ``a job -> a run of project, in the group of its sweep, with a tag a part``
+    Formula: ``a job -> a run of project, in the group of its sweep, with one tag per part``
     Source: Weights & Biases, https://docs.wandb.ai
 
     Everything is first recorded in the run folder, in ``wandb/``. Without a key, or if the server does not answer

@@ -44,7 +44,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         choice = default
     baseline = find_baseline(comparison)
     return Advice(
-        data=task.data,
+        data=f"{task.data}: `{task.name}`",
         words=_words(task, comparison, choice.name),
         quality=f"{main.metric.label} {main.metric.format(choice.mean)}",
         baseline="" if baseline is None else main.metric.format(baseline.mean),

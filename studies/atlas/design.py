@@ -23,7 +23,8 @@ class Task(NamedTuple):
 
     Attributes:
         name: in the design.
-        data: what its data are, in a few words.
+        data: what kind of data it has, in a few words.
+        about: what they are.
         config: its configuration.
         changes: the baseline, settings that differ from the first levels in one factor, and values trained alone.
         combinations: the further settings of all seeds.
@@ -32,6 +33,7 @@ class Task(NamedTuple):
 
     name: str
     data: str
+    about: str
     config: Mapping[str, Any]
     changes: list[Setting]
     combinations: list[Setting]
@@ -90,6 +92,7 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
     return Task(
         name,
         task["data"],
+        task["about"],
         task["config"],
         changes,
         [setting for setting in settings(chosen) if setting not in changes],

@@ -12,6 +12,7 @@ from studies.atlas.design import Task
 from studies.atlas.overview import overview
 
 DEFAULT_RATE = "optimizer.lr=0.004"
+TASKS_HEAD = ("task", "data", "width of embeddings, encoder, decoder", "steps")
 
 
 def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: int, planned: int) -> str:
@@ -31,6 +32,7 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
     tables = {
         "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",
         "advice": table(HEAD, advice),
+        "tasks": table(TASKS_HEAD, [_task_row(task) for task in tasks.values()]),
         "changes": table(("change", *changes), overview(changes)),
     }
     for name, text in tables.items():
@@ -38,3 +40,11 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
         head, _, tail = page.partition(start)
         page = f"{head}{start}{text}{end}{tail.partition(end)[2]}"
     return page
+
+
+def _task_row(task: Task) -> list[str]:
+    """What a task's settings have in common; a model without an encoder has no width of it."""
+    config = task.config
+    widths = [config["model"]["embedding_dim"], config.get("encoder", {}).get("hidden_size", "-")]
+    widths.append(config["decoder"]["hidden_size"])
+    return [f"`{task.name}`", task.about, ", ".join(map(str, widths)), f"{config['trainer']['max_steps']:,}"]

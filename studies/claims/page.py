@@ -37,9 +37,10 @@ What the files of `conf/experiment` claim, and what their runs measured. `python
 missing and writes this page from `studies/claims/results.csv` and `evaluations.csv`; `claims.yaml` beside them says how
 each claim is trained. Intervals of one run, or of the best of several by validation, are over test examples; those of a
 mean are over seeds. Where the best of several seeds counts, training stops at the first seed without an error in
-validation, since a later one would not be chosen. "Not run" means not by this command: the experiment's file may have
-an earlier figure. Claims with a longer or wider recipe, such as `babi_2_long`, were added after the shorter one had
-missed its aim on the same test.
+validation, since a later one would not be chosen. Claims with a longer or wider recipe, such as `babi_2_long`, were
+added after the shorter one had missed its aim on the same test. To repeat one row: `python -m studies.claims hull_5`,
+after its row was deleted from `results.csv`; it needs the data of its experiment ([data](data.md)), and the time in the
+row on one core.
 """
 
 

@@ -221,7 +221,7 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
     ]
     advice = advise(comparisons(runs)[0], tasks)
     assert advice is not None
-    assert (advice.data, advice.baseline) == (tasks["g2p"].data, "30.40")
+    assert (advice.data, advice.baseline) == (f"{tasks['g2p'].data}: `g2p`", "30.40")
     assert advice.words == words
     assert (advice.cost, advice.quality) in (
         ("15 s, 1.5 times that without", "PER 10.50"), ("30 s, 3.0 times that without", "PER 10.40"))  # fmt: skip

@@ -34,7 +34,7 @@ TOPICS = {
     "runs": ("resume", "runs"),
     "results": ("compare", "report"),
     "trained models": ("predict", "try", "evaluate"),
-    "attention read": ("plot", "page", "stats"),
+    "attention maps": ("plot", "page", "stats"),
     "other tools": ("export", "dashboard"),
 }
 """The commands by what they are about."""

@@ -20,7 +20,9 @@ from attnx.errors import UserError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER FOLDER ..."
-    parser.add_argument("folders", nargs="*", metavar="FOLDER")
+    parser.add_argument(
+        "folders", nargs="*", metavar="FOLDER", help="runs or evaluations; the first is compared with the others"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

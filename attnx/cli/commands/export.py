@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--format onnx|torch] [--out FOLDER] [FLAGS]"
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", metavar="RUN", help="a run folder")
     formats = "onnx (needs attnx[export]), or torch for torch.jit.load"
     parser.add_argument("--format", metavar="KIND", choices=("onnx", "torch"), default="onnx", help=formats)
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/KIND)")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--out FILE]\n       %(prog)s RUN RUN2 --out FILE"
-    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or two")
     parser.add_argument("--out", metavar="FILE", help="where to write (RUN/page.html)")
 
 

@@ -19,7 +19,7 @@ from attnx.runs.run import read_run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--format png|svg]"
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", metavar="RUN", help="a run folder")
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="png (the default) or svg")
 
 

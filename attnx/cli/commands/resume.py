@@ -20,7 +20,7 @@ from attnx.runs.sweep import is_sweep
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
-    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="a run or a sweep")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (1)")
     help_text = "your configuration files, if the sweep was started with them"
     parser.add_argument("-cd", "--config-dir", metavar="FOLDER", help=help_text)

@@ -35,10 +35,10 @@ class TrainerSettings:
     ``patience`` stops after so many validations without a better result, and the ``save_top_k`` best checkpoints stay.
     Between validations the last one is saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes,
     whichever comes first. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when
-    padded. So many batches of rows, a ``bucket_pool_batches``, are sorted by length together; with 1 rows of any
-    lengths meet. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to
-    the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its
-    products to 10 bits. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers.
+    padded. ``bucket_pool_batches`` batches of rows are sorted by length together, which saves padding; with 1, rows of
+    any lengths are in a batch. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in
+    proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
+    factors of its products to 10 bits. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers.
     ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
     them as CUDA graphs.
     """
