@@ -83,7 +83,8 @@ class Attention(nn.Module):
 
         Args:
             states: (b, m, memory_size), what queries are compared with.
-            memory_mask: (b, m) bool, False at padding, which is never read; all True if left out.
+            memory_mask: (b, m) bool, False at padding, which is never read; all True if left out. Padding comes last
+                where a part depends on positions, as ``local``, ``gmm`` and biases do.
             values: (b, m, v), what contexts are made of; ``states`` if left out.
 
         Raises:
@@ -175,7 +176,8 @@ class Attention(nn.Module):
         masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
         mask = ScopeMask(*masks[0])
         if len(masks) > 1:
-            gains = [mask.gain.expand_as(mask.allowed_mask) for mask in masks if mask.gain is not None]
+            has_gain = any(mask.gain is not None for mask in masks)
+            gains = [_full_gain(mask, inputs.queries.dtype) for mask in masks] if has_gain else []
             allowed_mask = torch.cat([mask.allowed_mask for mask in masks], -1)
             mask = ScopeMask(allowed_mask, torch.cat(gains, -1) if gains else None)
         if inputs.allowed_mask is None:
@@ -233,6 +235,12 @@ class Attention(nn.Module):
     def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
         """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
         return weights @ values
+
+
+def _full_gain(mask: ScopeMask, dtype: torch.dtype) -> Tensor:
+    """The gain of every position (b, q, m), 1 where the scope gives none."""
+    allowed_mask, gain = mask
+    return torch.ones_like(allowed_mask, dtype=dtype) if gain is None else gain.expand_as(allowed_mask)
 
 
 def is_recurrent(part: object) -> bool:

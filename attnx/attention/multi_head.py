@@ -148,9 +148,7 @@ class MultiHeadAttention(nn.Module):
             unfolded: Tensor = part.unflatten(0, (-1, self.num_heads))  # type: ignore[no-untyped-call]
             return unfolded
 
-        context, *optional = (None if part is None else unfold(part) for part in output)
-        assert context is not None
-        return AttentionOutput(context, *optional)
+        return AttentionOutput._make(None if part is None else unfold(part) for part in output)
 
     def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with one head at a time."""
@@ -165,9 +163,7 @@ class MultiHeadAttention(nn.Module):
             head(queries, memory, inputs.allowed_mask, inputs.steps, history, inputs.need_weights, mask)
             for head, queries, memory, history, mask in zip(self.heads, *parts, histories, masks, strict=True)
         ]
-        context, *optional = _stack_heads(outputs)
-        assert context is not None
-        return AttentionOutput(context, *optional)
+        return AttentionOutput._make(_stack_heads(outputs))
 
     def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
         """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""

@@ -31,6 +31,25 @@ def weights_of(scorer: Gmm, steps: int, positions: int, normalizer: str = "expon
     return weights
 
 
+def test_scores_without_bounds_have_finite_gradients() -> None:
+    """A center beyond 3e19 positions, whose distance has no square in single precision."""
+    scorer = constant("exponential", [0.0], [45.0], [0.0])
+    queries, keys = torch.zeros(1, 1, 1, requires_grad=True), scorer.project_keys(torch.zeros(1, 4, 2))
+    scores, _ = scorer.score(scorer.project_queries(queries), keys, scorer.init_carry(keys))
+    torch.softmax(scores / 0.5, -1)[..., 0].sum().backward()
+    assert torch.softmax(scores / 0.5, -1).tolist() == [[[0.25] * 4]]
+    gradients = [queries.grad, *(parameter.grad for parameter in scorer.parameters())]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+
+
+def test_far_centers_have_weights_in_half_precision() -> None:
+    scorer = Gmm(query_size=3, components=2).half()
+    keys = scorer.project_keys(torch.zeros(1, 4, 2).half())
+    queries = scorer.project_queries(torch.zeros(1, 1500, 3).half())
+    scores, _ = scorer.score(queries, keys, scorer.init_carry(keys))
+    assert torch.softmax(scores / 0.5, -1).isfinite().all()
+
+
 def test_graves() -> None:
     """alpha = 2 and 3, beta = ln 2 each, steps of 1 and 2: phi(t, u) = 2 2^-(t - u)^2 + 3 2^-(2t - u)^2, u from 1.
 

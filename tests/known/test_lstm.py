@@ -228,6 +228,26 @@ def test_padding_changes_nothing() -> None:
 
 
 @NEEDS_C
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the weights have some: states of two steps are enough, and the numbers are the same."""
+    recurrent, kept = fast("lstm", 7, 37, 1, True), []
+    inputs, run = draw_inputs(recurrent)[0], bindings.Direction.run
+
+    def record(*arguments: Any) -> Any:
+        result = run(*arguments)
+        kept.append(result[1].shape[0] if arguments[-1] else 0)
+        return result
+
+    monkeypatch.setattr(bindings.Direction, "run", record)
+    lengths = torch.tensor([6, 3, 1, 5, 6])
+    expected = recurrent.run([inputs], lengths).outputs[-1]
+    with mode():
+        assert torch.equal(recurrent.run([inputs], lengths).outputs[-1], expected)
+    assert kept == [21, 21, 0, 0]
+
+
+@NEEDS_C
 @pytest.mark.usefixtures("products")
 def test_extreme_numbers_give_exact_gates() -> None:
     """Gates far beyond where sigmoid and tanh end; NaN stays where it is."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from attnx.attention import AttentionOutput, Memory
+from attnx.attention import AttentionOutput, Memory, ScopeMask, build
 from attnx.attention.memory import (
     append_positions,
     concat_sources,
@@ -93,3 +94,22 @@ def test_an_unpadded_memory_is_not_copied() -> None:
     result, _, _ = zero_padding(states, memory_mask, None)
     assert not result[1, 2].any()
     assert states[1, 2].isnan().all()
+
+
+class HalfOfShortSources(nn.Module):
+    """Has a gain for sources of fewer than three positions, and none for others."""
+
+    def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
+        allowed_mask = memory_mask.expand(-1, queries.shape[1], -1)
+        is_short = memory_mask.shape[-1] < 3
+        return ScopeMask(allowed_mask, torch.full(allowed_mask.shape, 0.5) if is_short else None)
+
+
+@pytest.mark.parametrize("positions", [1, 2])
+def test_a_gain_may_be_of_one_source(positions: int) -> None:
+    attention = build(scorer="dot", scope=HalfOfShortSources(), query_size=1, memory_size=1)
+    both = concat_sources(memory(*[1.0] * positions), memory(1.0, 1.0, 1.0))
+    weights = attention(torch.zeros(1, 1, 1), both, need_weights=True).weights
+    share = 1 / (positions + 3)
+    assert weights is not None
+    assert weights.flatten().tolist() == pytest.approx([share / 2] * positions + [share] * 3)

@@ -121,12 +121,14 @@ class _PackedBatch(NamedTuple):
         length: of the padded batch.
         order: the rows' indices in the batch.
         ids: (n,) what is looked up; or None.
+        has_grad: whether gradients are recorded, which within ``forward`` of a function they never are.
     """
 
     sizes: tuple[int, ...]
     length: int
     order: Tensor
     ids: Tensor | None
+    has_grad: bool
 
 
 def _pack(
@@ -141,7 +143,8 @@ def _pack(
     packed = next(part for part in parts if part is not None)
     order = torch.arange(len(lengths)) if packed.sorted_indices is None else packed.sorted_indices
     packed_ids, packed_inputs = (None if part is None else part.data for part in parts)
-    return _PackedBatch(tuple(packed.batch_sizes.tolist()), length, order, packed_ids), packed_inputs
+    sizes = tuple(packed.batch_sizes.tolist())
+    return _PackedBatch(sizes, length, order, packed_ids, torch.is_grad_enabled()), packed_inputs
 
 
 class _PackedRecurrence(torch.autograd.Function):
@@ -157,13 +160,13 @@ class _PackedRecurrence(torch.autograd.Function):
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        sizes, length, order, ids = packed
+        sizes, length, order, ids, has_grad = packed
         rows, units, directions = sizes[0], weights[1].shape[1], len(weights) // 3
         has_padding = sizes[-1] < rows or len(sizes) < length
         outputs = (weights[0].new_zeros if has_padding else weights[0].new_empty)(rows, length, directions, units)
         last = weights[0].new_empty(2, directions, rows, units)
         start = None if h is None or c is None else (h, c)
-        needs_grad = any(ctx.needs_input_grad)
+        needs_grad = has_grad and any(ctx.needs_input_grad)
         saved: list[Tensor] = []
         for index in range(directions):
             weight_ih, weight_hh, bias = weights[3 * index : 3 * index + 3]

@@ -13,6 +13,10 @@ from attnx.registry import Positive, Rate, Size, register
 
 MIN_WIDTH_POSITIONS = 0.01
 """The least width of a component with ``softplus``: far below one position, and its square is not zero."""
+FARTHEST = 1e18
+"""The largest distance from a center, in positions: its square is finite."""
+LEAST_TEMPERATURE = 0.125
+"""The least temperature of a normalizer with which scores stay finite."""
 
 
 @register("scorer", "gmm")
@@ -81,13 +85,16 @@ class Gmm(nn.Module):
         log_heights, steps, precisions = self._maps(*parameters.chunk(3, dim=-1))
         centers = carry[:, None] + steps.cumsum(1)
         positions = 1 + torch.arange(keys.shape[-2], device=keys.device)
+        # A number stands for what is below it, also if a temperature divides it: a row of -inf would have no weights,
+        # and the sum of two has no gradient.
+        lowest = torch.finfo(queries.dtype).min * LEAST_TEMPERATURE
         # The keys are zeros, added so that what projects them has a gradient, which several processes require.
-        scores = keys.mT.to(parameters.dtype) - torch.inf
+        scores = keys.mT.to(parameters.dtype) + lowest
         components = (torch.split(part, 1, dim=-1) for part in (log_heights, centers, precisions))
         for log_height, center, precision in zip(*components, strict=True):
-            scores = torch.logaddexp(scores, log_height - precision * (positions - center) ** 2)
-        # The least number stands for what is below it: a row of -inf would have no weights.
-        return scores.clamp(min=torch.finfo(queries.dtype).min).to(queries.dtype), centers[:, -1]
+            distance = (positions - center).clamp(-FARTHEST, FARTHEST)
+            scores = torch.logaddexp(scores, (log_height - precision * distance**2).clamp(min=lowest))
+        return scores.to(queries.dtype), centers[:, -1]
 
     def _maps(self, heights: Tensor, steps: Tensor, widths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """w', d' and s' (b, q, components) -> the logarithms of heights, the steps, and 1 / (2 s^2)."""
