@@ -20,6 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from attnx import registry
 from attnx.cli.hydra import split_fresh
 from attnx.cli.main import COMMANDS
 from attnx.cli.training_args import TrainingParser
@@ -214,6 +215,22 @@ def test_every_preset_is_documented() -> None:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for file in (conf_folder() / group).glob("*.yaml"):
             assert file.stem in text, f"docs/{page} does not mention {group}={file.stem}"
+
+
+def test_the_page_on_decoding_has_every_knob() -> None:
+    text = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
+    knobs = {knob.name for name in registry.names("decoding") for knob in registry.describe("decoding", name).knobs}
+    assert {knob for knob in knobs if f"decoding.{knob}`" not in text} == set()
+
+
+def test_the_page_on_pronunciation_has_the_defaults() -> None:
+    """Every knob of the task, and the settings of the first model with their values."""
+    text = (ROOT / "docs" / "pronunciation.md").read_text(encoding="utf-8")
+    assert not [knob.name for knob in registry.describe("task", "g2p").knobs if f"`task.{knob.name}`" not in text]
+    defaults = compose([])
+    rows = re.findall(r"^\| `(\w+)\.(\w+)` \| (\S+) \|$", text, re.MULTILINE)
+    assert len(rows) > 10
+    assert [(node, knob, str(defaults[node][knob])) for node, knob, _ in rows] == rows
 
 
 def test_the_index_lists_every_decision() -> None:

@@ -231,12 +231,12 @@ def test_padding_changes_nothing() -> None:
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the weights have some: states of two steps are enough, and the numbers are the same."""
-    recurrent, kept = fast("lstm", 7, 37, 1, True), []
+    recurrent, saved_rows = fast("lstm", 7, 37, 1, True), []
     inputs, run = draw_inputs(recurrent)[0], bindings.Direction.run
 
     def record(*arguments: Any) -> Any:
         result = run(*arguments)
-        kept.append(result[1].shape[0] if arguments[-1] else 0)
+        saved_rows.append(result[1].shape[0] if arguments[-1] else 0)
         return result
 
     monkeypatch.setattr(bindings.Direction, "run", record)
@@ -244,7 +244,7 @@ def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.Monkey
     expected = recurrent.run([inputs], lengths).outputs[-1]
     with mode():
         assert torch.equal(recurrent.run([inputs], lengths).outputs[-1], expected)
-    assert kept == [21, 21, 0, 0]
+    assert saved_rows == [21, 21, 0, 0]
 
 
 @NEEDS_C
