@@ -88,7 +88,7 @@ def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bo
     console.print(start_table(read_run(folder), is_verbose))
     plan = plan_steps(prepared, folder, console)
     update_info(folder, **plan.run_fields())
-    console.print(_length(plan, prepared.config["trainer"]))
+    console.print(_length(plan, prepared.config))
     return _train(prepared, folder, plan, console)
 
 
@@ -209,11 +209,13 @@ def run_worker_rank(config: Mapping[str, Any]) -> Path:
     return folder
 
 
-def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:
-    """How long a run is to train, in words."""
+def _length(plan: StepPlan, config: Mapping[str, Any]) -> str:
+    """How long a run is to train, in words; and whether the learning rate only rises in that time."""
+    trainer, warmup = config["trainer"], config["lr_schedule"].get("warmup", 0)
     factor = trainer["accumulate_grad_batches"] * rank_info().world_size
     tokens, rows = trainer["batch_tokens"], trainer["batch_size"]
     steps = f"{plan.end:,} steps of {f'up to {tokens * factor:,} tokens' if tokens else f'{rows * factor} rows'}"
+    steps += f", in all of which the learning rate rises: lr_schedule.warmup={warmup}" if warmup > plan.end else ""
     return steps if plan.seconds is None else f"{trainer['max_time']} of training: about {steps}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from collections.abc import Callable
 from itertools import chain, repeat
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from attnx.config.compose import compose
 from attnx.data.batches import collate
 from attnx.tasks.contract import token_loss
 from attnx.training import plan_steps
+from attnx.training.fit import fit
 from attnx.training.train import PreparedRun, prepare
 
 
@@ -34,6 +37,16 @@ def loss_of(job: PreparedRun, label_smoothing: float = 0.0) -> float:
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     return float(token_loss(job.module.model.eval(), batch, label_smoothing).mean.detach())
+
+
+@pytest.mark.parametrize(("warmup", "is_said"), [(5, False), (6, True)])
+@pytest.mark.usefixtures("words", "no_pictures")
+def test_a_warm_up_longer_than_a_run_is_said(warmup: int, is_said: bool, sized: Callable[..., list[str]]) -> None:
+    shown = Console(file=io.StringIO(), width=200)
+    fit(compose(sized("trainer.test_examples=1", f"lr_schedule.warmup={warmup}", "folder=one")), console=shown)
+    assert isinstance(shown.file, io.StringIO)
+    assert "5 steps of 8 rows" in shown.file.getvalue()
+    assert (f"the learning rate rises: lr_schedule.warmup={warmup}" in shown.file.getvalue()) is is_said
 
 
 def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:

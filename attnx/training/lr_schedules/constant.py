@@ -6,6 +6,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnx.registry import Natural, register
+from attnx.training.lr_schedules import warm_up
 
 
 @register("lr_schedule", "constant")
@@ -15,4 +16,4 @@ def constant(optimizer: Optimizer, warmup: Natural = 0) -> LambdaLR:
     Formula: ``lr(t) = lr min(1, t / warmup)``
     Source: the plain choice; warm-up as in Goyal et al. 2017, https://arxiv.org/abs/1706.02677
     """
-    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(warmup, 1)))
+    return LambdaLR(optimizer, lambda step: warm_up(step, warmup))

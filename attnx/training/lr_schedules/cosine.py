@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnx.registry import Natural, Probability, register
-from attnx.training.lr_schedules import Progress
+from attnx.training.lr_schedules import Progress, warm_up
 
 
 @register("lr_schedule", "cosine")
@@ -20,8 +20,7 @@ def cosine(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floo
     """
 
     def factor(step: int) -> float:
-        rise = min(1.0, (step + 1) / max(warmup, 1))
         remaining = 0.5 * (1 + math.cos(math.pi * progress(step)))
-        return rise * (floor + (1 - floor) * remaining)
+        return warm_up(step, warmup) * (floor + (1 - floor) * remaining)
 
     return LambdaLR(optimizer, factor)

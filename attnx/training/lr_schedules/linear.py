@@ -6,7 +6,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnx.registry import Natural, Probability, register
-from attnx.training.lr_schedules import Progress
+from attnx.training.lr_schedules import Progress, warm_up
 
 
 @register("lr_schedule", "linear")
@@ -18,7 +18,6 @@ def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floo
     """
 
     def factor(step: int) -> float:
-        rise = min(1.0, (step + 1) / max(warmup, 1))
-        return rise * (floor + (1 - floor) * (1 - progress(step)))
+        return warm_up(step, warmup) * (floor + (1 - floor) * (1 - progress(step)))
 
     return LambdaLR(optimizer, factor)
