@@ -1,4 +1,4 @@
-"""The plug-in examples of docs/add-a-part.md for encoder, decoder, readout, output and callback."""
+"""The plug-in examples of docs/other-parts.md for encoder, decoder, readout, output and callback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from attnx.config.compose import compose
 
-PAGE = Path(__file__).parents[2] / "docs" / "add-a-part.md"
+PAGE = Path(__file__).parents[2] / "docs" / "other-parts.md"
 EXAMPLES = {
     kind: (name, text)
     for kind, name, text in re.findall(
