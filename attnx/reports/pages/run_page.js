@@ -19,27 +19,9 @@ const MIN_WEIGHT = 10; // thousandths of a weight that is named when a row is se
 const MAX_SYMBOLS = 5; // named when a row is selected
 const FULL_SCALE_FROM = 100; // thousandths: if no weight of a map is larger, its scale ends at the largest
 const CELL = { smallest: 13, narrow: 20, largest: 36 }; // pixels of a cell; below narrow, two letters stand on end
-const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
 // What is chosen: an example, its picked output symbol, and for each run a hypothesis and a view.
 const state = { example: 0, row: null, filter: "all", hypotheses: data.runs.map(() => 0), views: data.runs.map(() => 0) };
-
-// A symbol as it can be seen: a space is drawn, a mark that stands alone gets something to stand on.
-const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅"; // "" is one, too
-const direction = (symbols) => (RIGHT_TO_LEFT.test(symbols.join("")) ? "rtl" : "ltr");
-const letters = (symbols) => symbols.every((symbol) => [...symbol].length === 1 || symbol === "</s>");
-
-const digits = (symbols) => symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
-
-// Symbols as text: letters are joined, so that their script can connect them; numbers are separated.
-function symbolsText(symbols) {
-  const words = symbols.filter((symbol) => symbol !== "</s>");
-  return letters(words) && !(words.length && digits(words)) ? shown(words.join("")) : words.map(shown).join(" ");
-}
-
-const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
-// The output as text; of rows of numbers their count.
-const outputText = ({ output, numeric }) => (numeric ? counted(output.length, "step") : symbolsText(output));
 
 const isolated = (text) => make("bdi", {}, text);
 const weightText = (weight) => (weight / 1000).toFixed(3);

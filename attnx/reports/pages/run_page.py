@@ -62,7 +62,9 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
     runs = [read_run(folder) for folder in folders]
     tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path))[""]) for run in runs]
     data = {"runs": tables, "examples": _align([_examples(run, open_traces(run.path)) for run in runs])}
-    return fill_page(Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, PLAYER)
+    return fill_page(
+        Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, ["symbols", *PLAYER]
+    )
 
 
 def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:

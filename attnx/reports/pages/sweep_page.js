@@ -32,7 +32,6 @@ function fixed(value, digits) {
 }
 
 const formatValue = (value) => fixed(value, metric().digits);
-const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 // What stands beside an axis: a name, and its unit if that is a sign.
 const titled = ({ label, unit }) => (unit?.startsWith("%") ? `${label}, %` : label);
 // Math.min(...values) and Math.max(...values) fail with a hundred thousand values.
@@ -538,13 +537,7 @@ function meets(svg, points) {
 
 // --- heat maps -------------------------------------------------------------------------------------------------------
 
-const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
-const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅";
-const wordsOf = (symbols) => symbols.filter((symbol) => symbol !== "</s>");
-const digits = (symbols) => symbols.length > 0 && symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
-const joined = (symbols) => (symbols.every((symbol) => [...symbol].length === 1) && !digits(symbols) ? symbols.join("") : symbols.map(shown).join(" ")) || "∅";
-const outputText = ({ output, numeric }) => (numeric ? counted(output.length, "step") : joined(wordsOf(output)));
-const exampleName = (example) => (example.source.length && !example.name ? joined(wordsOf(example.source)) : example.name) || joined(wordsOf(example.reference));
+const exampleName = (example) => (example.source.length && !example.name ? symbolsText(example.source) : example.name) || symbolsText(example.reference);
 
 function showMaps() {
   const { maps, settings } = comparison();
@@ -558,10 +551,9 @@ function showMaps() {
   const example = maps.examples[state.example];
   find("pictures").replaceChildren(...maps.settings.map(({ setting: index, seed }, number) => {
     const one = example.maps[number];
-    const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
     return make("figure", {}, make("figcaption", {}, badge(index),
       make("span", {}, `${settings[index].name}${seed === null ? "" : `, seed ${seed}`}`),
-      make("span", { class: one.is_right === false ? "wrote wrong" : "wrote", dir: direction }, `${MARKS[one.is_right]}${outputText(one)}`)), map(example, one));
+      make("span", { class: one.is_right === false ? "wrote wrong" : "wrote", dir: direction(one.output) }, `${MARKS[one.is_right]}${outputText(one)}`)), map(example, one));
   }));
 }
 

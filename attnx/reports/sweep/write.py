@@ -50,7 +50,7 @@ def write_report(
     page = _page(folders, out)
     data = page_data(result.title, result.runs, result.comparisons, page.parent)
     texts = {
-        ".html": fill_page(PAGE, f"{result.title}: report", data),
+        ".html": fill_page(PAGE, f"{result.title}: report", data, ["symbols"]),
         ".md": result.markdown(choices),
         ".csv": spreadsheet(result.comparisons),
         ".tex": latex(result.comparisons),
