@@ -23,7 +23,7 @@ class TaskLaws(PartLaws):
 
     kind = "task"
     quick = ("declarations",)
-    methods = ("load", "metrics", "update", "tokenize", "detokenize", "save", "restore")
+    methods = ("load", "metrics", "update", "is_right", "tokenize", "detokenize", "save", "restore")
 
     def declarations(self) -> None:
         """A task has a ``monitor``, ``maximize`` and ``label_smoothing``, and the methods of attnx.tasks.contract."""

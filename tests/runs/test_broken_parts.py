@@ -436,6 +436,9 @@ class Mine:
     def update(self, metrics, outputs, pairs):
         metrics["wer"].update(outputs, [pair.references for pair in pairs])
 
+    def is_right(self, output, pair):
+        return tuple(output) in pair.references
+
     def tokenize(self, text, tag=""):
         return tuple(text)
 

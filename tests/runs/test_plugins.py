@@ -124,6 +124,9 @@ class Backwards:
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         metrics["wer"].update(outputs, [pair.references for pair in pairs])
 
+    def is_right(self, output: Sequence[str], pair: Pair) -> bool:
+        return tuple(output) in pair.references
+
     def tokenize(self, text: str, tag: str = "") -> tuple[str, ...]:
         return tuple(text)
 

@@ -1,5 +1,7 @@
 """The learning-rate schedules, by name; one that falls towards the end of a run is supplied with ``progress``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 # The share of the training that is done after some optimizer steps, 0 to 1. How many steps there will be may change.
