@@ -43,7 +43,7 @@ class TensorBoard:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars."""
-        writer = self._open(step)
+        self._step, writer = step, self._open(step)
         for name, value in values.items():
             writer.add_scalar(name, value, step)
 
@@ -51,7 +51,7 @@ class TensorBoard:
         """Write pictures, and the first rows of tables."""
         from matplotlib.image import imread
 
-        writer = self._open(step)
+        self._step, writer = step, self._open()
         for name, path in files.items():
             if path.suffix == ".png":
                 writer.add_image(name, imread(path), step, dataformats="HWC")
@@ -60,19 +60,18 @@ class TensorBoard:
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
-        writer = self._writer or self._open(None)
+        writer = self._open()
         writer.add_text("end", status, self._step)
         for name, value in summary.items():
             writer.add_scalar(f"summary/{name}", value, self._step)
         writer.close()
         return ""
 
-    def _open(self, step: int | None) -> SummaryWriter:
-        """The event file, begun at a step: what a killed process wrote of later steps is hidden."""
+    def _open(self, first_step: int | None = None) -> SummaryWriter:
+        """The event file. One begun at a step hides what a killed process wrote of it and of later ones."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._step = step or self._step
-        self._writer = self._writer or SummaryWriter(self._folder, purge_step=step)
+        self._writer = self._writer or SummaryWriter(self._folder, purge_step=first_step)
         return self._writer
 
 

@@ -319,6 +319,14 @@ def test_tensorboard_hides_what_a_killed_process_logged_too_much(tmp_path: Path)
     resumed.finish(RunStatus.FINISHED, {})
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("train/loss")] == [5, 10, 11, 16]
+    time.sleep(1.1)
+    tested = TensorBoard()  # resumed in the test: nothing was logged too much
+    tested.start(start._replace(state=state))
+    tested.show(16, {})
+    tested.finish(RunStatus.FINISHED, {"test_per": 7.0})
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [5, 10, 11, 16]
+    assert [event.step for event in events.Scalars("summary/test_per")] == [16]
 
 
 def test_a_missing_package_is_reported_before_anything_is_written(
