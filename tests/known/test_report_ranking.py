@@ -759,10 +759,10 @@ def test_the_command_prints_its_output_files(
     assert command(["report", "all/run", "all/other"]) == 0
     written = [f"all/report{suffix}" for suffix in (".html", ".md", ".csv", ".tex", ".effects.csv", ".runs.csv")]
     assert capsys.readouterr().out.splitlines() == written
-    assert command(["report", "all", "--out", "there"]) == 0
-    assert Path("there/report.html").is_file()
-    table = Path("there/report.runs.csv").read_text()
+    assert command(["report", "all", "--out", "reports"]) == 0
+    assert Path("reports/report.html").is_file()
+    table = Path("reports/report.runs.csv").read_text()
     with pytest.raises(UserError, match=r"report\.runs\.csv: the report would replace the table that it reads"):
-        command(["report", "there/report.runs.csv", "scorer=dot"])
-    assert Path("there/report.runs.csv").read_text() == table
-    assert command(["report", "there/report.runs.csv", "scorer=dot", "--out", "dot"]) == 0
+        command(["report", "reports/report.runs.csv", "scorer=dot"])
+    assert Path("reports/report.runs.csv").read_text() == table
+    assert command(["report", "reports/report.runs.csv", "scorer=dot", "--out", "dot"]) == 0

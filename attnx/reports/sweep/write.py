@@ -21,8 +21,7 @@ from attnx.reports.sweep.run_table import table_text
 from attnx.runs.status import RunStatus
 
 STEM = "report"
-RUN_TABLE = ".runs.csv"
-EFFECTS_TABLE = ".effects.csv"
+SUFFIXES = (".html", ".md", ".csv", ".tex", ".effects.csv", ".runs.csv")
 PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
@@ -43,29 +42,29 @@ def write_report(
             run passes the filters; a file of the report is a table that it reads.
     """
     choices = parse_reference(reference)  # refused before any run is read
+    page = _page(folders, out)
+    files = [page.with_suffix(suffix) for suffix in SUFFIXES]
+    if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
+        raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
     result = report(folders, filters)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
-    page = _page(folders, out)
     data = page_data(result.title, result.runs, result.comparisons, page.parent)
-    texts = {
-        ".html": fill_page(PAGE, f"{result.title}: report", data, ["symbols"]),
-        ".md": result.markdown(choices),
-        ".csv": spreadsheet(result.comparisons),
-        ".tex": latex(result.comparisons),
-        EFFECTS_TABLE: effects_spreadsheet(result.comparisons),
-        RUN_TABLE: table_text(result.runs, result.keys),
-    }
-    files = {page.with_suffix(suffix): text for suffix, text in texts.items()}
-    if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
-        raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
+    texts = (
+        fill_page(PAGE, f"{result.title}: report", data, ["symbols"]),
+        result.markdown(choices),
+        spreadsheet(result.comparisons),
+        latex(result.comparisons),
+        effects_spreadsheet(result.comparisons),
+        table_text(result.runs, result.keys),
+    )
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        for path, text in files.items():
+        for path, text in zip(files, texts, strict=True):
             with atomic_write(path) as partial:
                 partial.write_text(text, encoding="utf-8", newline="")
-        return [*files]
+        return files
     except OSError as error:
         raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
 
