@@ -9,21 +9,11 @@ from typing import Final, Literal
 from torch import Tensor
 
 from attnx.metrics.additive_metric import AdditiveMetric
-from attnx.metrics.polygons import (
-    Order,
-    PointingReference,
-    are_positions,
-    canonical_polygon,
-    is_round_trip,
-    is_simple_polygon,
-    path_length,
-    polygon_area,
-    triangle_set,
-)
+from attnx.metrics.pointing_answers import PointingReference, is_right_answer, is_well_formed
+from attnx.metrics.polygons import Order, is_round_trip, is_simple_polygon, path_length, polygon_area, triangle_set
 from attnx.metrics.proportions import Proportion
 from attnx.registry import register
 
-Form = Literal["order", "polygon", "round_trip", "triangles"]
 AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
 
 MAX_POINTS: Final = 1000
@@ -114,7 +104,7 @@ def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(_is_well_formed, form))
+    return AnswerRate(partial(is_well_formed, form))
 
 
 @register("metric", "area_coverage")
@@ -183,26 +173,6 @@ def tour_ratio() -> RatioBySize:
     1.1429
     """
     return RatioBySize(_tour_ratio)
-
-
-def is_right_answer(form: Form, answer: Order, reference: PointingReference) -> bool:
-    """Whether an answer equals the reference in meaning: see :func:`answer_accuracy`."""
-    if form == "order":
-        return list(answer) == list(reference.order)
-    if form == "triangles":
-        return _is_well_formed(form, answer, reference) and triangle_set(answer) == triangle_set(reference.order)
-    return canonical_polygon(answer) == canonical_polygon(reference.order)
-
-
-def _is_well_formed(form: Form, answer: Order, reference: PointingReference) -> bool:
-    points = reference.points
-    if form == "polygon":
-        return is_simple_polygon(points, answer)
-    if form == "round_trip":
-        return is_round_trip(points, answer)
-    if form == "order":
-        return sorted(answer) == list(range(len(points)))
-    return 0 < len(answer) == 3 * len(triangle_set(answer)) and are_positions(points, answer)
 
 
 def _hull_coverage(answer: Order, reference: PointingReference) -> tuple[float, float]:

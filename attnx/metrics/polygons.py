@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Order = Sequence[int]
 Points = npt.NDArray[np.floating]
-
-
-class PointingReference(NamedTuple):
-    """The points (n, columns) of a problem, and the right answer as positions from 0."""
-
-    points: Points
-    order: Order
 
 
 def open_path(order: Order) -> tuple[int, ...]:

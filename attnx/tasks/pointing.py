@@ -25,19 +25,19 @@ from attnx.data.synthetic.pointing_problems import (
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
-from attnx.metrics.pointing import MAX_POINTS, Form, is_right_answer
-from attnx.metrics.polygons import PointingReference
+from attnx.metrics.pointing import MAX_POINTS
+from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
 from attnx.registry import Natural, Positive, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 # The default of max_exact_points, which must be a literal there.
 DEFAULT_EXACT_POINTS: Final = 12
-# The form of an answer, and the metrics of the paper besides those of the form.
-METRICS: Final[dict[Problem, tuple[Form, tuple[str, ...]]]] = {
-    "hull": ("polygon", ("area_coverage",)),
-    "delaunay": ("triangles", ("triangle_coverage",)),
-    "tsp": ("round_trip", ("tour_length", "tour_ratio")),
-    "sorting": ("order", ()),
+# The metrics of the paper besides those of the form of an answer.
+METRICS: Final[dict[Problem, tuple[str, ...]]] = {
+    "hull": ("area_coverage",),
+    "delaunay": ("triangle_coverage",),
+    "tsp": ("tour_length", "tour_ratio"),
+    "sorting": (),
 }
 MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}
 
@@ -120,10 +120,10 @@ class Pointing(SequenceTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the paper's metrics of the problem, which are reported per size too."""
-        form, names = METRICS[self.problem]
+        form = ANSWER_FORMS[self.problem]
         return {
             "accuracy": registry.build("metric", ("answer_accuracy", {"form": form})),
-            **{name: registry.build("metric", name) for name in names},
+            **{name: registry.build("metric", name) for name in METRICS[self.problem]},
             "well_formed": registry.build("metric", ("well_formed", {"form": form})),
         }
 
@@ -134,8 +134,7 @@ class Pointing(SequenceTask):
 
     def is_right(self, output: TaskOutput, pair: Pair) -> bool:
         """Whether an answer means the same as the reference, from whichever point and in whichever direction."""
-        form, _ = METRICS[self.problem]
-        return is_right_answer(form, _read_positions(output), _read_reference(pair))
+        return is_right_answer(ANSWER_FORMS[self.problem], _read_positions(output), _read_reference(pair))
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
         """Raise a UserError for a user's points if they are too many, or two are equal and there is no answer."""

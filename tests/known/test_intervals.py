@@ -18,7 +18,7 @@ from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.per_tag import metrics_per_tag, update_all
-from attnx.metrics.polygons import PointingReference
+from attnx.metrics.pointing_answers import PointingReference
 from attnx.metrics.proportions import Proportion, interval_of_mean
 
 

@@ -21,7 +21,7 @@ from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
 from attnx.metrics.pointing import RatioBySize
-from attnx.metrics.polygons import PointingReference
+from attnx.metrics.pointing_answers import PointingReference
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
 
 

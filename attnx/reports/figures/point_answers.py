@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_trip, open_path, path_length, triangle_set
+from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
+from attnx.metrics.polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
@@ -113,13 +114,8 @@ def title(example: PointAnswer, problem: str) -> str:
     size = f"{len(points)} {'numbers' if problem == 'sorting' else 'points'}: "
     if problem == "tsp" and is_round_trip(points, answer):
         return f"{size}{path_length(points, answer):.2f}, reference {path_length(points, reference):.2f}"
-    canonical: Any = {"sorting": tuple, "delaunay": _triangles}.get(problem, canonical_polygon)
-    return size + ("right" if canonical(answer) == canonical(reference) else "wrong")
-
-
-def _triangles(order: Sequence[int]) -> tuple[object, int]:
-    """The triangles and their number: a right answer has none twice."""
-    return triangle_set(order), len(order)
+    is_right = is_right_answer(ANSWER_FORMS[problem], answer, PointingReference(points, reference))
+    return size + ("right" if is_right else "wrong")
 
 
 def _positions(symbols: Sequence[str]) -> list[int]:
