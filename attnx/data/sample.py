@@ -78,7 +78,8 @@ def _identity(pair: Pair) -> str:
     if text := pair.name or fold_text("\t".join(sorted(pair.texts))):
         return text
     if pair.features is not None:
-        return hashlib.sha256(repr(pair.features.shape).encode() + pair.features.tobytes()).hexdigest()
+        matrix = pair.features.astype(np.float32)
+        return hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
     return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
 
 

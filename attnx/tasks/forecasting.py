@@ -147,8 +147,10 @@ class Forecasting(SequenceTask):
         test = self._read_series(resolve_data_path("task.test", str(self.test)), windows)
         windows = windows or self._window_spec(test[0])
         part = [(series, Span(0, len(series.numbers))) for series in test]
-        if not any(len(windows.valid_starts(series, span)) for series, span in part):
+        if not any(windows.starts(span) for _, span in part):
             raise UserError(f"{location}: is shorter than a window of {self.lookback} + {self.horizon} steps")
+        if not any(len(windows.valid_starts(series, span)) for series, span in part):
+            raise UserError(f"{location}: no window has measured values of {', '.join(windows.targets)}")
         return part
 
     def read(self, path: Path) -> Pair:

@@ -116,16 +116,20 @@ class AnySequence(SequenceTask):
 
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""
-        files = {
-            part: reader.read(resolve_data_path(f"task.{part}", file)) for part, file in self.files.items() if file
-        }
+        paths = {part: resolve_data_path(f"task.{part}", file) for part, file in self.files.items() if file}
+        files = {part: reader.read(path) for part, path in paths.items()}
         train = files.pop("train")
         shares = holdout_shares(self.holdout, files)
         # (source as text, tag) -> pair
         splits = split_by_hash(train.items(), lambda item: item[0][0], *shares, sort_held_out=True)
-        self.notes = overlap_notes(dict(splits.train), files)
+        keys = {part: [self._source_key(paths[part], *key) for key in pairs] for part, pairs in files.items()}
+        self.notes = overlap_notes({self._source_key(paths["train"], *key) for key, _ in splits.train}, keys)
         pairs = Splits(*([pair for _, pair in part] for part in splits))
         return pairs._replace(**{name: list(part.values()) for name, part in files.items()})
+
+    def _source_key(self, table: Path, source: str, tag: str) -> tuple[str | Path, str]:
+        """What tells sources apart: their text, or their file, which tables in two folders may name alike."""
+        return (table.parent / source).resolve() if self.source == "features" else source, tag
 
     def _source_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
         if self.source == "features":

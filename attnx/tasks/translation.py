@@ -142,7 +142,7 @@ class Translation(TextTask):
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
         pairs = Splits(train, valid, test)
-        return SequenceData(pairs, *self.texts.vocabularies(), training_tags(pairs))
+        return SequenceData(pairs, *self.texts.vocabularies(), self._tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
@@ -216,7 +216,14 @@ class Translation(TextTask):
         """Return valid and test pairs, and the tags, of a stored training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
-        return pairs, training_tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
+        return pairs, self._tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
+
+    def _tags(self, pairs: Splits[Pair]) -> tuple[str, ...]:
+        """The languages of the training split, which must have all of ``languages``."""
+        tags = training_tags(pairs)
+        if len(self.languages) > 1 and (missing := [name for name in self.languages if name not in tags]):
+            raise UserError(f"task.languages: the training split has no pair of {missing[0]!r}; remove it")
+        return tags
 
     def _filter(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
         return filter_by_length(map(self.texts.tokenize, sentences), dropped, self.max_length, self.max_length_ratio)

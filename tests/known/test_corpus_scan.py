@@ -52,6 +52,14 @@ def test_a_scan_that_fits_equals_the_training_part() -> None:
     assert (holdout.sentences("valid"), holdout.sentences("test")) == (parts.valid, parts.test)
 
 
+def test_a_scan_counts_distinct_held_out_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30 copies of each none is lost."""
+    expected = scan_shard(iter(LINES), SentenceHoldout(None, None, 0.1), set(), 1, seed=0).held_out
+    monkeypatch.setattr(build, "MAX_HELD_OUT", len(expected))
+    repeated = (sentence for sentence in LINES for _ in range(30))
+    assert scan_shard(repeated, SentenceHoldout(None, None, 0.1), set(), 1, seed=0).held_out == expected
+
+
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_scan_keeps_a_sample(processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that an existing part has too; of five shards."""

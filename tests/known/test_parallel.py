@@ -355,6 +355,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
     cached.DatasetDict({"train": blank, "test": blank}).save_to_disk("blank")
     write("bad.json", b'{"de": "a"')
     write("wide.csv", "de,en\n1,ein,one\n2,zwei,two\n")
+    write("open.csv", 'de,en\n"ein,one\n' + "zwei,two\n" * 30_011)
     write("zeros.json", json.dumps([{"de": 0, "en": "x"}]))
     cases: list[tuple[str, list[str], str]] = [
         ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
@@ -370,6 +371,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
             ["de", "en"],
             "task.dataset=wide.csv: cannot be read: wide.csv:2: 3 fields, but the header has 2: '1,ein,one'",
         ),
+        ("open.csv", ["de", "en"], "task.dataset=open.csv: cannot be read: open.csv: is not a CSV file, or a quote"),
         ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
     ]
     for name, columns, message in cases:

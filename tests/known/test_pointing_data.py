@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from itertools import pairwise, permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from attnx.data.synthetic import tsp
 from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, convex_hull, draw_problems, solve, triangulation
 from attnx.data.synthetic.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 from attnx.errors import UserError
@@ -39,7 +40,7 @@ def test_a_hull_by_its_definition(size: int) -> None:
         hull = convex_hull(points)
         assert hull[0] == hull[-1] == min(hull)
         assert len(set(hull)) == len(hull) - 1
-        for first, two in itertools.pairwise(hull):
+        for first, two in pairwise(hull):
             assert all(left_of(points, first, two, second) for second in range(size) if second not in (first, two))
 
 
@@ -75,7 +76,7 @@ def test_collinear_points_have_no_hull() -> None:
 
 def brute(distance_matrix: Any) -> float:
     size = distance_matrix.shape[1]
-    tours = np.array([(0, *remaining) for remaining in itertools.permutations(range(1, size))])
+    tours = np.array([(0, *remaining) for remaining in permutations(range(1, size))])
     return float(tour_lengths(distance_matrix.repeat(len(tours), 0), tours).min())
 
 
@@ -100,6 +101,22 @@ def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
     )
     assert (ratio > 1 - 1e-9).all()
     assert ratio.mean() < 1.01
+
+
+def test_no_move_of_up_to_three_points_shortens_a_local_optimum() -> None:
+    """Wherever the segment lies, also across the end of the array."""
+    matrices = distances(draw_points(5, 101, 13))
+    tours, is_shorter = np.tile(np.arange(13), (101, 1)), np.ones(101, dtype=bool)
+    while is_shorter.any():
+        tours, is_shorter = tsp._best_step(matrices, tours)
+    assert len(np.unique(tours[:, 0])) > 1  # segments were moved across the end
+    lengths = tour_lengths(matrices, tours)
+    for start, length in product(range(13), (1, 2, 3)):
+        turned = np.roll(tours, -start, 1)
+        segment, remaining = turned[:, :length], turned[:, length:]
+        for place, moved in product(range(1, 13 - length), (segment, segment[:, ::-1])):
+            candidates = np.concatenate([remaining[:, :place], moved, remaining[:, place:]], 1)
+            assert (tour_lengths(matrices, candidates) > lengths - 1e-8).all()
 
 
 def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:

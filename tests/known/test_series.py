@@ -147,6 +147,15 @@ def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
     assert np.diff(series.times).tolist() == [86400]
 
 
+def test_an_index_of_pandas_is_no_column_of_values(tmp_path: Path) -> None:
+    """Unless it is named; feature files skip it, too."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "series.parquet"
+    parquet.write_table(pyarrow.table({"a": [2.0, 7.0], "__index_level_0__": [3, 11]}), path)
+    assert [series.columns for series in read_series(path, None, [])] == [("a",)]
+    assert read_series(path, None, ["__index_level_0__"])[0].numbers.tolist() == [[3], [11]]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

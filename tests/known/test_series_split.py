@@ -12,6 +12,7 @@ from attnx.data.readers.series import Series, read_series
 from attnx.data.series_split import SeriesSplit, split_note, split_series
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
+from attnx.tasks.forecasting import Forecasting
 
 HOUR = 3600.0
 
@@ -111,6 +112,22 @@ def test_a_known_column_needs_a_value_to_train_on() -> None:
     with pytest.raises(UserError, match=r"train split has no value of late; leave it out of task\.known_columns"):
         split_series(series, windows, SeriesSplit.parse("16:3:4"))
     assert split_series(series, windows, SeriesSplit.parse("17:2:4"))["train"].end == 17
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["3"] * 9, "is shorter than a window of 8 \\+ 2 steps"),
+        ([""] * 20 + ["3"], "no window has measured values of a"),
+    ],
+)
+def test_a_test_file_without_a_window_is_refused(values: list[str], message: str, tmp_path: Path) -> None:
+    for name, column in (("train", ["3", "5"] * 100), ("test", values)):
+        rows = [f"{row},{value}" for row, value in enumerate(column)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["t,a", *rows]), encoding="utf-8")
+    task = Forecasting(str(tmp_path / "train.csv"), time="t", test=str(tmp_path / "test.csv"), lookback=8, horizon=2)
+    with pytest.raises(UserError, match=rf"task\.test=.*test\.csv: {message}"):
+        task.load()
 
 
 def test_the_rows_of_each_part_are_reported() -> None:

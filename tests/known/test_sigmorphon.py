@@ -112,6 +112,9 @@ def test_a_pattern_selects_files_of_a_folder(write: Write) -> None:
     folder = write({"ita_train.tsv": "a\ta\n", "ita_dev.tsv": "b\tb\n", "fre_train.tsv": "c\tc\n"})
     assert read_languages(folder / "*_train.tsv") == [pair("fre", "c", "c"), pair("ita", "a", "a")]
     assert read_languages(folder / "ita_d*") == [pair("ita", "b", "b")]
+    assert read_languages(folder / "**_dev.tsv") == [pair("ita", "b", "b")]
+    with pytest.raises(UserError, match="holds no word lists"):
+        read_languages(folder / "nowhere" / "*.tsv")
     for path, many in [(folder, True), (folder / "*.tsv", True), (folder / "ita_dev.tsv", False)]:
         assert has_languages(path) is many
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
+from attnx.data.features import Features
 from attnx.data.readers.feature_matrices import FeatureMatrix, read_matrix
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.errors import UserError
@@ -46,7 +47,7 @@ def refusal_message(path: Path, step_names: str | None = None) -> str:
 
 def holds(actual: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
     """Whether a file held the three steps."""
-    assert actual.features.dtype == np.float32
+    assert actual.features.dtype == np.float64
     assert actual.features.tolist() == NUMBERS
     return (actual.steps, actual.columns) == (steps, columns)
 
@@ -244,6 +245,15 @@ def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     assert holds(read_matrix(path, "time"), ("9:00", "", "9_10"), ("x", "y"))
     complete = write_parquet(tmp_path / "b.parquet", {"n": [1, 2], "yes": [True, False]})
     assert read_matrix(complete).features.tolist() == [[1, 1], [2, 0]]
+
+
+def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path: Path) -> None:
+    """Seconds since 1970, which single precision rounds to multiples of 128."""
+    seconds = [1_700_000_000 + number for number in range(5)]
+    matrix = read_matrix(write(tmp_path / "a.csv", "".join(f"{second},7\n" for second in seconds)))
+    assert matrix.features[:, 0].tolist() == seconds
+    scaled = Features.of([matrix.features]).encode(matrix.features)[:, 0]
+    assert np.diff(scaled).tolist() == pytest.approx([0.5**0.5] * 4, rel=1e-6)
 
 
 def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from attnx.data.examples import Symbols
+from attnx.data.synthetic import stories
 from attnx.data.synthetic.stories import World
 from attnx.errors import UserError
 
@@ -79,6 +80,13 @@ def test_the_seed_decides_and_parts_do_not_overlap() -> None:
     assert len(tested) == 1000
     assert not trained & tested
     assert World([5], 30, 1).test("world") == first.test("world")
+
+
+def test_more_stories_than_there_are_end_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a grid of one field, where two agents can only turn."""
+    monkeypatch.setattr(stories, "GRID_SIZE", 1)
+    with pytest.raises(UserError, match=r"task\.stories: there are hardly 5,000 different stories of 5 sentences"):
+        World([5], 4000, 1).train("world")
 
 
 def test_other_story_lengths_are_tested() -> None:

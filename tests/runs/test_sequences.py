@@ -263,6 +263,20 @@ def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
     assert task.notes == [f"{overlap} of 11 sources of the valid split are also in the training split"]
 
 
+def test_feature_files_of_two_folders_are_two_sources(work_folder: Path) -> None:
+    """However they are called; one file under two names is one."""
+    for folder, numbers in (("train", range(31)), ("valid", range(31, 38))):
+        Path(folder).mkdir()
+        names = [f"{index}.npy" for index in range(len(numbers))]
+        for name, number in zip(names, numbers, strict=True):
+            np.save(f"{folder}/{name}", matrix(number))
+        Path(folder, "list.tsv").write_text("".join(f"{name}\tup\n" for name in names))
+    Path("test.tsv").write_text("train/7.npy\tup\nvalid/3.npy\tup\n")
+    task = AnySequence("train/list.tsv", "valid/list.tsv", "test.tsv", source="features", target="words")
+    task.load()
+    assert task.notes == ["1 of 2 sources of the test split are also in the training split"]
+
+
 def test_ids_are_sorted_by_number(work_folder: Path) -> None:
     """Not in that of their digits."""
     write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))

@@ -300,6 +300,7 @@ MISTAKES = {
     "task.languages=[xa,xa]": "task.languages=[xa,xa]: name each language once",
     "task.languages=[x.a]": "'x.a' is not a name",
     "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid split has 'yb'",
+    "task.train=xa.tsv task.languages=[xa,yb] task.valid=xa.tsv task.test=xa.tsv": "has no pair of 'yb'; remove it",
     "task.tokenizer=bbpe": "unknown tokenizer 'bbpe'; did you mean bpe",
     "task.vocab_size=7": "task.vocab_size=7: the tokenizer bpe needs",
     "task.max_length=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Final, NamedTuple, TypeVar
 
 from attnx.data.corpus_cache.folder import (
@@ -87,6 +87,7 @@ def scan_shard(
 ) -> ShardScan:
     """Separate the sentences to hold out, and draw a sample of ``count`` others."""
     scan = ShardScan(set(), set(), [], [])
+    held_out: dict[tuple[str, str], dict[Sentence, None]] = {}  # by source and tag, as they are counted
 
     def training() -> Iterator[Sentence]:
         for sentence in sentences:
@@ -95,10 +96,11 @@ def scan_shard(
                 if sentence.source in sources:
                     scan.overlap.add(sentence.source)
                 yield sentence
-            elif len(scan.held_out) <= MAX_HELD_OUT:  # one more is an error
-                scan.held_out.append(sentence)
+            elif len(held_out) <= MAX_HELD_OUT:  # one more is an error
+                held_out.setdefault((sentence.source, sentence.tag), {})[sentence] = None
 
-    return scan._replace(sample=reservoir_sample(training(), count, seed))
+    sample = reservoir_sample(training(), count, seed)
+    return scan._replace(sample=sample, held_out=list(chain.from_iterable(held_out.values())))
 
 
 def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:

@@ -31,7 +31,10 @@ PANDAS_INDEX = "__index_level_"
 
 
 class FeatureMatrix(NamedTuple):
-    """Finite features (s, f), the names of the s steps (indices unless a file has names), and of the f columns."""
+    """Finite features (s, f) in double precision, the names of the s steps, and of the f columns.
+
+    Steps without names in the file have their indices.
+    """
 
     features: Matrix
     steps: Symbols
@@ -101,11 +104,12 @@ class MatrixReader:
 
 
 def _check_finite(path: Path, table: FeatureTable) -> Matrix:
-    with np.errstate(over="ignore"):
-        features: Matrix = table.numbers.astype(np.float32)
+    """The numbers in double precision, unless one is not finite in the single precision of models."""
+    features: Matrix = table.numbers.astype(np.float64)
     if not features.size:
         raise UserError(f"{path}: holds no numbers; expected a row for each step")
-    is_finite = np.isfinite(features)
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(features.astype(np.float32))
     if is_finite.all():
         return features
     row, column = map(int, np.argwhere(~is_finite)[0])

@@ -138,8 +138,11 @@ def _format_options(name: str) -> dict[str, bool]:
 
 def _check_header_width(file: Path) -> None:
     """Raise a UserError if the first row has more fields than the header: the reader would take one as an index."""
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-        header, row = islice(chain(csv.reader(stream), [[], []]), 2)
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+            header, row = islice(chain(csv.reader(stream), [[], []]), 2)
+    except csv.Error as error:
+        raise UserError(f"{file}: is not a CSV file, or a quote is not closed: {error}") from None
     if len(row) > len(header):
         raise UserError(f"{file}:2: {len(row)} fields, but the header has {len(header)}: {quoted(','.join(row))}")
 

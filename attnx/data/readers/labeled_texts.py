@@ -44,9 +44,9 @@ ONE_TEXT: Final = Columns()
 
 
 def split_sentences(text: str, lower: bool = True) -> Symbols:
-    """Split a text into words and marks; each sentence but the last ends with a full stop, behind its ``!`` or ``?``.
+    """Split a text into words and marks; each sentence ends with a full stop, behind its ``!`` or ``?``.
 
-    A run of marks that end a sentence is one end. Whether the last sentence has an end makes no difference.
+    A run of marks that end a sentence is one end. A last sentence without an end gets a full stop, too.
 
     >>> split_sentences("Won £3.50!! Call now...  It's free")
     ('won', '£', '3.50', '!', '.', 'call', 'now', '.', "it's", 'free', '.')

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.readers.feature_matrices import GAPS, read_parquet
+from attnx.data.readers.feature_matrices import GAPS, PANDAS_INDEX, read_parquet
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
@@ -71,7 +71,7 @@ def read_series(
     Args:
         path: the file.
         time: column of the times; None if rows are in order without one.
-        columns: columns to read; if empty, all but those of time and group.
+        columns: columns to read; if empty, all but those of time and group, and an index of pandas without a name.
         group: column with the name of a row's series; None for one series.
         has_header: whether the first row names the columns; None to infer it, a row that may be data is then an error.
 
@@ -84,7 +84,9 @@ def read_series(
     _check_columns(path, header, key_columns, columns)
     if not rows:
         raise UserError(f"{path}: holds no rows")
-    value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
+    value_columns = tuple(columns) or tuple(
+        name for name in header if name not in key_columns and not name.startswith(PANDAS_INDEX)
+    )
     groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for location, fields in rows:
         row = dict(zip(header, fields, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -43,8 +44,8 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
 def _files_by_language(path: Path) -> dict[str, Path]:
     folder, pattern = (path.parent, path.name) if "*" in path.name else (path, "*")
     files: dict[str, Path] = {}
-    for file in sorted(folder.glob(pattern)):
-        if not re.fullmatch(r"[^.].*\.tsv(\.gz)?", file.name):
+    for file in sorted(folder.iterdir() if folder.is_dir() else ()):
+        if not fnmatchcase(file.name, pattern) or not re.fullmatch(r"[^.].*\.tsv(\.gz)?", file.name):
             continue
         language = _language(file.name, pattern)
         if not LANGUAGE_CODE.fullmatch(language):

@@ -24,6 +24,7 @@ DIRECTIONS = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
 AGENTS = ("agent1", "agent2")
 NUM_INITIAL_STATEMENTS = 2 * len(AGENTS)
 NUM_TEST_STORIES = 1000
+MAX_REPEATED_DRAWS = 1000  # in a row: nearly all stories are drawn
 
 
 class StoryQuestion(NamedTuple):
@@ -146,11 +147,18 @@ class World:
             raise UserError(f"a world of {fewest} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
         rng, lengths = random.Random(f"{self.seed} {' '.join(map(str, statements))}"), cycle(statements)
         worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
+        repeated = 0
         while len(worlds) < count:
+            if repeated > MAX_REPEATED_DRAWS:
+                raise UserError(
+                    f"task.stories: there are hardly {count:,} different stories of {fewest} sentences; use fewer, or "
+                    "longer ones"
+                )
             agents = [
                 Agent(name, _draw(rng, GRID_SIZE), _draw(rng, GRID_SIZE), _draw_direction(rng)) for name in AGENTS
             ]
             sentences = tuple(_draw_sentences(agents, next(lengths), rng))
+            repeated = repeated + 1 if sentences in worlds else 0
             worlds.setdefault(sentences, agents)
         return [
             StoryQuestion(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))

@@ -117,10 +117,9 @@ def _best_step(matrix: Distances, tours: Tours) -> tuple[Tours, npt.NDArray[np.b
     is_inside = (positions > first[:, None]) & (positions <= second[:, None])
     keys = np.where(is_inside, (first + second)[:, None] + 1 - positions, positions).astype(float)
     for index, (length, is_reversed) in enumerate(moves, 1):
-        offsets = positions - first[:, None]
+        offsets = (positions - first[:, None]) % size
         moved = second[:, None] + (length - offsets if is_reversed else 1 + offsets) / (length + 1)
-        is_moved = (offsets >= 0) & (offsets < length)
-        keys = np.where((kind == index)[:, None], np.where(is_moved, moved, positions), keys)
+        keys = np.where((kind == index)[:, None], np.where(offsets < length, moved, positions), keys)
     return np.take_along_axis(tours, keys.argsort(1), 1), best.min(1) < -MIN_GAIN
 
 
@@ -140,7 +139,7 @@ def _move_changes(ordered: Distances, edges: Distances, length: int, is_reversed
     first, last = (ends, positions) if is_reversed else (positions, ends)
     added = ordered[:, :, first].swapaxes(1, 2) + ordered[:, last][:, :, (positions + 1) % size] - edges[:, None]
     gaps = (positions - positions[:, None]) % size
-    is_possible = (gaps >= length) & (gaps < size - 1) & (positions[:, None] <= size - length)
+    is_possible = (gaps >= length) & (gaps < size - 1)
     return np.where(is_possible, added - removed[:, :, None], 0.0)
 
 

@@ -157,7 +157,9 @@ def read_matrix(path: Path, step_names: str | None, columns: list[str], width: i
     matrix = load_matrix(path, step_names, columns)
     if matrix.ndim != 2 or matrix.shape[1] != width:
         raise InvalidLine(f"{path}: the model reads {width} features, not a matrix of shape {matrix.shape}")
-    if not np.isfinite(matrix).all():
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(matrix.astype(np.float32))
+    if not is_finite.all():
         raise InvalidLine(f"{path}: has a number that is not finite")
     return matrix
 
@@ -173,12 +175,12 @@ def load_matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
                 rows = rows[1:]
                 if columns and columns != [names[index] for index in used]:
                     raise InvalidLine(f"{path}: its columns are not {', '.join(columns)}, in this order")
-            return np.array([[float(row[index]) for index in used] for row in rows], dtype=np.float32)
+            return np.array([[float(row[index]) for index in used] for row in rows])
         loaded = np.load(path, allow_pickle=False)
         is_array = isinstance(loaded, np.ndarray)
         arrays = {"features": loaded} if is_array else {name: loaded[name] for name in loaded.files}
         arrays.pop(step_names, None)
-        return arrays.get("features", next(iter(arrays.values()))).astype(np.float32)
+        return arrays.get("features", next(iter(arrays.values()))).astype(np.float64)
     except (OSError, ValueError, IndexError) as error:
         raise InvalidLine(f"{path}: not a .npy, .npz or .csv file of numbers ({error})") from error
 
