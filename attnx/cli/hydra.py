@@ -39,10 +39,12 @@ from attnx.sweeps.record import (
     sync_from_folder,
 )
 from attnx.sweeps.session import Configs, SweepSession, job_environment
+from attnx.sweeps.stop_request import request_stop_by_signal
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length
 from attnx.training.distributed.launched_rank import reject_launched_sweep
+from attnx.training.distributed.slurm import is_requeued, slurm_job
 
 
 class SweepArgs(NamedTuple):
@@ -89,6 +91,10 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
     folder = folder or _sweep_folder(overrides, configs)
     check_dependencies(request)
     check_equal_time(configs.values(), args.max_parallel, request.cluster)
+    if request.cluster and args.max_parallel > 1 and not request.is_search:
+        limit = "set hydra.launcher.array_parallelism" if request.cluster == "slurm" else "use hydra/launcher=processes"
+        raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
+    is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     with _checked_processes(pending, request, configs, args.max_parallel) as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
@@ -112,8 +118,9 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
     for line in describe_length(record, running.configs.values()):
         print(line, flush=True)
     words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
+    is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
     try:
-        with running:
+        with running, contextlib.nullcontext() if is_signaled else request_stop_by_signal(record):
             code = _run_hydra(words, run_one_job, args.config_dir)
     except (KeyboardInterrupt, Exception) as error:
         note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
@@ -136,9 +143,9 @@ def _checked_processes(
         return
     if not request.environment:  # else only jobs know the variables in paths
         check_files(jobs, configs)
-    environment = job_environment(max_parallel)
+    environment = {**job_environment(max_parallel), **request.environment}
     with contextlib.closing(session.start_fork_server(environment)) as fork_server:
-        check_jobs(jobs, configs, {**environment, **request.environment}, fork_server)
+        check_jobs(jobs, configs, environment, fork_server)
         if request.launcher == FORKING_LAUNCHER:
             yield fork_server
             return
@@ -164,6 +171,11 @@ def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = N
         print(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
     return sweep(SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel), folder)
+
+
+def _continues_after_requeue(folder: Path) -> bool:
+    """Whether SLURM has started this command again: it has renamed the earlier folder, and goes on in its own."""
+    return is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job()
 
 
 def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:

@@ -13,6 +13,7 @@ from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
 from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
+from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.inference.trained_run import TrainedRun
 
@@ -52,7 +53,8 @@ def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_si
     Raises:
         UserError: log-probabilities differ; or a greedy search took a less probable symbol.
     """
-    limits = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
+    search = choose_decoding(run.config["decoding"], "greedy")
+    limits = {name: search[name] for name in ("max_length_ratio", "max_length_extra")}
     beam = {**limits, "beam_size": beam_size, "min_length": 0, "no_repeat_ngram_size": 0}
     predictions = run.with_decoding(("beam", beam)).decode(pairs)
     equal_outputs, max_difference = 0, 0.0

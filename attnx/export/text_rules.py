@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnx.data.readers.babi import Babi
+from attnx.decoding.select import choose_decoding
 
 WORDS: dict[str, Any] = {"kind": "words"}
 # Other searches than a beam are exported as greedy.
@@ -49,7 +50,8 @@ def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str
 
 
 def search_rules(search: Mapping[str, Any]) -> dict[str, Any]:
-    """A search as complete settings of a beam."""
+    """A search as complete settings of a beam; one that is not exported is greedy."""
+    search = search if search["name"] in EXPORTED_SEARCHES else choose_decoding(search, "greedy")
     beam = {knob: search[knob] for knob in GREEDY} if search["name"] == "beam" else GREEDY
     return {**beam, **{knob: search[knob] for knob in LIMITS}}
 

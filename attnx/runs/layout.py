@@ -60,10 +60,11 @@ LOG: Final = "log.txt"
 PROGRESS: Final = "progress.json"
 # Environment variable naming a job's progress file; a run that is no job of a sweep has none.
 PROGRESS_VARIABLE: Final = "ATTNX_PROGRESS"
-# The sweep's folder: its record and lock, the seconds of a training step with the lock of its measurement, and a
-# search's trials.
+# The sweep's folder: its record and lock, what asks its jobs to end, the seconds of a training step with the lock of
+# its measurement, and a search's trials.
 SWEEP: Final = "sweep.json"
 LOCK: Final = "sweep.lock"
+STOP_REQUEST: Final = "stop_requested"
 STEP_TIME: Final = "step_time.json"
 STEP_TIME_LOCK: Final = "step_time.lock"
 STUDY: Final = "study.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
         subject = "it" if knob == "folder" else str(folder)
-        problem = f"{subject} is not empty; choose another, or `attnx resume {folder}`"
+        hint = f", or `attnx resume {shlex.quote(str(folder))}`" if (folder / RUN).is_file() else ""
+        problem = f"{subject} is not empty; choose another{hint}"
         raise UserError(f"{knob}={config[knob]}: {problem}")
     if runs := [parent for parent in folder.absolute().parents if (parent / RUN).is_file()]:
         raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")

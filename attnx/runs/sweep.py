@@ -66,6 +66,7 @@ class Sweep:
         command: the last command that started or resumed it.
         overrides: of the command, before they are expanded into jobs.
         config_dir: the user's own configuration folder.
+        slurm_job: the SLURM job in which the command was last run.
         plugins: the SHA-256 of each plug-in file that existed when it was last started.
         created: ISO 8601.
         ended: when it last ended.
@@ -77,6 +78,7 @@ class Sweep:
     command: str
     overrides: list[str]
     config_dir: str | None = None
+    slurm_job: str | None = None
     created: str | None = None
     ended: str | None = None
     status: RunStatus = RunStatus.RUNNING

@@ -68,6 +68,7 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
 
 def _expand(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
+    from hydra.core.override_parser.types import ValueType
 
     parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
@@ -85,6 +86,9 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
         cluster=str(node.launcher.get("cluster", "")),
     )
+    globs = [item.input_line for item in parsed if item.value_type is ValueType.GLOB_CHOICE_SWEEP]
+    if request.is_search and globs:
+        raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
     if request.is_search:
         return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:

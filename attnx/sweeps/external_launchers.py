@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import SubprocessProcesses
 from attnx.sweeps.record import get_or_add_job, note_job_end, sync_from_folder
-from attnx.sweeps.session import objective, signal_error
+from attnx.sweeps.session import has_session, objective, signal_error
+from attnx.sweeps.stop_request import is_stop_requested
 from attnx.training.distributed.slurm import requeue
 
-WAIT_SECONDS = 60.0
+POLL_SECONDS = 1.0
 
 
 def run_one_job(config: Any) -> float:
@@ -43,19 +44,34 @@ def run_one_job(config: Any) -> float:
     except UserError as error:
         write_error(sweep.folder(job), str(error))
     else:
+        if not has_session():  # a worker, whom the terminal's Ctrl-C reaches, too: the command decides
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         run_unless_done(sweep, job, checked, dict(os.environ))
     sync_from_folder(sweep, job)
     return objective(job)
 
 
-def run_unless_done(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Run one job of a checked configuration in a subprocess, unless it is done by now."""
+def run_unless_done(
+    sweep: Sweep,
+    job: SweepJob,
+    config: Mapping[str, Any],
+    environment: Mapping[str, str],
+    ends_with_command: bool = True,
+) -> None:
+    """Run one job of a checked configuration in a subprocess, unless it is done by now.
+
+    A job that ends with the sweep's command saves and ends, or does not start, if that is asked to stop.
+    """
     folder = sweep.folder(job)
+
+    def should_stop() -> bool:
+        return ends_with_command and is_stop_requested(sweep.path)
+
     with lock_job(folder) as lock:
         sync_from_folder(sweep, job)
-        if job.status not in DONE_STATUSES:
+        if job.status not in DONE_STATUSES and not should_stop():
             spec = JobSpec({**config, "folder": str(folder)}, job.overrides, environment, str(Path.cwd()))
-            _run(folder, spec, lock)
+            _run(folder, spec, lock, should_stop)
 
 
 @contextlib.contextmanager
@@ -70,12 +86,14 @@ def lock_job(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _run(folder: Path, spec: JobSpec, lock: int) -> None:
-    processes = SubprocessProcesses(lock)
+def _run(folder: Path, spec: JobSpec, lock: int, should_stop: Callable[[], bool]) -> None:
+    processes, is_stopped = SubprocessProcesses(lock), False
     processes.start(0, spec)
     try:
-        while not (exits := processes.wait(WAIT_SECONDS)):
-            pass
+        while not (exits := processes.wait(POLL_SECONDS)):
+            if not is_stopped and should_stop():
+                processes.send_signal(0, signal.SIGINT)
+                is_stopped = True
     except BaseException:  # launchers stop their jobs in several ways
         processes.close()
         raise

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
-from attnx.runs.layout import LOCK, SWEEP
+from attnx.files.file_lock import is_lock_held
+from attnx.runs.layout import LOCK, LOG, RUN_LOCK, SWEEP
 from attnx.runs.naming import refuse_link
 from attnx.runs.sweep import is_sweep
 
@@ -42,13 +44,13 @@ def lock_folder(folder: Path) -> Iterator[int]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the sweep's folder ({error.strerror}); choose name=...") from error
     try:
         _wait_for_lock(file, folder)
         os.truncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
+        os.pwrite(file, f"{os.getpid()} {socket.gethostname()}".encode(), 0)
         yield file
     finally:
         os.close(file)
@@ -60,12 +62,20 @@ def _wait_for_lock(file: int, folder: Path) -> None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        pid = int(os.pread(file, 20, 0) or 0)
+        pid, host = _holder(file)
+        if host != socket.gethostname():
+            raise UserError(f"{folder}: another attnx runs this sweep, process {pid} of {host}; wait for it, or end it")
         if _is_alive(pid):
             raise UserError(f"{folder}: another attnx runs this sweep, process {pid}; wait for it, or end it")
         if time.monotonic() > deadline:
             raise UserError(f"{folder}: jobs of a sweep that was killed do not end; end them, or choose name=...")
         time.sleep(POLL_SECONDS)
+
+
+def _holder(file: int) -> tuple[int, str]:
+    """The process that wrote the lock file and its machine; the process 0 of this one before it has written."""
+    pid, _, host = os.pread(file, 300, 0).decode(errors="replace").partition(" ")
+    return int(pid) if pid.isdecimal() else 0, host or socket.gethostname()
 
 
 def _is_alive(pid: int) -> bool:
@@ -79,12 +89,23 @@ def _is_alive(pid: int) -> bool:
 
 
 def rename_existing(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep."""
+    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep.
+
+    Raises:
+        UserError: a job of it is being trained, and would go on in the new folder.
+    """
     if not is_sweep(folder):
         return None
     with lock_folder(folder):
+        _refuse_running_jobs(folder)
         suffix = 1
         while (renamed := folder.with_name(f"{folder.name}.{suffix}")).exists():
             suffix += 1
         folder.rename(renamed)
     return renamed
+
+
+def _refuse_running_jobs(sweep: Path) -> None:
+    for run in sweep.glob("[0-9]*"):
+        if any(is_lock_held(run / name) for name in (LOG, RUN_LOCK)):
+            raise UserError(f"{run}: is being trained; wait for its end, or stop it first, or choose name=...")

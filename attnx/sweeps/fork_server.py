@@ -44,11 +44,11 @@ def serve(connection: int) -> None:
         _exit_quickly(run_job(spec))
 
 
-def run_alone(lock: int, spec: JobSpec) -> int:
-    """Run one job in a process that was started for it; return the exit code."""
+def run_alone(parent: int, lock: int, spec: JobSpec) -> int:
+    """Run one job in a process that ``parent`` started for it; return the exit code."""
     os.set_inheritable(lock, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    interrupt_with_parent(os.getppid())
+    interrupt_with_parent(parent)
     return run_job(spec)
 
 

@@ -108,8 +108,10 @@ class SlurmLauncher(SessionLauncher):
         """Submit jobs, and wait for them."""
         from attnx.sweeps.submission import RemoteJob, submit
 
-        path, variables = str(session.sweep.path), self.variables
+        path, created, variables = str(session.sweep.path), session.sweep.created, self.variables
+        is_local = self.cluster == "local"
         submissions = [
-            (job, RemoteJob(path, job.index, spec.config, variables, spec.working_folder)) for job, spec in pending
+            (job, RemoteJob(path, created, job.index, spec.config, variables, spec.working_folder, is_local))
+            for job, spec in pending
         ]
         submit(session, self.cluster, self.options, submissions)

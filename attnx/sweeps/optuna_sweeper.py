@@ -15,13 +15,14 @@ from omegaconf import DictConfig
 
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
-from attnx.runs.status import DONE_STATUSES
+from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.launchers import ProcessLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
 from attnx.sweeps.session import SweepSession, current_session, objective
+from attnx.sweeps.stop_request import is_stop_requested
 
 
 def _parse_space(overrides: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,15 +133,15 @@ class OptunaSweeper(Sweeper):
         """Tell the study how a job ended; the trials of an interrupted job stay unfinished."""
         from optuna.trial import TrialState
 
-        if job.status == "interrupted":
+        if job.status in (RunStatus.INTERRUPTED, RunStatus.WAITING):
             return
-        if job.status == "failed":
+        if job.status == RunStatus.FAILED:
             self.failed.add(job.index)
         for trial in self.trials.pop(job.index):
-            if job.status == "finished" and (value := objective(job)) == value:
+            if job.status == RunStatus.FINISHED and (value := objective(job)) == value:
                 self.study.tell(trial, value)
             else:
-                self.study.tell(trial, state=TrialState.PRUNED if job.status == "pruned" else TrialState.FAIL)
+                self.study.tell(trial, state=TrialState.PRUNED if job.status == RunStatus.PRUNED else TrialState.FAIL)
 
     def _should_prune(self, job: SweepJob) -> bool:
         """Report a running job's validations to the study; return whether others were clearly better by then.
@@ -156,7 +157,10 @@ class OptunaSweeper(Sweeper):
 
     def _run_batches(self, session: SweepSession) -> None:
         """Run ``max_parallel`` jobs at a time under another launcher, which prunes nothing."""
-        while jobs := [job for job in (self._suggest_job(session) for _ in range(session.max_parallel)) if job]:
+        while not is_stop_requested(session.sweep.path):
+            jobs = [job for job in (self._suggest_job(session) for _ in range(session.max_parallel)) if job]
+            if not jobs:
+                return
             pending = [job for job in jobs if job.status not in DONE_STATUSES and job.index not in self.failed]
             if pending and self.launcher is not None:
                 self.launcher.launch([job.overrides for job in pending], initial_job_idx=pending[0].index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from functools import partial
@@ -118,7 +119,7 @@ class SubprocessProcesses:
 
     def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
-        self.processes[job] = spawn(partial(run_alone, self.lock, spec), spec.environment, [self.lock])
+        self.processes[job] = spawn(partial(run_alone, os.getpid(), self.lock, spec), spec.environment, [self.lock])
 
     def send_signal(self, job: int, signum: int) -> None:
         """Send a signal to a job's process, unless it has ended."""

@@ -20,6 +20,7 @@ from attnx.runs.plugin_copies import changed_code_message
 from attnx.runs.run import JobProgress, Run, read_run
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep, split_override
+from attnx.training.distributed.slurm import slurm_job
 
 # A search may be extended.
 TRIALS_KEY = "hydra.sweeper.n_trials"
@@ -38,6 +39,7 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         sync_from_folder(sweep, job)
         if job.status == RunStatus.FAILED:  # it is tried again
             job.status, job.error = RunStatus.WAITING, None
+    sweep.slurm_job = slurm_job()
     plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
     sweep.plugins = digests(source_files(plugins))
     return sweep
@@ -113,7 +115,10 @@ def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
         for node in (registry.with_defaults(read_run(folder).config), config)
     )
     if changes := differences_text(recorded, requested):
-        raise UserError(f"{folder}: holds a run of another configuration: {changes}; choose name=..., or fresh=true")
+        raise UserError(
+            f"{folder}: holds a run of another configuration: {changes}; choose name=..., or fresh=true, in the "
+            "sweep's command"
+        )
     reject_other_code(folder)
 
 
@@ -122,7 +127,7 @@ def reject_other_code(folder: Path) -> None:
     run = read_run(folder)
     has_results = run.recorded_status in DONE_STATUSES or run.has_checkpoint
     if has_results and (change := changed_code_message(run)):
-        raise UserError(f"{change}, put that back, or start the sweep anew with fresh=true")
+        raise UserError(f"{change}, put that back, or add fresh=true to the sweep's command")
 
 
 def save_sweep(sweep: Sweep) -> None:

@@ -216,6 +216,11 @@ def objective(job: SweepJob) -> float:
     return -job.best if job.maximize else job.best
 
 
+def has_session() -> bool:
+    """Whether this process runs the sweep, and is no worker of its launcher."""
+    return _current is not None
+
+
 def current_session() -> SweepSession:
     """The running sweep.
 

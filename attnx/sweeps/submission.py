@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.runs.status import DONE_STATUSES
+from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import run_unless_done, write_error
 from attnx.sweeps.live_table import best_text
 from attnx.sweeps.record import note_job_end, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.sweeps.session import SweepSession
+from attnx.sweeps.stop_request import is_stop_requested
 from attnx.training.distributed.slurm import queued_jobs
 
 # Options that submitit names alike on all clusters; the others are SLURM's own.
@@ -35,13 +36,19 @@ NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.l
 
 @dataclass
 class RemoteJob:
-    """One job as it is submitted: plain values, composed and checked; ``sweep`` is the sweep's folder."""
+    """One job as it is submitted: plain values, composed and checked.
+
+    ``sweep`` is the sweep's folder, and ``created`` when it was created: if it has started over since, nothing runs.
+    ``ends_with_command`` says whether the job ends if the sweep's command is stopped.
+    """
 
     sweep: str
+    created: str | None
     index: int
     config: Mapping[str, Any]
     variables: Mapping[str, str]
     working_folder: str
+    ends_with_command: bool
 
     def __call__(self) -> None:
         """Run the job on the cluster."""
@@ -49,9 +56,12 @@ class RemoteJob:
 
         os.chdir(self.working_folder)
         sweep = read_sweep(self.sweep)
+        if sweep.created != self.created:
+            return
         job = sweep.jobs[self.index]
         try:
-            run_unless_done(sweep, job, self.config, {**os.environ, **self.variables})
+            environment = {**os.environ, **self.variables}
+            run_unless_done(sweep, job, self.config, environment, self.ends_with_command)
         except UncompletedJobError:  # submitit will not requeue it again
             write_error(sweep.folder(job), NOT_REQUEUED)
 
@@ -122,9 +132,14 @@ def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue:
     Args:
         session: the running sweep.
         waiting: jobs by the cluster's job ids, with submitit's handles.
-        queue: SLURM's queue; None where the jobs run on this machine.
+        queue: SLURM's queue; None where the jobs run on this machine, and end if the command is stopped.
+
+    Raises:
+        KeyboardInterrupt: the command is stopped; SLURM's jobs go on.
     """
     while waiting:
+        if queue is not None and is_stop_requested(session.sweep.path):
+            raise KeyboardInterrupt
         if queue is None:
             ended = {job_id for job_id, (_, handle) in waiting.items() if handle.done()}
         else:
@@ -134,16 +149,19 @@ def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue:
             if handle.paths.result_pickle.exists():
                 sync_from_folder(session.sweep, current)
             # An interrupted job may be requeued. A process of this machine is waited for, so that none is left.
-            if job_id in ended or (queue is not None and current.status in (*DONE_STATUSES, "failed")):
+            if job_id in ended or (queue is not None and current.status in (*DONE_STATUSES, RunStatus.FAILED)):
                 del waiting[job_id]
-                _note_end(session, job)
+                _note_end(session, job, handle.paths.stderr)
         if waiting:
             time.sleep(POLL_SECONDS)
 
 
-def _note_end(session: SweepSession, job: SweepJob) -> None:
+def _note_end(session: SweepSession, job: SweepJob, output: Path) -> None:
+    """Record how a job ended; one that has left nothing ended before attnx started."""
     note_job_end(session.sweep.folder(job), "interrupted")  # if it was killed, it could not record that
     sync_from_folder(session.sweep, job)
+    if job.status == RunStatus.WAITING:
+        job.status, job.error = RunStatus.FAILED, f"it ended before attnx started; what it printed is in {output}"
     job.ended = timestamp()
     save_sweep(session.sweep)
     session.screen.print(f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())

@@ -193,11 +193,32 @@ def test_an_invalid_line_ends_the_runner_like_predict(command: Callable[..., Any
     assert len(expected.out.splitlines()) == 1
 
 
+# A plug-in needs none of the knobs that attnx's own searches have.
+LIKELIEST = """\
+from attnx.decoding.greedy import Greedy
+from attnx.registry import register
+
+
+@register("decoding", "likeliest")
+class Likeliest:
+    def check(self, model):
+        return None
+
+    def __call__(self, *inputs, **options):
+        return Greedy()(*inputs, **options)
+"""
+
+
 @pytest.mark.usefixtures("material", "no_pictures")
-def test_a_sampling_search_is_exported_as_greedy(command: Callable[..., Any], run_exported: Any) -> None:
-    train(*WORDS, "decoding=sampling")
+@pytest.mark.parametrize("search", ["sampling", "likeliest"])
+def test_a_search_other_than_a_beam_is_exported_as_greedy(
+    search: str, command: Callable[..., Any], run_exported: Any
+) -> None:
+    Path("plugins").mkdir()
+    Path("plugins/likeliest.py").write_text(LIKELIEST, encoding="utf-8")
+    train(*WORDS, f"decoding={search}")
     answer = command("export", "one", "--format", "torch", "--out", "out")
-    assert "decoding=sampling is not exported; run.py searches greedily" in answer.out
+    assert f"decoding={search} is not exported; run.py searches greedily" in answer.out
     Path("asked.txt").write_text("dab\nke\n", encoding="utf-8")
     assert run_exported("asked.txt")[1] == command("predict", "one", "asked.txt", "decoding=greedy").out
 

@@ -339,7 +339,10 @@ def test_missing_vectors_are_reported(refuse_run: Callable[..., str]) -> None:
 def test_an_existing_folder_is_unchanged(refuse_run: Callable[..., str], work_folder: Path) -> None:
     (work_folder / "full").mkdir()
     (work_folder / "full" / "letter").write_text("mine", encoding="utf-8")
-    assert "folder=full: it is not empty" in refuse_run("folder=full")
+    assert refuse_run("folder=full").rstrip().endswith("folder=full: it is not empty; choose another")
+    (work_folder / "a run").mkdir()
+    (work_folder / "a run" / "run.json").touch()
+    assert "choose another, or `attnx resume 'a run'`" in refuse_run("folder='a run'")
     assert "words.tsv" in refuse_run("folder=words.tsv")
     assert (work_folder / "full" / "letter").read_text(encoding="utf-8") == "mine"
 

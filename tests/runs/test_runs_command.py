@@ -543,6 +543,18 @@ def test_links_are_not_followed(write_run: Make, command: Command) -> None:
     assert Path("multirun/link").is_symlink()
 
 
+def test_a_link_in_a_sweep_is_not_written_through(write_run: Make, command: Command) -> None:
+    """Its README says what remains."""
+    folder = write_run("multirun/one/0")
+    save_sweep(Sweep(Path("multirun/one"), "attnx -m", [], jobs=[SweepJob(0, [], "finished")]))
+    Path("mine").write_text("safe", encoding="utf-8")
+    Path("multirun/one/README.md").symlink_to(Path("mine").resolve())
+    answer = command("runs", "prune", "what=folders", "--yes")
+    assert answer.code == 2
+    assert "multirun/one/README.md: is a link that leads out of" in answer.err
+    assert (folder.exists(), Path("mine").read_text(encoding="utf-8")) == (True, "safe")
+
+
 def test_only_run_folders_are_deleted(write_run: Make, command: Command) -> None:
     write_run("multirun/runs/one")
     for path in ("multirun/notes.txt", "multirun/runs/thesis.tex", "multirun/other/checkpoints/best.ckpt"):

@@ -21,6 +21,7 @@ from attnx.errors import UserError, suggest
 from attnx.registry.optional_deps import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_higher_better
 from attnx.runs.layout import RUN
+from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
 
@@ -68,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = Path(arguments.target)
     if target.is_dir():
         request, out = workspace_request(target), target / FILE
+        refuse_links(target)
     else:
         request = _project_request(arguments.target)
         out = Path(f"{request.project}-{FILE}")

@@ -140,6 +140,8 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     """Delete; return the bytes freed, and a message for each run that could not be deleted."""
     freed, messages = 0, []
     sweeps = list(map(read_sweep, _sweeps(deletions)))  # before anything is deleted: one may be damaged
+    for sweep in sweeps:
+        refuse_links(sweep.path)
     for deletion in deletions:
         path, hidden = deletion.run.path, None
         try:

@@ -81,6 +81,11 @@ def _run_command(*words: str) -> tuple[bool, str]:
     return result.returncode == 0, " ".join((result.stdout + result.stderr).split())
 
 
+def is_requeued() -> bool:
+    """Whether SLURM has started the job that this process is part of again."""
+    return slurm_job() is not None and _restart_count() > 0
+
+
 def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Path | None:
     """The folder of the run that this command began before SLURM requeued its job; else None.
 
@@ -88,14 +93,13 @@ def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) ->
         overrides: of the command.
         folder: the one that it names, if any.
     """
-    job = slurm_job()
-    if job is None or not _restart_count():
+    if not is_requeued():
         return None
     for path in [Path(folder)] if folder else sorted(Path("multirun", "runs").glob("*"), reverse=True):
         try:
             run = read_run(path)
         except UserError:
             continue
-        if run.info.get("slurm_job") == job and run.info.get("overrides") == list(overrides):
+        if run.info.get("slurm_job") == slurm_job() and run.info.get("overrides") == list(overrides):
             return path
     return None

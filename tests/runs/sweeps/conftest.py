@@ -97,6 +97,7 @@ def start_command(words: Path, small: list[str], no_pictures_folder: str) -> Cal
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": no_pictures_folder},
+            process_group=0,  # a terminal's Ctrl-C reaches all of it
         )
 
     return start

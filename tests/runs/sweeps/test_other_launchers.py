@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 from attnx.cli import hydra
 from attnx.runs.sweep import read_sweep
+from attnx.sweeps.stop_request import is_stop_requested
 
 
 def launcher_param(launcher: str, module: str) -> Any:
@@ -75,6 +79,38 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
     assert answer.code == 0, answer.err
     assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]
     assert Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns == saved
+
+
+@pytest.mark.parametrize(
+    ("launcher", "options", "send", "signum"),
+    [
+        pytest.param(*LAUNCHERS[0].values, ["-j", "2"], os.killpg, signal.SIGINT, marks=LAUNCHERS[0].marks),
+        pytest.param(*LAUNCHERS[1].values, [], os.kill, signal.SIGTERM, marks=LAUNCHERS[1].marks),
+    ],
+)
+def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
+    launcher: str,
+    options: list[str],
+    send: Callable[[int, int], None],
+    signum: signal.Signals,
+    moody: Path,
+    start_command: Callable[..., subprocess.Popen[str]],
+    wait_for_jobs: Callable[..., list[int]],
+) -> None:
+    """As under the default one; a terminal's Ctrl-C reaches joblib's workers, too."""
+    Path("wait").touch()
+    with start_command("-m", *options, f"hydra/launcher={launcher}", "scorer=moody", "seed=1,2", "name=cut") as process:
+        wait_for_jobs(2)
+        send(process.pid, signum)
+        _, err = process.communicate()
+    assert process.returncode == 128 + signum, err
+    assert err.endswith("resume with: attnx resume multirun/cut\n")
+    record = read_sweep("multirun/cut")
+    assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["interrupted", "interrupted"])
+    for job in record.jobs:
+        assert "attnx: interrupted\n" in record.log(job).read_text(encoding="utf-8")
+        assert (record.folder(job) / "checkpoints" / "last.ckpt").is_file()
+    assert not is_stop_requested(record.path)
 
 
 @pytest.mark.parametrize(("options", "count"), [((), 1), (("-j", "2"), 2)])

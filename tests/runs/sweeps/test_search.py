@@ -276,6 +276,13 @@ def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], work_folder:
     assert not list(work_folder.iterdir())
 
 
+def test_a_search_cannot_expand_a_pattern(command: Callable[..., Any], work_folder: Path) -> None:
+    answer = command("-m", "hydra/sweeper=search", "scorer=glob(*)")
+    assert answer.code == 2
+    assert "scorer=glob(*): a search cannot expand a pattern; list names, as in choice(dot,scaled)" in answer.err
+    assert not list(work_folder.iterdir())
+
+
 def test_a_saved_search_reads_back(work_folder: Path) -> None:
     sweep = Sweep(work_folder / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
     sweep.path.mkdir()

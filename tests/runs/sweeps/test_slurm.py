@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,12 +17,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnx.errors import UserError
+from attnx.errors import Stopped, UserError
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
 from attnx.sweeps.external_launchers import lock_job
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession
+from attnx.sweeps.stop_request import request_stop_by_signal
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -94,7 +96,7 @@ class Handle:
     """A job that was sent, as submitit knows it."""
 
     def __init__(self, path: Path) -> None:
-        self.paths = SimpleNamespace(result_pickle=path)
+        self.paths = SimpleNamespace(result_pickle=path, stderr=path.with_name("stderr.txt"))
 
 
 @pytest.fixture
@@ -210,12 +212,56 @@ def test_the_last_requeue_is_reported_in_one_line(
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
     monkeypatch.setattr(submission, "run_unless_done", count_call)
-    submission.RemoteJob(str(running.sweep.path), 0, {}, {}, str(work_folder))()
+    submission.RemoteJob(str(running.sweep.path), None, 0, {}, {}, str(work_folder), False)()
     (work_folder / "result.pkl").touch()
     asks(lambda: {"4711_0"})
     submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
     assert (job.status, job.error) == ("failed", submission.NOT_REQUEUED)
+
+
+def test_a_job_that_ended_before_attnx_started_has_failed(
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
+    asks: Callable[..., list[int]],
+    work_folder: Path,
+) -> None:
+    """As on a machine without the working folder, or by a wrong ``setup``."""
+    running, waiting = submitted_sweep
+    asks(set, set)
+    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    (job,) = read_sweep(running.sweep.path).jobs
+    printed = work_folder / "stderr.txt"
+    assert (job.status, job.error) == ("failed", f"it ended before attnx started; what it printed is in {printed}")
+
+
+def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    work_folder: Path,
+) -> None:
+    """It would train its own configuration in the folder of another job."""
+    started: list[str] = []
+    monkeypatch.setattr(submission, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
+    running, _ = submitted_sweep
+    jobs = []
+    for created in ("2031-05-07T11:13:17", "2031-05-07T11:17:19"):
+        running.sweep.created = created
+        save_sweep(running.sweep)
+        jobs.append(submission.RemoteJob(str(running.sweep.path), created, 0, {}, {}, str(work_folder), False))
+    for job in jobs:
+        job()
+    assert started == ["2031-05-07T11:17:19"]
+
+
+def test_a_stopped_command_leaves_slurm_its_jobs(
+    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
+) -> None:
+    running, waiting = submitted_sweep
+    calls = asks(lambda: {"4711_0"}, lambda: signal.raise_signal(signal.SIGTERM) or {"4711_0"})
+    with pytest.raises(Stopped, match="resume with: attnx resume ") as caught, request_stop_by_signal(running.sweep):
+        submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    assert (caught.value.signum, calls) == (signal.SIGTERM, [2])
+    assert list(waiting) == ["4711_0"]
 
 
 def test_submissions_use_a_new_folder(work_folder: Path) -> None:

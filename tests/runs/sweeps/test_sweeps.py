@@ -292,11 +292,52 @@ def test_fresh_moves_the_old_sweep_aside(sweep: Callable[..., Any]) -> None:
     assert sweep("scorer=scaled", "name=one", "fresh=perhaps").code == 2
 
 
+@pytest.mark.parametrize("name", ["run.lock", "log.txt"])
+def test_fresh_refuses_a_sweep_with_a_run_in_training(name: str, sweep: Callable[..., Any], work_folder: Path) -> None:
+    """It knows its folder by a path, and would go on in the new one."""
+    folder = work_folder / "multirun" / "one"
+    (folder / "0").mkdir(parents=True)
+    save_sweep(Sweep(folder, "attnx -m", ["scorer=dot"], jobs=[SweepJob(0, ["scorer=dot"])]))
+    with (folder / "0" / name).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        answer = sweep("scorer=dot", "name=one", "fresh=true")
+    assert answer.code == 2
+    assert "multirun/one/0: is being trained; wait for its end, or stop it first" in answer.err
+
+
+def test_a_link_as_the_lock_of_a_sweep_is_not_followed(work_folder: Path) -> None:
+    (work_folder / "mine").write_text("safe", encoding="utf-8")
+    (work_folder / "one").mkdir()
+    (work_folder / "one" / LOCK).symlink_to(work_folder / "mine")
+    with pytest.raises(UserError, match="cannot write the sweep's folder"), lock_folder(work_folder / "one"):
+        pytest.fail("it is locked")
+    assert (work_folder / "mine").read_text(encoding="utf-8") == "safe"
+
+
+@pytest.mark.parametrize("restarts", ["0", "1"])
+def test_fresh_starts_over_once_in_a_requeued_job(
+    restarts: str, monkeypatch: pytest.MonkeyPatch, work_folder: Path
+) -> None:
+    """SLURM repeats the command as it was."""
+    folder = work_folder / "multirun" / "one"
+    folder.mkdir(parents=True)
+    save_sweep(Sweep(folder, "attnx -m", ["scorer=dot"], slurm_job="17"))
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    assert hydra._continues_after_requeue(folder) is (restarts == "1")
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    assert not hydra._continues_after_requeue(folder)
+
+
 def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     with lock_folder(Path("multirun/one")):
         answer = sweep("scorer=dot", "name=one")
-    assert answer.code == 2
-    assert f"another attnx runs this sweep, process {os.getpid()}" in answer.err
+        other_host = f"{os.getpid()} elsewhere"
+        Path("multirun/one", LOCK).write_text(other_host, encoding="utf-8")
+        remote = sweep("scorer=dot", "name=one")
+    assert (answer.code, remote.code) == (2, 2)
+    assert f"another attnx runs this sweep, process {os.getpid()};" in answer.err
+    assert f"another attnx runs this sweep, process {os.getpid()} of elsewhere; wait for it" in remote.err
     assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
 
 
@@ -515,6 +556,8 @@ def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monk
         ("-m -j 0 scorer=dot,scaled", "--jobs 0: expected a whole number"),
         ("-m -j two scorer=dot,scaled", "--jobs two"),
         ("-m hydra/launcher=joblib hydra.launcher.n_jobs=3 scorer=dot,scaled", "write -j 3"),
+        ("-m hydra/launcher=slurm_here -j 2 scorer=dot,scaled", "-j 2: this launcher submits all jobs at once; use"),
+        ("-m hydra/launcher=slurm -j 2 scorer=dot,scaled", "at once; set hydra.launcher.array_parallelism"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
         ("resume", "attnx resume FOLDER"),
