@@ -17,6 +17,7 @@ from attnx.reports.stats.hard_alignments import write_hard_alignments
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table, table_text
+from attnx.reports.sweep.settings import key_part
 from attnx.runs.layout import ALIGNMENTS, HARD_ALIGNMENTS
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, split_override
@@ -24,7 +25,7 @@ from studies.job import Job, Setting
 
 ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 TASK, QUERY, RATE = "task", "query", "optimizer.lr"
-KEY_ORDER = (TASK, "scorer", "scope", QUERY, "normalizer", "model", "attention", "optimizer")
+COLUMN_ORDER = (TASK, "scorer", "scope", QUERY, "normalizer", "model", "attention", "optimizer")
 Identity = tuple[str, frozenset[tuple[str, str]], int | None]
 """Task, choices without the learning rate, seed."""
 
@@ -85,8 +86,8 @@ class Results:
         if self.path.is_file():
             self.merge(self.path)
         used = dict.fromkeys(key for run in self.runs.values() for key in run.choices)
-        order = [*KEY_ORDER, *dict.fromkeys(map(_part, used))]
-        keys = sorted(used, key=lambda key: order.index(_part(key)))
+        order = [*COLUMN_ORDER, *dict.fromkeys(map(key_part, used))]
+        keys = sorted(used, key=lambda key: order.index(key_part(key)))
         with atomic_write(self.path) as partial:
             partial.write_text(table_text(list(self.runs.values()), keys), encoding="utf-8", newline="")
 
@@ -121,10 +122,6 @@ def setting_choices(setting: Setting) -> dict[str, str]:
     if QUERY in choices:
         choices[QUERY] = names_text(yaml.safe_load(choices[QUERY]))
     return choices
-
-
-def _part(key: str) -> str:
-    return key.partition(".")[0]
 
 
 def _row_choices(job: Job, config: Mapping[str, Any]) -> dict[str, Any]:

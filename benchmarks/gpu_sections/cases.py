@@ -15,7 +15,7 @@ from attnx.errors import in_a_line
 Figures = dict[str, float]
 """Numbers by their names, which state the units."""
 ACCELERATORS = {"cuda": "gpu", "cpu": "cpu"}
-FAILED, NOT_RUN = "failed: ", "not run: "
+FAILED, LATE, NOT_RUN = "failed: ", "too late: ", "not run: "
 
 
 class NotRunError(Exception):
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
     @property
     def has_run(self) -> bool:
-        """Whether the case was measured, or failed."""
+        """Whether the case was measured, or should have been: one that failed or came too late has no figures."""
         return not self.note.startswith(NOT_RUN)
 
 
@@ -76,7 +76,7 @@ def read_rows(file: Path) -> list[Row]:
 def measure_case(case: Case, deadline: float) -> Row:
     """The row of a case."""
     if time.monotonic() > deadline:
-        return Row(case.name, {}, f"{NOT_RUN}the time of the section is over")
+        return Row(case.name, {}, f"{LATE}the time of the section is over")
     try:
         return Row(case.name, case.measure())
     except NotRunError as reason:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
+from attnx.reports.sweep.further_tables import difference_cells
 from attnx.reports.sweep.settings import key_part
 from studies.atlas.changes import Change, Changes
+
+CHANGE_HEAD = ("change", "mean", "difference", "95 % interval", "p")
 
 
 def overview(changes: Mapping[str, Changes]) -> list[list[str]]:
@@ -26,6 +29,14 @@ def overview(changes: Mapping[str, Changes]) -> list[list[str]]:
     return [
         [f"`{key}`", *(_cell(result.by_words.get(key), percents[name].get(key)) for name, result in changes.items())]
         for key in order
+    ]
+
+
+def change_rows(result: Changes) -> list[list[str]]:
+    """The rows of a table with :data:`CHANGE_HEAD`: each change of a task with its difference from the default."""
+    return [
+        [f"`{words}`", result.metric.format(change.row.mean), *difference_cells(change.difference, result.metric)]
+        for words, change in result.by_words.items()
     ]
 
 

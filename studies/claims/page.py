@@ -37,10 +37,10 @@ What the files of `conf/experiment` claim, and what their runs measured. `python
 missing and writes this page from `studies/claims/results.csv` and `evaluations.csv`; `claims.yaml` beside them says how
 each claim is trained. Intervals of one run, or of the best of several by validation, are over test examples; those of a
 mean are over seeds. Where the best of several seeds counts, training stops at the first seed without an error in
-validation, since a later one would not be chosen. Claims with a longer or wider recipe, such as `babi_2_long`, were
-added after the shorter one had missed its aim on the same test. To repeat one row: `python -m studies.claims hull_5`,
-after its row was deleted from `results.csv`; it needs the data of its experiment ([data](data.md)), and the time in the
-row on one core.
+validation, since a later one would not be chosen; "so far" says that starts are missing. Claims with a longer or wider
+recipe, such as `babi_2_long`, were added after the shorter one had missed its aim on the same test. To repeat one row:
+`python -m studies.claims hull_5`, after its row was deleted from `results.csv`; it needs the data of its experiment
+([data](data.md)), and the time in the row on one core.
 """
 
 
@@ -65,7 +65,9 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
     trained, planned = len(finished), len(source.jobs)
     count = evaluation.runs if evaluation else str(trained) if trained == planned else f"{trained} of {planned}"
     interval = f"{text(low)} to {text(high)}" if high > low else ""
-    return [*cells, text(value), interval, count, format_duration(seconds), f"`{commits}`", _reached(claim, value)]
+    is_open = evaluation is None and trained < planned and not claim.is_decided(results)
+    reached = f"so far {_reached(claim, value)}" if is_open else _reached(claim, value)
+    return [*cells, text(value), interval, count, format_duration(seconds), f"`{commits}`", reached]
 
 
 def _measured(claim: Claim, runs: Sequence[RunRecord]) -> tuple[float, float, float]:

@@ -62,8 +62,9 @@ def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
     some: dict[str, Any] = {"name": "some", "says": "", "metric": "test_wer", "seeds": [1, 2, 3], "aim": 23}
     assert cells(Claim(**some), runs) == ["22.0", "17.0 to 27.0", "3", "1:00", "`abc`", "yes"]
     assert cells(Claim(**some, take="best"), runs) == ["24.0", "23.0 to 25.0", "3", "1:00", "`abc`", "no"]
-    assert cells(Claim(**some), runs[:1]) == ["20.00", "", "1 of 3", "1:00", "`abc`", "yes"]
-    assert cells(Claim(**some), [record(1, 23.0000009, 7.0)])[-1] == "yes"  # 23 in single precision
+    assert cells(Claim(**some), runs[:1]) == ["20.00", "", "1 of 3", "1:00", "`abc`", "so far yes"]
+    assert cells(Claim(**some, take="best"), [record(1, 24, 0.0)])[-1] == "no"  # no later start could be chosen
+    assert cells(Claim(**some), [record(1, 23.0000009, 7.0)])[-1] == "so far yes"  # 23 in single precision
     assert cells(Claim(**some), []) == ["not run", "", "", "", "", ""]
     beam = Claim(**some, evaluate=["decoding=beam"])
     assert cells(beam, runs) == ["not run", "", "", "", "", ""]

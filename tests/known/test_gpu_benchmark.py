@@ -124,7 +124,7 @@ def test_a_case_that_fails_or_is_late_is_a_row(benchmark: Import, tmp_path: Path
         ("b", {}, "failed: OutOfMemoryError: too much"),
         ("c", {}, "not run: no GPU"),
     ]
-    assert cases.measure_case(listed[0], now - 1) == ("a", {}, "not run: the time of the section is over")
+    assert cases.measure_case(listed[0], now - 1) == ("a", {}, "too late: the time of the section is over")
     assert cases.read_rows(tmp_path / "none") == []
 
 

@@ -44,9 +44,23 @@ FACTORS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("law", [law.method for law in AttentionLaws.collect()])
+# What parts do alone, whichever they are with: tested in combinations in which every part occurs.
+LAWS_OF_PARTS = (
+    "gradients_are_derivatives",
+    "inputs_are_not_modified",
+    "bfloat16_is_supported",
+    "calls_leave_no_state",
+)
+
+
+@pytest.mark.parametrize("law", [law.method for law in AttentionLaws.collect() if law.method not in LAWS_OF_PARTS])
 def test_attention_obeys_its_laws(law: str, combination: dict[str, Choice]) -> None:
     getattr(AttentionLaws(combination), law)()
+
+
+@pytest.mark.parametrize("law", LAWS_OF_PARTS)
+def test_attention_obeys_the_laws_of_its_parts(law: str, sample_combination: dict[str, Choice]) -> None:
+    getattr(AttentionLaws(sample_combination), law)()
 
 
 @pytest.fixture(params=["additive", "dot", "coverage"])

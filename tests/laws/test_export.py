@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,13 @@ def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]
     return run
 
 
+@cache
+def composed(*overrides: str) -> dict[str, Any]:
+    return compose(overrides)
+
+
 def model_of(overrides: list[str]) -> Exported:
-    config = compose([*(TRANSFORMER if "model=transformer" in overrides else SMALL), *overrides])
+    config = composed(*(TRANSFORMER if "model=transformer" in overrides else SMALL), *overrides)
     sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
     torch.manual_seed(3)
     model: Any = registry.build("model", config["model"], config=config, **sizes)

@@ -49,9 +49,8 @@ SCORERS, NORMALIZERS = (
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
-# A learned query is known in advance, as a token is; one pair with it will do.
-PAIRS = [{*pair} for pair in itertools.combinations(NAMES, 2) if "self_attentive" not in pair]
-PAIRS.append({"current_state", "self_attentive"})
+# The table of schedules is tested with all sets of queries; for their numbers some pairs will do.
+PAIRS = [{"previous_state", "last_context"}, {"token", "language_tag"}, {"current_state", "self_attentive"}]
 # Those that can contradict each other come first, so that few are tried in vain.
 FACTORS: dict[str, Any] = {
     "query": [query for query in QUERIES if len(query) in (1, len(NAMES)) or set(query) in PAIRS],

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "site"
 AXE = "axe-core@4.14.1"
-HOME_BYTES, INTERACTIVE_MS, PHONE = 300_000, 1000, 375
+HOME_BYTES, PHONE = 300_000, 375
 PAGES = ["index", "start", "parts", "moving-parts", "performance", "runs", "decisions/README"]
 PAGES += ["reference/commands/index", "reference/choices/scorer", "reference/packages/attnx.attention"]
 CHECKED = ["index", "runs", "parts", "moving-parts", "reference/packages/attnx.attention"]
@@ -57,15 +57,13 @@ def network_events(browser: Any, method: str) -> list[dict[str, Any]]:
     return [message["params"] for message in messages if message["method"] == f"Network.{method}"]
 
 
-def test_home_is_light_and_quick(browser: Any, address: str) -> None:
+def test_home_is_light(browser: Any, address: str) -> None:
     """All its requests together, from an empty cache."""
     browser.protocol("Network.setCacheDisabled", cacheDisabled=True)
     open_page(browser, f"{address}/index.html")
-    timing = browser.run("return performance.getEntriesByType('navigation')[0].toJSON()")
     loaded = [event["encodedDataLength"] for event in network_events(browser, "loadingFinished")]
     assert len(loaded) > 3
     assert sum(loaded) < HOME_BYTES
-    assert timing["domInteractive"] < INTERACTIVE_MS
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -278,12 +278,6 @@ def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(
     assert not Path("one/bad_batch.pt").exists()
 
 
-def test_a_time_limit_gives_all_processes_equal_steps(run: Callable[..., Any]) -> None:
-    run("trainer.max_steps=null", "trainer.max_time=00:00:02", *TWO, folder="one")
-    steps = json.loads(Path("one/run.json").read_text("utf-8"))["steps"]
-    assert json.loads(Path("one/results.json").read_text("utf-8"))["steps"] == steps > 0
-
-
 @pytest.mark.parametrize(("launcher", "seeds"), [("processes", "1,2"), ("slurm_here", "2")])
 def test_a_sweep_runs_jobs_of_two_processes(
     launcher: str, seeds: str, command: Callable[..., Any], sized: Callable[..., list[str]], shared_server: None

@@ -6,11 +6,10 @@ import csv
 import io
 import json
 import os
-import random
 import signal
-import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,16 +174,14 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(
         else:
             run(*COMPOSED[compose_config], *BOTH, folder="cut")
 
+    def go_on_until(save: int) -> None:
+        kill_at(CheckpointManager, "_save", save)
+        go_on()
+
     undisturbed = complete_run(compose_config)
-    for _ in range(3):
-        process = elsewhere(go_on)
-        time.sleep(random.uniform(0, 1))
-        os.kill(process, signal.SIGKILL)
-        if exit_status(process) == 0:
-            break
-    else:
-        if not Path("cut/README.md").is_file():
-            go_on()
+    for save in (2, 2, 1):
+        assert exit_status(elsewhere(partial(go_on_until, save))) == -signal.SIGKILL
+    go_on()
     alike(undisturbed, "cut")
 
 

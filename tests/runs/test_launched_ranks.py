@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -37,9 +38,21 @@ SLURM = {
     "SLURM_STEP_TASKS_PER_NODE": "2",
     "SLURM_NODEID": "0",
 }
-TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29555"}
+
+
+def free_ports(count: int) -> list[str]:
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [str(free.getsockname()[1]) for free in sockets]
+
+
+PORTS = free_ports(3)
+TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[0]}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
-LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29556"}
+LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[1]}
 LIGHTNING_RANKS = [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"]
 RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
@@ -72,7 +85,7 @@ def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> lis
 
 def start_machines(*words: str) -> list[subprocess.Popen[str]]:
     """Start the command by the torchruns of two machines with a rank each, which restart a world once."""
-    meeting = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29557", "--local-addr=localhost"]
+    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{PORTS[2]}", "--local-addr=localhost"]
     torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", *meeting]
     command = [sys.executable, *torchrun, "-m", "attnx", *words]
     pipe = subprocess.PIPE

@@ -18,7 +18,8 @@ Groups = Sequence[Sequence[float]]
 class PooledVariance(NamedTuple):
     """The variance within groups and its degrees of freedom, 0 if no group has two values.
 
-    ``levene_p`` is the p-value of Levene's test (about medians) of equal variances; None if a group has too few values.
+    ``levene_p`` is the p-value of Levene's test (about medians) of equal variances, of the groups with three values or
+    more; None if there are not two.
     ``outlying`` are the groups, by index, whose variances are far above the others' and are left out.
     """
 
@@ -50,9 +51,10 @@ def within_variance(groups: Groups) -> PooledVariance:
     if not degrees:
         return PooledVariance(0.0, 0, None)
     variance = sum(group_variance(group) * len(group) for group in groups) / degrees
-    is_testable = len(groups) > 1 and variance > 0 and all(len(group) >= MIN_VALUES_FOR_LEVENE for group in groups)
+    testable = [group for group in groups if len(group) >= MIN_VALUES_FOR_LEVENE]
+    is_testable = len(testable) > 1 and variance > 0
     with np.errstate(divide="ignore", invalid="ignore"):  # where all values of a group are as far from its median
-        p = float(stats.levene(*groups, center="median").pvalue) if is_testable else math.nan
+        p = float(stats.levene(*testable, center="median").pvalue) if is_testable else math.nan
     return PooledVariance(variance, degrees, None if math.isnan(p) else p)
 
 
