@@ -86,6 +86,7 @@ def test_unequal_variances_match_scipy() -> None:
     assert not pool_variance(groups).outlying
     assert not pool_variance(groups).is_homogeneous
     assert pool_variance(groups).levene_p == pytest.approx(stats.levene(*groups).pvalue)
+    assert pool_variance([*groups, [3.0, 5.0]]).levene_p == pytest.approx(stats.levene(*groups).pvalue)
     expected = stats.tukey_hsd(*groups, equal_var=False)
     interval = expected.confidence_interval(0.95)
     for place, actual in enumerate(compare_with_best(groups)[1:], start=1):
