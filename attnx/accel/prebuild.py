@@ -43,7 +43,7 @@ def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
         return
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
         yield LSTM
-    if config["attention"].get("name") == "none":
+    if config.get("attention", {}).get("name", "none") == "none":
         return
     yield READS
     scorer = config.get("scorer", {}).get("name")

@@ -25,6 +25,7 @@ from attnx.export.formats import save_onnx, save_torch
 from attnx.export.programs import Program, make_programs
 from attnx.export.text_rules import search_rules, text_rules
 from attnx.files.atomic_files import atomic_folder
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.inference.load import open_run
 from attnx.inference.trained_run import TrainedRun
 from attnx.models.seq2seq.model import Seq2seq
@@ -76,11 +77,12 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
     for name, program in programs.items():
         write(program, folder / f"{name}.{ending}")
     source, target = run.source, cast("Vocabulary", run.target)
+    texts = text_rules(run.config["task"], source.columns if isinstance(source, Features) else ())
     content = {
         "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
         "target": target.symbols,
         "tags": run.tags,
-        "text": text_rules(run.config["task"], source.columns if isinstance(source, Features) else ()),
+        "text": texts,
         "decoding": search_rules(run.config["decoding"]),
         "continues": bool(getattr(run.task, "continues", False)),
         "programs": {name: program.input_names for name, program in programs.items()},
@@ -88,8 +90,8 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
     (folder / "model.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in RUNNER_FILES:
         shutil.copyfile(RUNNER / name, folder / name)
-    for file in (run.folder / VOCABULARY).glob("*.tokenizer"):
-        shutil.copyfile(file, folder / file.name)
+    for name in {rule["file"] for rule in texts.values() if "file" in rule}:
+        (folder / name).write_bytes(read_bytes(run.folder / VOCABULARY / name, MAX_LIST_BYTES))
 
 
 def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:

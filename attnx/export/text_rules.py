@@ -7,6 +7,8 @@ from typing import Any
 
 from attnx.data.readers.babi import Babi
 from attnx.decoding.select import choose_decoding
+from attnx.errors import UserError
+from attnx.metrics.pointing import MAX_POINTS
 
 WORDS: dict[str, Any] = {"kind": "words"}
 # Other searches than a beam are exported as greedy.
@@ -20,6 +22,7 @@ GREEDY: dict[str, Any] = {
 }
 LIMITS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 EXPORTED_SEARCHES = ("greedy", "beam")
+EXPORTED_TOKENIZERS = ("bpe", "bytes", "character", "unigram", "word", "wordpiece")
 
 
 def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
@@ -28,6 +31,9 @@ def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str
     Args:
         task: the task's configuration.
         columns: names of the source's features, if any.
+
+    Raises:
+        UserError: the runner lacks the task's tokenizer.
     """
     matrix = {"kind": "matrix", "step_names": task.get("step_names"), "columns": list(columns)}
     cut = join = WORDS
@@ -45,7 +51,7 @@ def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str
         case "classification":
             cut = {"kind": "sentences", "lower": task["lower"], "texts": task["texts"]}
         case "pointing":
-            cut = matrix
+            cut = {**matrix, "most": MAX_POINTS, "distinct": task["problem"] != "sorting"}
     return {"cut": cut, "join": join}
 
 
@@ -66,5 +72,7 @@ def _sentences_read(task: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
+    if task["tokenizer"] not in EXPORTED_TOKENIZERS:
+        raise UserError(f"task.tokenizer={task['tokenizer']}: the tokenizer of a plug-in cannot be exported")
     normalization = {knob: task[knob] for knob in ("lower", "unicode_form")}
     return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **normalization}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,11 @@ from attnx.files.bounded_files import open_regular_file
 
 # A zip file of a few megabytes can claim to hold any number of bytes.
 MAX_UNPACKED_BYTES: Final = 4 * 2**30
+# What NumPy and zipfile raise for damaged files: headers are parsed as Python, and their sizes are believed.
+DAMAGED: Final = (
+    *(OSError, ValueError, EOFError, MemoryError, SyntaxError, NotImplementedError, RuntimeError),
+    *(TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -38,5 +45,5 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
         raise UserError(f"{path}: {error.args[0]}") from error
     except UserError:
         raise
-    except (ValueError, EOFError, MemoryError, OSError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error

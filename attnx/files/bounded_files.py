@@ -41,15 +41,18 @@ class _Loader(SAFE_LOADER):  # type: ignore[misc]
     """Loads plain values only: dates stay texts, and numbers are bounded."""
 
 
-def _construct_number(loader: Any, node: Any) -> Any:
-    if len(node.value) > MAX_NUMBER_LENGTH:
-        problem = f"a number of {len(node.value):,} characters"
-        raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
-    return loader.construct_yaml_int(node) if node.tag.endswith("int") else loader.construct_yaml_float(node)
+def _construct_scalar(loader: Any, node: Any) -> Any:
+    kind, problem = node.tag.rpartition(":")[2], f"a number of {len(node.value):,} characters"
+    if len(node.value) <= MAX_NUMBER_LENGTH:
+        try:
+            return getattr(loader, f"construct_yaml_{kind}")(node)
+        except (ValueError, KeyError, IndexError):  # of a text with a tag, as in ``!!int x``
+            problem = f"{node.value!r} is no {kind}"
+    raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
 
 
-for _tag in ("int", "float"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct_number)
+for _tag in ("int", "float", "bool"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct_scalar)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yaml_str)
 
 

@@ -11,7 +11,7 @@ def is_lock_held(path: Path) -> bool:
     import fcntl  # not on every system
 
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block
     except OSError:
         return False
     try:

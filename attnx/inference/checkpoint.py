@@ -80,7 +80,10 @@ def _read_state(checkpoint: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged file is reported below
             state = torch.load(checkpoint, map_location="cpu", weights_only=True)
-            return {**state, "state_dict": dict(state["state_dict"])}
+            weights = dict(state["state_dict"])
+            if not all(isinstance(name, str) and isinstance(weight, Tensor) for name, weight in weights.items()):
+                raise ValueError("it has something else than weights")
+            return {**state, "state_dict": weights}
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{checkpoint}: holds more than plain tensors and numbers, or is damaged; no code in it was run"

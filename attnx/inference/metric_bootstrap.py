@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn, vmap
 from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_max, dim_zero_min, dim_zero_sum
+from torchmetrics.utilities import dim_zero_sum
 
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.reports.stats.bootstrap import resample_sums
@@ -93,10 +93,15 @@ def _compute_draws(
 
 
 def _has_sum_states(metric: nn.Module) -> bool:
-    """Whether all states are sums, minima or maxima; the latter are the same for any draw."""
-    reductions = (dim_zero_sum, dim_zero_min, dim_zero_max)
+    """Whether all states are sums, but for the metric's ``constant_states``, which are alike for any draw."""
     parts = [part for part in metric.modules() if isinstance(part, Metric)]
-    return all(reduction in reductions for part in parts for reduction in part._reductions.values())
+    drawn = [
+        reduction
+        for part in parts
+        for name, reduction in part._reductions.items()
+        if name not in getattr(part, "constant_states", ())
+    ]
+    return bool(drawn) and all(reduction is dim_zero_sum for reduction in drawn)
 
 
 def _unwrap_metric(metric: nn.Module) -> list[_Sum]:

@@ -125,7 +125,7 @@ def checkpoint_files(folder: Path, checkpoint: str = "best") -> list[Path]:
     file = checkpoints / f"{checkpoint}.ckpt"
     if not file.is_file():
         names = [path.stem for path in checkpoints.glob("*.ckpt")]
-        if f"{CHECKPOINTS}/{file.name}" in Run(folder).info.get("deleted", ()):
+        if f"{CHECKPOINTS}/{file.name}" in (Run(folder).info.get("deleted") or ()):
             hint = suggest("", names)
             raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{hint}")
         hint = suggest(str(checkpoint), names) or "; the run stopped before its first one"

@@ -72,7 +72,8 @@ class EncoderLaws(TensorLaws):
             require_close(in_batch, states, "forward", f"row {row} has other states in a batch")
             for state, expected in zip(together.final, alone.final, strict=True):
                 difference = f"row {row} has another final state in a batch"
-                require_close(state[0][row], expected[0][0], "forward", difference)
+                for tensor, expected_tensor in zip(state, expected, strict=True):
+                    require_close(tensor[row], expected_tensor[0], "forward", difference)
 
     def numbers_are_finite(self) -> None:
         """States and gradients are finite, also those of an empty row."""

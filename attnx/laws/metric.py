@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -76,6 +77,17 @@ class MetricLaws(PartLaws):
         _require_same_values(at_once, self._values(*pieces), "in two batches")
         _require_same_values(at_once, self._values(*pieces[::-1]), "in another order")
 
+    def states_are_merged(self) -> None:
+        """Two metrics of some examples each, merged by the reductions of their states, compute what one does."""
+        predictions, references = self._batch()
+        merged, further = self._build(), self._build()
+        merged.update(predictions[:1], references[:1])
+        further.update(predictions[1:], references[1:])
+        for part, other in zip(merged.modules(), further.modules(), strict=True):
+            if isinstance(part, Metric):
+                _merge_states(part, other)
+        _require_same_values(self._values((predictions, references)), self._values(part=merged), "merged")
+
     def reset_clears_the_state(self) -> None:
         """After a reset a metric computes what a new one does."""
         predictions, references = self._batch()
@@ -83,6 +95,18 @@ class MetricLaws(PartLaws):
         self.part.reset()
         first = predictions[:1], references[:1]
         _require_same_values(self._values(first), self._values(first, part=self.part), "after a reset")
+
+
+def _merge_states(part: Metric, other: Metric) -> None:
+    """Merge the states of two metrics into the first, as processes do: lists are joined, tensors reduced."""
+    part._computed = None
+    for name, reduce in part._reductions.items():
+        first, second = getattr(part, name), getattr(other, name)
+        if isinstance(first, list):
+            setattr(part, name, [*first, *second])
+        else:
+            stacked = torch.stack([first, second])
+            setattr(part, name, reduce(stacked) if callable(reduce) else stacked)
 
 
 def _require_same_values(expected: dict[str, float], actual: dict[str, float], case: str) -> None:

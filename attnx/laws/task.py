@@ -9,10 +9,11 @@ from torch import nn
 
 from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
 from attnx.laws.laws import PartLaws
 from attnx.laws.violation import describe_type, require
-from attnx.runs.layout import TARGET_SYMBOLS
-from attnx.tasks.contract import SequenceData
+from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
+from attnx.tasks.contract import SequenceData, SequenceTask
 
 FACTS = {"monitor": str, "maximize": bool, "label_smoothing": float}
 NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
@@ -51,7 +52,8 @@ class TaskLaws(PartLaws):
         are_modules = isinstance(metrics, dict) and all(isinstance(metric, nn.Module) for metric in metrics.values())
         require(are_modules, "metrics", "it returned no dictionary of torchmetrics Metrics")
         pairs, modules = sample_examples(data.pairs.valid, max(NUM_EXAMPLES, len(data.tags))), nn.ModuleDict(metrics)
-        part.update(modules, [pair.references[0] for pair in pairs], pairs)
+        outputs = [list(pair.references[0]) if pair.target is None else pair.target for pair in pairs]
+        part.update(modules, outputs, pairs)
         logged = {"valid_loss", *(["valid_perplexity"] if isinstance(data.target, Vocabulary) else [])}
         for name, metric in modules.items():
             result = metric.compute()  # type: ignore[operator]
@@ -61,15 +63,28 @@ class TaskLaws(PartLaws):
         require(part.monitor in logged, "monitor", message)
 
     def restored_tasks_are_the_same(self) -> None:
-        """A task that is saved and restored detokenizes outputs to the same texts."""
+        """A task that is saved and restored detokenizes outputs to the same texts, and tokenizes these alike."""
         data, restored = self._load(), self._build()
         with tempfile.TemporaryDirectory() as folder:
-            if isinstance(data.target, Vocabulary):
-                data.target.save(Path(folder) / TARGET_SYMBOLS)
+            for side, symbols, features in (
+                (data.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
+                (data.target, TARGET_SYMBOLS, TARGET_FEATURES),
+            ):
+                side.save(Path(folder) / (symbols if isinstance(side, Vocabulary) else features))
             self.part.save(Path(folder))
             restored.restore(Path(folder))
-        for pair in data.pairs.test[:NUM_EXAMPLES]:
-            if isinstance(data.target, Vocabulary):
-                written = [str(symbol) for symbol in pair.references[0]]
-                same = restored.detokenize(written) == self.part.detokenize(written)
-                require(same, "restore", "restored, it gives another text")
+        for pair in data.pairs.test[:NUM_EXAMPLES] if isinstance(data.target, Vocabulary) else ():
+            written = [str(symbol) for symbol in pair.references[0]]
+            text = self.part.detokenize(written)
+            require(restored.detokenize(written) == text, "restore", "restored, it gives another text")
+            if isinstance(data.source, Vocabulary):
+                same = _tokenized(restored, text, pair.tag) == _tokenized(self.part, text, pair.tag)
+                require(same, "restore", "restored, it tokenizes a text differently")
+
+
+def _tokenized(task: SequenceTask, text: str, tag: str) -> object:
+    """The symbols of a text, or why the task does not take it."""
+    try:
+        return tuple(task.tokenize(text, tag))
+    except UserError as error:
+        return str(error)

@@ -36,6 +36,8 @@ class CorpusScore(AdditiveMetric):
     """
 
     higher_is_better = None
+    constant_states = ("min_references", "max_references")
+    """States that a bootstrap sample does not change."""
 
     min_references: Tensor
     max_references: Tensor

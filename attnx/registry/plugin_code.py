@@ -52,8 +52,9 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
             continue
         files[place] = plugin_files.source(module, file)
         pending += _imported(files[place], module if file.name == "__init__.py" else module.rpartition(".")[0])
-        if not module.startswith(PACKAGE) and "." in module:
-            pending.append(module.rpartition(".")[0])  # the package is run before what lies in it
+        package = module.rpartition(".")[0]
+        if package not in ("", PACKAGE):
+            pending.append(package)  # it is run before what lies in it
     return dict(sorted(files.items()))
 
 

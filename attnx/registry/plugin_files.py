@@ -121,8 +121,10 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         with io.open_code(self.path) as file:
-            if reason := distrust(os.fstat(file.fileno())):
-                raise ImportError(f"{self.path}: {reason}", name=fullname, path=self.path)
+            folder = Path(self.path).parent
+            for path, status in ((folder, folder.stat()), (self.path, os.fstat(file.fileno()))):
+                if reason := distrust(status):
+                    raise ImportError(f"{path}: {reason}", name=fullname, path=self.path)
             _sources[fullname] = file.read()
         code: CodeType = self.source_to_code(_sources[fullname], self.path)
         return code

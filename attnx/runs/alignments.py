@@ -169,10 +169,12 @@ def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     fields: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
     if missing := {"weights", "source", "output", "reference"} - fields.keys():
         raise UserError(f"{where}: not an alignment, it lacks {', '.join(sorted(missing))}")
-    _check_shapes(where, fields)
     try:
+        _check_shapes(where, fields)
         fields |= {name: kind(fields[name]) for name, kind in SCALARS.items() if name in fields}
         fields |= {name: fields[name].astype(np.float32, copy=False) for name in NUMBERS if name in fields}
+    except UserError:
+        raise
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: not an alignment: {error}") from error
     columns, states = fields["source"].size, fields.get("num_decoder_states", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from attnx.cli.main import run as command
 from attnx.errors import UserError
@@ -18,6 +20,7 @@ from attnx.reports.stats.alignment_statistics import (
     entropy,
     run_statistics,
     statistics,
+    statistics_table,
 )
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, read_predicted_alignments
@@ -236,3 +239,13 @@ def test_mistaken_arguments_are_reported(folder: Path, tmp_path: Path) -> None:
     ]:
         with pytest.raises(UserError, match=message):
             command(["stats", *words])
+
+
+def test_names_of_heads_and_files_are_shown_as_they_are() -> None:
+    """They may come from somebody else: no control characters, and no markup."""
+    weights = example([[1.0]], "a", ["A"])
+    console = Console(file=io.StringIO(), width=200)
+    console.print(statistics_table({"": statistics([weights]), "\x1b]0;x\x07": statistics([weights])}, "of [b]x"))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "of [b]x" in printed
+    assert "\x1b" not in printed

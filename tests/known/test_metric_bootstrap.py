@@ -198,10 +198,24 @@ class Listing(Metric):
         return torch.stack(self.lengths).median()  # type: ignore[arg-type]
 
 
+class Longest(Metric):
+    """One whose state is a maximum, which other examples would change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("longest", torch.tensor(0.0), dist_reduce_fx="max")
+
+    def update(self, outputs: Any, references: Any) -> None:
+        self.longest = torch.tensor(float(max(map(len, outputs))))
+
+    def compute(self) -> Any:
+        return self.longest
+
+
 def test_metrics_without_sums_are_left_out() -> None:
-    task = Shown({"median": Listing, "wer": make_metric("word_error_rate")})
+    task = Shown({"median": Listing, "longest": Longest, "wer": make_metric("word_error_rate")})
     assert draw_scores(task, (), LETTERS).keys() == {"test_wer"}
-    assert draw_scores(Shown({}), (), LETTERS) == {}
+    assert draw_scores(Shown({}), (), LETTERS) == draw_scores(Shown({"longest": Longest}), (), LETTERS) == {}
     assert draw_scores(task, (), LETTERS[:1]) == {}
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
+import torch
+from torch import Tensor
+from torchmetrics import Metric
 
 from attnx import registry
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.check import CLASSES, kind_laws, law_failure
 from attnx.laws.laws import Law
+from attnx.laws.metric import MetricLaws
 from attnx.laws.model import ModelLaws
+from attnx.laws.violation import Violation
 
 KINDS = (
     "encoder",
@@ -48,3 +58,47 @@ def test_a_law_has_a_docstring(kind: str) -> None:
     assert len({law.name for law in laws}) == len(laws)
     assert all(law.statement for law in laws)
     assert set(kind_laws(kind, quick=True)) <= set(laws)
+
+
+class Count(Metric):
+    """The number of examples."""
+
+    def __init__(self, reduction: str) -> None:
+        super().__init__()
+        self.add_state("examples", torch.tensor(0.0), dist_reduce_fx=reduction)
+
+    def update(self, predictions: Any, references: Any) -> None:
+        self.examples += len(predictions)
+
+    def compute(self) -> Tensor:
+        return self.examples
+
+
+@pytest.mark.parametrize(("reduction", "is_lawful"), [("sum", True), ("mean", False), ("max", False)])
+def test_states_that_processes_merge_wrongly_break_a_law(
+    reduction: str, is_lawful: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laws = MetricLaws(Candidate("metric", "word_error_rate"))
+    monkeypatch.setattr(laws, "_build", lambda: Count(reduction))
+    laws.batching_has_no_effect()
+    with nullcontext() if is_lawful else pytest.raises(Violation, match="merged it computes"):
+        laws.states_are_merged()
+
+
+def test_missing_hypotheses_are_in_order() -> None:
+    """A beam that finds fewer than it is asked for gives the others a score of -inf."""
+    knobs = {"beam_size": 20, "nbest": 20, "max_length_ratio": 0.1, "max_length_extra": 0}
+    (law,) = (law for law in kind_laws("decoding") if law.method == "shapes")
+    assert law_failure(law, Candidate("decoding", "beam", knobs)) == ""
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_task_of_numbers_obeys_its_laws(side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what it restores, and what its metrics are given."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(40):
+        np.save(f"{number}.npy", np.arange(2.0 * (2 + number % 3)).reshape(-1, 2) + number)
+    row = "{0}.npy\ta b" if side == "source" else "a{0}\t{0}.npy"
+    Path("table.tsv").write_text("\n".join(map(row.format, range(40))), encoding="utf-8")
+    task = Candidate("task", "sequences", {"train": "table.tsv", "holdout": 0.2, side: "features"})
+    assert [law_failure(law, task) for law in kind_laws("task")] == [""] * len(kind_laws("task"))

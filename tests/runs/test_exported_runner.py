@@ -21,7 +21,9 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.graphemes import split_graphemes
 from attnx.data.readers.labeled_texts import split_sentences
+from attnx.errors import UserError
 from attnx.export.runner import text as text_module
+from attnx.export.text_rules import text_rules
 from attnx.training.fit import fit
 
 SIZES = [
@@ -227,13 +229,37 @@ def test_a_search_other_than_a_beam_is_exported_as_greedy(
     ("rows", "message"),
     [
         ("value\n0.5\nnan\n", "bad.csv: has a number that is not finite"),
+        ("1\n,\n3\n", "bad.csv: its rows have different lengths"),
+        ("1\n3,4\n", "bad.csv: its rows have different lengths"),
+        ("1\n3\n5\n", "bad.csv: has 3 points, more than 2"),
+        ("3\n3\n", "bad.csv: has two equal points"),
         ("1,2\n3,4\n", r"bad.csv: the model reads 1 features, not a matrix of shape \(2, 2\)"),
     ],
 )
 def test_a_matrix_that_the_model_cannot_read_is_refused(rows: str, message: str, work_folder: Path) -> None:
     Path("bad.csv").write_text(rows, encoding="utf-8")
     with pytest.raises(text_module.InvalidLine, match=message):
-        text_module.read_matrix(Path("bad.csv"), None, [], 1)
+        text_module.read_matrix(Path("bad.csv"), {"step_names": None, "columns": [], "most": 2, "distinct": True}, 1)
+
+
+@pytest.mark.parametrize("name", ["bad.npy", "bad.npz", "empty.npz"])
+def test_a_damaged_matrix_is_refused(name: str, work_folder: Path) -> None:
+    """An empty file, a packed one that is cut off, and one without arrays."""
+    Path("bad.npy").touch()
+    np.savez("whole.npz", features=np.zeros((5, 1)))
+    Path("bad.npz").write_bytes(Path("whole.npz").read_bytes()[:150])
+    np.savez("empty.npz")
+    with pytest.raises(text_module.InvalidLine, match=f"{name}: "):
+        text_module.read_matrix(Path(name), {"step_names": None, "columns": []}, 1)
+
+
+def test_a_tokenizer_of_a_plug_in_is_not_exported() -> None:
+    """The runner would cut texts by another one."""
+    task = {"name": "language_model", "tokenizer": "syllables", "lower": False, "unicode_form": "nfc"}
+    with pytest.raises(UserError, match=r"task\.tokenizer=syllables: the tokenizer of a plug-in cannot be exported"):
+        text_rules(task)
+    with pytest.raises(text_module.InvalidLine, match="unknown tokenizer 'syllables'"):
+        text_module.load_tokenizer({"file": "source.tokenizer", "tokenizer": "syllables"}, Path())
 
 
 @pytest.mark.parametrize("lower", [True, False])

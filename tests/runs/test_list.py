@@ -125,3 +125,9 @@ def test_a_recipe_is_listed_with_what_it_sets(list_parts: Callable[..., list[str
     assert text.startswith("recipe=bahdanau\nBahdanau et al. 2015, https://arxiv.org/abs/1409.0473")
     assert "  - override /scorer: additive" in text
     assert "recipe/bahdanau.yaml" in text
+
+
+@pytest.mark.parametrize("width", [1, 10, 20])
+def test_a_narrow_terminal_cuts_lines(list_parts: Callable[..., list[str]], width: int) -> None:
+    """Also within their first word."""
+    assert list_parts(width=width)

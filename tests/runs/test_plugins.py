@@ -19,6 +19,7 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
+from attnx.registry.plugin_code import source_files
 from attnx.sweeps.expand_overrides import expand_sweep
 from attnx.sweeps.session import SweepSession
 from attnx.training.fit import fit
@@ -202,7 +203,7 @@ def test_a_plug_in_is_swept_by_name(
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert (answer.code, answer.out) == (2, "")
     assert "multirun/grid/0: the code of mine.py has changed since this run was trained" in answer.err
-    assert "put that back, or start the sweep anew with fresh=true" in answer.err
+    assert "put that back, or add fresh=true to the sweep's command" in answer.err
 
 
 def test_a_glob_includes_plug_ins(
@@ -290,6 +291,21 @@ def installed_package(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     importlib.invalidate_caches()
     source_scan.scan_files.cache_clear()
     return site
+
+
+def test_a_package_in_a_plug_in_folder_is_code_of_its_parts(work_folder: Path) -> None:
+    """Its __init__ runs before what lies in it; a folder that others may write to is not run."""
+    (work_folder / "plugins" / "pack").mkdir(parents=True)
+    for name, text in {"pack/__init__.py": "", "pack/size.py": "SIZE = 7\n"}.items():
+        (work_folder / "plugins" / name).write_text(text, encoding="utf-8")
+    scorer = f"from attnx.plugins.pack.size import SIZE\n{SCORER.format(name='near')}"
+    (work_folder / "plugins" / "near.py").write_text(scorer, encoding="utf-8")
+    source_scan.scan_files.cache_clear()
+    part = registry.describe("scorer", "near")
+    assert sorted(source_files([part])) == ["near.py", "pack/__init__.py", "pack/size.py"]
+    (work_folder / "plugins" / "pack").chmod(0o777)
+    with pytest.raises(ImportError, match="pack: anybody may write to it"):
+        importlib.import_module("attnx.plugins.pack.size")
 
 
 def test_an_installed_package_offers_parts_by_an_entry_point(

@@ -119,6 +119,12 @@ def set_in(file: str, **values: Any) -> None:
     path.write_text(json.dumps(set_values) if path.suffix == ".json" else yaml.safe_dump(set_values), encoding="utf-8")
 
 
+def delete_checkpoint() -> None:
+    Path("one/checkpoints/best.ckpt").unlink()
+    content = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    Path("one/run.json").write_text(json.dumps({**content, "deleted": None}), encoding="utf-8")
+
+
 class Hostile:
     """When unpickled, it leaves a file behind."""
 
@@ -188,6 +194,14 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "a checkpoint cut short": (cut_short, NOT_WHOLE),
     "a checkpoint of something else": (lambda: torch.save([3], "one/checkpoints/best.ckpt"), NOT_WHOLE),
     "an archive of something else": (strange_zip, NOT_WHOLE),
+    "numbers in place of weights": (
+        lambda: torch.save({"state_dict": {5: torch.zeros(1), "model.a": 7.0}}, "one/checkpoints/best.ckpt"),
+        NOT_WHOLE,
+    ),
+    "a deleted checkpoint": (
+        delete_checkpoint,
+        "no such checkpoint; choose from last",
+    ),
     "weights of another shape": (other_shape, "does not fit the run's configuration"),
     "a hostile pickle": (hostile_plain, "holds more than plain tensors and numbers"),
     "a hostile checkpoint": (hostile_torch, "holds more than plain tensors and numbers"),

@@ -418,6 +418,15 @@ def test_the_kept_checkpoint_can_be_selected(
     assert (files(done), files(cut)) == (stays, unfinished)
 
 
+def test_the_run_of_the_working_folder_is_deleted(
+    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run("multirun/done").absolute()
+    monkeypatch.chdir(folder)
+    assert command("runs", "prune", ".", "what=folders", "--yes").code == 0
+    assert not folder.exists()
+
+
 def test_without_the_selected_checkpoint_the_other_is_kept(write_run: Make, command: Command) -> None:
     run = write_run("multirun/a")
     (run / "checkpoints" / "best.ckpt").unlink()

@@ -26,6 +26,7 @@ from attnx.files.bounded_files import (
     read_json,
     read_yaml,
 )
+from attnx.files.file_lock import is_lock_held
 from attnx.runs.layout import POINTS, TEST_SERIES
 from attnx.runs.saved_sources import read_points, read_test_series
 
@@ -262,6 +263,17 @@ def test_files_are_read_to_a_depth_limit(depth: int) -> None:
                 parse(nest_lists(depth), "x")
 
 
+@pytest.mark.parametrize("text", ["!!int x", "!!int 0x_", "!!int ''", "!!float x", "!!bool x"])
+def test_a_text_with_the_tag_of_a_number_is_reported(text: str) -> None:
+    with pytest.raises(UserError, match=r"x:2: not valid YAML: '.*' is no (int|float|bool)"):
+        parse_yaml(f"a: 5\nb: {text}", "x")
+
+
+def test_a_pipe_as_a_lock_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.lock")
+    assert not is_lock_held(tmp_path / "run.lock")
+
+
 def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "there.json").write_text("[7]")
     (tmp_path / "here.json").symlink_to("there.json")
@@ -280,6 +292,10 @@ def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pyt
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
     assert (tmp_path / "zeros.npz").stat().st_size < 2000
     assert read_arrays(tmp_path / "zeros.npz")["a"].shape == (100_000,)
+    whole = (tmp_path / "zeros.npz").read_bytes()
+    (tmp_path / "flipped.npz").write_bytes(whole[:100] + bytes(255 - byte for byte in whole[100:140]) + whole[140:])
+    with pytest.raises(UserError, match=r"flipped\.npz: is damaged"):
+        read_arrays(tmp_path / "flipped.npz")
     monkeypatch.setattr(bounded_arrays, "MAX_UNPACKED_BYTES", 100_000)
     with pytest.raises(UserError, match=r"zeros.npz: unpacks to 800,128 bytes"):
         read_arrays(tmp_path / "zeros.npz")

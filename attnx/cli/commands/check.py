@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from attnx import registry
 from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
+from attnx.files.printable import printable
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     table.add_column(no_wrap=True)
     for outcome in outcomes:
         untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
-        table.add_row(f"  {outcome.law}", "FAILED" if outcome.failure else untried)
+        table.add_row(f"  {outcome.law}", Text("FAILED" if outcome.failure else printable(untried)))
     Console().print(table, highlight=False)
     broken = [outcome for outcome in outcomes if outcome.failure]
     for outcome in broken:

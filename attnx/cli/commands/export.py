@@ -45,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export the model and print how the runner's outputs compare."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
-    if arguments.out is None:
-        refuse_links(run.path)
+    refuse_links(run.path)
     folder = arguments.out or run.path / EXPORT / arguments.format
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")

@@ -152,7 +152,7 @@ def _cut(line: Text, width: int) -> Text:
     """A line that fits, with an ellipsis for the words that do not."""
     if line.cell_len > width:
         line.truncate(width - 1)
-        line = line[: line.plain.rindex(" ") + 1].append("…")
+        line = line[: line.plain.rfind(" ") + 1].append("…")
     return line
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -52,7 +53,7 @@ def predict(model: Model, lines: Iterable[bytes], options: argparse.Namespace, f
 
 def matrix_reader(rule: dict[str, Any], folder: Path, width: int) -> Callable[[str, str], Any]:
     """Return the function that reads the matrix file that a line names, whose rows have a number of features."""
-    return lambda name, tag: read_matrix(folder / name, rule["step_names"], rule["columns"], width)
+    return lambda name, tag: read_matrix(folder / name, rule, width)
 
 
 def search_settings(model: Model, options: argparse.Namespace) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def main() -> int:
             for line in predict(model, lines, options, Path(options.file).parent):
                 sys.stdout.buffer.write(line.encode())
                 sys.stdout.flush()
-    except (InvalidLine, OSError, ImportError) as error:
+    except (InvalidLine, OSError, EOFError, zlib.error, ImportError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     return 0

@@ -9,6 +9,8 @@ import csv
 import re
 import sys
 import unicodedata
+import zipfile
+import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import groupby
@@ -43,6 +45,8 @@ def load_tokenizer(rule: dict[str, Any], folder: Path) -> tuple[Callable[[str], 
         return lambda text: [names[index] for index in model.encode(text).ids], join
     if kind == "character":
         return lambda text: list(text.replace(" ", SPACE)), join_pieces
+    if kind != "word":
+        raise InvalidLine(f"unknown tokenizer {kind!r}")
     return split_words, lambda symbols: re.sub(f"{GLUE} | {GLUE}|{GLUE}", "", " ".join(symbols))
 
 
@@ -152,15 +156,19 @@ def split_sentences(text: str) -> list[str]:
     return symbols if not symbols or symbols[-1] == "." else [*symbols, "."]
 
 
-def read_matrix(path: Path, step_names: str | None, columns: list[str], width: int) -> Any:
+def read_matrix(path: Path, rule: dict[str, Any], width: int) -> Any:
     """Read a .npy, .npz or .csv file of rows of ``width`` numbers; a header names the columns of the training data."""
-    matrix = load_matrix(path, step_names, columns)
+    matrix = load_matrix(path, rule["step_names"], rule["columns"])
     if matrix.ndim != 2 or matrix.shape[1] != width:
         raise InvalidLine(f"{path}: the model reads {width} features, not a matrix of shape {matrix.shape}")
     with np.errstate(over="ignore"):
         is_finite = np.isfinite(matrix.astype(np.float32))
     if not is_finite.all():
         raise InvalidLine(f"{path}: has a number that is not finite")
+    if len(matrix) > rule.get("most", len(matrix)):
+        raise InvalidLine(f"{path}: has {len(matrix)} points, more than {rule['most']}")
+    if rule.get("distinct") and len(np.unique(matrix, axis=0)) < len(matrix):
+        raise InvalidLine(f"{path}: has two equal points")
     return matrix
 
 
@@ -168,20 +176,26 @@ def load_matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
     """Read the numbers of a file; a header must name the columns of the training data."""
     try:
         if path.suffix == ".csv":
-            rows = list(filter(any, csv.reader(path.read_text(encoding="utf-8-sig").splitlines())))
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            rows = list(csv.reader(filter(str.strip, lines)))
             names = [name.strip() for name in rows[0]]
             used = [index for index, name in enumerate(names) if name != step_names]
             if not any(map(is_number, names)):
                 rows = rows[1:]
                 if columns and columns != [names[index] for index in used]:
                     raise InvalidLine(f"{path}: its columns are not {', '.join(columns)}, in this order")
+            if any(len(row) != len(names) for row in rows):
+                raise InvalidLine(f"{path}: its rows have different lengths")
             return np.array([[float(row[index]) for index in used] for row in rows])
-        loaded = np.load(path, allow_pickle=False)
-        is_array = isinstance(loaded, np.ndarray)
-        arrays = {"features": loaded} if is_array else {name: loaded[name] for name in loaded.files}
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            is_array = isinstance(loaded, np.ndarray)
+            arrays = {"features": loaded} if is_array else {name: loaded[name] for name in loaded.files}
         arrays.pop(step_names, None)
+        if not arrays:
+            raise InvalidLine(f"{path}: holds no array of numbers")
         return arrays.get("features", next(iter(arrays.values()))).astype(np.float64)
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError, EOFError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
         raise InvalidLine(f"{path}: not a .npy, .npz or .csv file of numbers ({error})") from error
 
 

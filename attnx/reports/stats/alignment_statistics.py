@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from rich.text import Text
 from scipy.special import entr
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
+from attnx.files.printable import printable
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, check_links, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, Weights, read_best_alignments, read_predicted_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
@@ -166,10 +168,12 @@ def _add_gold(statistics: Statistics, saved: Mapping[str, Any]) -> Statistics:
 
 def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:
     """A table with a row per statistic, a column for the weights or their mean, and one per head."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=len(by_head) > 1)
+    table = Table(
+        title=Text(printable(title)), title_justify="left", box=None, pad_edge=False, show_header=len(by_head) > 1
+    )
     table.add_column("", style="bold", no_wrap=True)
     for name in by_head:
-        table.add_column(name or "mean", justify="right", no_wrap=True)
+        table.add_column(Text(printable(name or "mean")), justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for rows in zip(*map(statistics_rows, by_head.values()), strict=True):
         table.add_row(rows[0][0], *(value for _, value, _ in rows), rows[0][2])

@@ -214,8 +214,8 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
         if alignments.suffix not in (*PHARAOH, JSON_LINES):
             formats = f"{' and '.join(PHARAOH)} are Pharaoh links, {JSON_LINES} is JSON with the weights"
             raise UserError(f"--alignments {alignments}: unknown format; {formats}")
-        if any(run.config["attention"]["name"] == "none" for run in runs):
-            raise UserError(f"--alignments {alignments}: this run has no attention (attention=none); leave it out")
+        if any(run.config.get("attention", {}).get("name", "none") == "none" for run in runs):
+            raise UserError(f"--alignments {alignments}: this run has no attention; leave it out")
         if out and alignments.resolve() == out.resolve():
             raise UserError(f"--out and --alignments both name {out}; name two files")
     return PredictArgs(
