@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.profiler import ProfilerActivity, profile
 
 from attnx import accel
@@ -202,6 +203,19 @@ def test_vmap_matches_the_definition(both: tuple[Any, Any]) -> None:
         for attention in both
     )
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of torch's own
+def test_forward_derivatives_match_the_definition(both: tuple[Any, Any]) -> None:
+    """Of frozen weights, too, for which no gradients are recorded."""
+    queries, states, direction = torch.randn(2, 7, 5), torch.randn(2, 13, 11), torch.randn(2, 7, 5)
+    tangents = []
+    for attention in both:
+        with forward_ad.dual_level():
+            context = read(attention.requires_grad_(False), forward_ad.make_dual(queries, direction), states)
+            tangents.append(forward_ad.unpack_dual(context).tangent)
+    assert tangents[1] is not None
+    torch.testing.assert_close(*tangents)
 
 
 def test_a_copied_and_pickled_scorer_matches(both: tuple[Any, Any]) -> None:

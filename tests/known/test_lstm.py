@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnx import accel
 from attnx.accel import prebuild
@@ -131,6 +132,19 @@ def test_table_rows_match_explicit_inputs(units: int, other_widths: tuple[int, .
     for first, second in zip(looked_up, outputs_and_gradients(torch.cat([table[ids], *other_inputs], -1)), strict=True):
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
     assert not looked_up[3][4].any()
+
+
+@NEEDS_C
+def test_padding_has_no_gradient_wherever_it_is() -> None:
+    """Also within a row, where a model of attnx has none; every row is looked up often enough for C."""
+    embedding, layer = nn.Embedding(5, 7, padding_idx=0), Recurrent("lstm", 7, 11)
+    ids = torch.randint(0, 5, (64, 9))
+    gradients = []
+    for model in (nn.ModuleList([embedding, layer]), accel.enable(copy.deepcopy(nn.ModuleList([embedding, layer])))):
+        model[1].run([model[0](ids)], None, None).outputs[-1].sum().backward()
+        gradients.append(model[0].weight.grad)
+    assert not gradients[1][0].any()
+    torch.testing.assert_close(*gradients, atol=2e-5, rtol=1e-4)
 
 
 @NEEDS_C

@@ -25,10 +25,12 @@ class Lookup(NamedTuple):
     Attributes:
         table: (n, e).
         ids: (b, t) int64.
+        padding_idx: the row of the table that has no gradient; or None.
     """
 
     table: Tensor
     ids: Tensor
+    padding_idx: int | None = None
 
 
 def prefers_lookup(lookup: Lookup) -> bool:
@@ -65,12 +67,13 @@ def lstm(
     Raises:
         IndexError: an id is not in the table.
     """
-    table, ids = lookup or (None, None)
+    table, ids, padding_idx = lookup or (None, None, None)
     if table is not None and ids is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
         raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
     first = next(part for part in (ids, inputs) if part is not None)
     full = torch.full(first.shape[:1], first.shape[1]) if lengths is None else lengths
     packed, inputs = _pack(ids, inputs, full, lengths is None)
+    packed = packed._replace(padding_idx=padding_idx)
     h, c = start or (None, None)
     weights = itertools.chain.from_iterable(directions)
     outputs, h, c = _PackedRecurrence.apply(packed, table, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
@@ -122,6 +125,7 @@ class _PackedBatch(NamedTuple):
         order: the rows' indices in the batch.
         ids: (n,) what is looked up; or None.
         has_grad: whether gradients are recorded, which within ``forward`` of a function they never are.
+        padding_idx: as of the lookup.
     """
 
     sizes: tuple[int, ...]
@@ -129,6 +133,7 @@ class _PackedBatch(NamedTuple):
     order: Tensor
     ids: Tensor | None
     has_grad: bool
+    padding_idx: int | None = None
 
 
 def _pack(
@@ -160,7 +165,7 @@ class _PackedRecurrence(torch.autograd.Function):
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        sizes, length, order, ids, has_grad = packed
+        sizes, length, order, ids, has_grad, padding_idx = packed
         rows, units, directions = sizes[0], weights[1].shape[1], len(weights) // 3
         has_padding = sizes[-1] < rows or len(sizes) < length
         outputs = (weights[0].new_zeros if has_padding else weights[0].new_empty)(rows, length, directions, units)
@@ -179,7 +184,7 @@ class _PackedRecurrence(torch.autograd.Function):
             saved += direction.run(gate_inputs, extra_inputs, start, weight_hh, last[:, index], needs_grad)
         if needs_grad:
             ctx.save_for_backward(table, ids, order, *weights, *saved)
-            ctx.sizes, ctx.has_start = sizes, start is not None
+            ctx.sizes, ctx.has_start, ctx.padding_idx = sizes, start is not None, padding_idx
         return outputs.flatten(2), last[0], last[1]
 
     @staticmethod
@@ -212,6 +217,8 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_table_weight = [] if table is None else [summed.t() @ table]
             grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
             grad_weights += [grad_weight_ih, grad_weight_hh, summed.sum(0)]
+        if grad_table is not None and ctx.padding_idx is not None:
+            grad_table[ctx.padding_idx] = 0
         return None, grad_table, grad_inputs, *grad_start, *grad_weights
 
 

@@ -22,8 +22,9 @@ class FastEmbedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         """(...) ids -> (..., e)."""
         rows = super().forward(ids)
-        if ids.dim() == 2 and can_run_lstm(self.weight):
-            rows.lookup = Lookup(self.weight, ids)  # type: ignore[attr-defined]
+        has_plain_gradient = not (self.scale_grad_by_freq or self.sparse)
+        if ids.dim() == 2 and has_plain_gradient and can_run_lstm(self.weight):
+            rows.lookup = Lookup(self.weight, ids, self.padding_idx)  # type: ignore[attr-defined]
         return rows
 
 

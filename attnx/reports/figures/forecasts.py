@@ -15,7 +15,7 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.readers.series import Series
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
-from attnx.reports.figures.fonts import choose_fonts
+from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_best_alignments
@@ -26,6 +26,7 @@ from attnx.runs.saved_sources import read_test_series
 from attnx.runs.table_fields import read_field
 
 MAX_WINDOWS, MAX_COLUMNS = 3, 4
+MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 20, 50
 PAST_COLOR = "#333333"
 
 Matrix = npt.NDArray[np.floating]
@@ -76,10 +77,11 @@ def draw_forecast_page(forecasts: Sequence[Forecast], columns: Sequence[str]) ->
             _draw_column(window[column], forecast, column)
         if has_attention:
             _draw_attention(window[-1], forecast)
-        window[0].set_title(fonts.display(forecast.name).replace("␣", " "), loc="left", fontsize=9, **style)
+        title = shorten(fonts.display(forecast.name).replace("␣", " "), MAX_TITLE_LENGTH)
+        window[0].set_title(title, loc="left", fontsize=9, **style)
         window[-1].set_xlabel("steps from the first forecast step", fontsize=8, color=INK)
     for axes, name in zip(panels[:, 0], columns, strict=False):
-        axes.set_ylabel(fonts.display(name), fontsize=9, **style)
+        axes.set_ylabel(shorten(fonts.display(name), MAX_LABEL_LENGTH), fontsize=9, **style)
     if has_attention:
         panels[-1][0].set_ylabel("forecast step", fontsize=8, color=INK)
     figure.align_ylabels()

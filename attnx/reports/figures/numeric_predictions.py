@@ -12,14 +12,14 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
-from attnx.reports.figures.fonts import choose_fonts
+from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field
 
 REFERENCE_COLOR, PREDICTION_COLOR = "#9aa3ad", "#1f68ad"
 MAX_EXAMPLES, MAX_COLUMNS = 5, 4
-MAX_LABEL_LENGTH = 32
+MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 22, 30
 
 
 def draw_numeric_predictions(folder: Path | str) -> Path | None:
@@ -45,7 +45,7 @@ def draw_numeric_predictions(folder: Path | str) -> Path | None:
             _draw_panel(axes[column], arrays[row["reference"]][:, column], arrays[row["prediction"]][:, column])
         axes[0].set_ylabel(fonts.display(label), fontsize=8, **style)
     for column, name in enumerate(columns):
-        title = fonts.display(name).replace("␣", " ")
+        title = shorten(fonts.display(name).replace("␣", " "), MAX_TITLE_LENGTH)
         panels[0][column].set_title(title, loc="left", fontsize=10, **style)
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()

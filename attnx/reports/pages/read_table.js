@@ -43,7 +43,7 @@ function scaleRows(table, selection) {
   for (const row of table.tBodies[0].rows) {
     const numbers = (all[row.dataset.row] || []).filter(counts);
     const [least, most] = numbers.reduce(([low, high], number) => [Math.min(low, number), Math.max(high, number)], [0, 0]);
-    row.dataset.range = row.dataset.row === "weight" ? topOf(view) : most - least || 1;
+    row.dataset.range = row.dataset.row === "weight" ? darkestWeight(view.weights) : most - least || 1;
     const share = row.dataset.row === "weight" ? 1 : most / row.dataset.range;
     row.style.setProperty("--zero", `${Math.round(share * BAR_HEIGHT)}px`);
   }

@@ -17,7 +17,6 @@ const SHADES = {
 };
 const MIN_WEIGHT = 10; // thousandths of a weight that is named when a row is selected
 const MAX_SYMBOLS = 5; // named when a row is selected
-const FULL_SCALE_FROM = 100; // thousandths: if no weight of a map is larger, its scale ends at the largest
 const CELL = { smallest: 13, narrow: 20, largest: 36 }; // pixels of a cell; below narrow, two letters stand on end
 
 // What is chosen: an example, its picked output symbol, and for each run a hypothesis and a view.
@@ -37,14 +36,6 @@ function chosen(run) {
 }
 
 // --- colors ---------------------------------------------------------------------------------------------------------
-
-// The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit.
-function topOf({ weights }) {
-  const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
-  if (largest === 0 || largest >= FULL_SCALE_FROM) return 1000;
-  const unit = 10 ** Math.floor(Math.log10(largest));
-  return Math.ceil(largest / unit) * unit;
-}
 
 const channels = (weight, top) => between(SHADES[dark.matches ? "dark" : "light"], weight / top);
 
@@ -156,7 +147,7 @@ function show() {
   find("tip").hidden = true;
   find("runs").replaceChildren(...data.runs.map((_, run) => article(run)));
   for (const one of document.querySelectorAll("article[data-run]")) fit(one);
-  const tops = new Set(data.runs.map((_, run) => chosen(run)).filter(Boolean).map(({ view }) => topOf(view)));
+  const tops = new Set(data.runs.map((_, run) => chosen(run)).filter(Boolean).map(({ view }) => darkestWeight(view.weights)));
   find("top").textContent = [...tops].map((top) => String(top / 1000)).join(" or ");
   const numbers = listed();
   const place = numbers.indexOf(state.example);
@@ -239,7 +230,7 @@ function choices(run, { hypotheses, hypothesis, view }) {
 
 function map(run, { example, hypothesis, view, columns }) {
   const sources = example.source.length;
-  const top = topOf(view);
+  const top = darkestWeight(view.weights);
   const both = sources > 0 && hypothesis.decoder_states > 0;
   const withGap = (cells, gap) => (both ? [...cells.slice(0, sources), gap, ...cells.slice(sources)] : cells);
   // Long symbols stand on end, all of a half together; the end symbol stands alone.
@@ -372,8 +363,8 @@ function pick(row) {
     const width = selection.columns.length;
     for (const symbol of one.querySelectorAll(".read .symbol")) {
       const weight = isSelected ? selection.view.weights[row * width + Number(symbol.dataset.place)] : null;
-      symbol.style.background = isSelected ? shade(weight, topOf(selection.view)) : "";
-      symbol.style.color = isSelected ? inkOn(weight, topOf(selection.view)) : "";
+      symbol.style.background = isSelected ? shade(weight, darkestWeight(selection.view.weights)) : "";
+      symbol.style.color = isSelected ? inkOn(weight, darkestWeight(selection.view.weights)) : "";
     }
     if (isSelected) sentences.push(sentence(selection, row, data.runs[Number(one.dataset.run)].name));
   }

@@ -13,7 +13,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const MAX_COLORS = 6; // settings that have a color of their own
 const POINTER_RADIUS = 24; // pixels from which a pointer meets a line or a point
 const SIGNIFICANCE_LEVEL = 0.05;
-const FULL_SCALE_FROM = 100; // thousandths: if the largest weight of a map is smaller, it ends the color scale
 const MARKS = { true: "✓ ", false: "✗ ", null: "" }; // by is_right of an output
 const TESTS = { pooled: "pooled variance over seeds", unequal: "the pair's own variances", examples: "bootstrap over test examples" };
 
@@ -175,7 +174,8 @@ function detail(row) {
     ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
     make("td", {}, run.href ? make("a", { href: run.href }, run.folder) : run.folder),
     make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
-  const note = row.difference ? make("p", { class: "note" }, differenceText(row)) : null;
+  const texts = [row.interval ? `95 % interval of the mean ${between(row.interval)}` : "", row.difference ? differenceText(row) : ""].filter(Boolean);
+  const note = texts.length ? make("p", { class: "note" }, texts.join("; ")) : null;
   return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, note,
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)))));
 }
@@ -560,8 +560,7 @@ function showMaps() {
 function map(example, one) {
   const tops = [...example.source, ...one.output.slice(0, one.decoder_states)];
   const gap = one.decoder_states && example.source.length ? 8 : 0;
-  const largest = one.weights.reduce((most, weight) => Math.max(most, weight), 1);
-  const top = largest < FULL_SCALE_FROM ? largest : 1000;
+  const top = darkestWeight(one.weights);
   const size = Math.max(14, Math.min(32, Math.floor(290 / tops.length)));
   const tall = tops.some((symbol) => symbol !== "</s>" && [...shown(symbol)].length > 2);
   const labels = one.output.map(shown);
@@ -664,6 +663,7 @@ function showTest() {
   options(find("metric"), metrics.map((item, number) => [number, item.label]));
   options(find("cost"), prices().map((cost) => [cost.key, cost.label]));
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
+  for (const id of ["metrics", "ranking"]) find(id).hidden = !metrics.length;
   if (!metrics.length) return nothing("These runs have no metric with a known direction.");
   const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];
   find("log").checked = first.length > 0 && !metrics[0].is_higher_better && largest(first) / least(first) > 5;
@@ -674,7 +674,7 @@ function showTest() {
 
 function nothing(sentence) {
   find("verdict").replaceChildren(make("p", {}, sentence));
-  for (const id of ["selection", "ranking", "effects", "learning", "costs", "maps", "constant"]) find(id).hidden = true;
+  for (const id of ["ranking", "effects", "learning", "costs", "maps", "constant"]) find(id).hidden = true;
 }
 
 function begin() {
@@ -683,6 +683,7 @@ function begin() {
   const tests = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different tests, which are not compared with each other: choose below.` : "";
   find("counts").textContent = `${counted(all, "run")}: ${statuses}. Written ${data.made}.${tests}`;
   showFailures();
+  find("selection").hidden = !data.comparisons.length;
   if (!data.comparisons.length) return nothing("No run is finished, so there is nothing to compare.");
   find("tests").hidden = data.comparisons.length === 1;
   options(find("test"), data.comparisons.map((one, number) => [number, `${one.title}, ${counted(one.settings.length, "setting")}`]));

@@ -1,6 +1,6 @@
 "use strict";
 
-// Symbols and outputs as text, on the pages of runs and of reports.
+// Symbols and outputs as text, and the scale of weights, on the pages of runs and of reports.
 
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
@@ -19,3 +19,13 @@ function symbolsText(symbols) {
 const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 // The output as text; of rows of numbers their count.
 const outputText = ({ output, numeric }) => (numeric ? counted(output.length, "step") : symbolsText(output));
+
+const FULL_SCALE_FROM = 100; // thousandths: if no weight of a map is larger, its scale ends at the largest
+
+// The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit.
+function darkestWeight(weights) {
+  const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
+  if (largest === 0 || largest >= FULL_SCALE_FROM) return 1000;
+  const unit = 10 ** Math.floor(Math.log10(largest));
+  return Math.ceil(largest / unit) * unit;
+}

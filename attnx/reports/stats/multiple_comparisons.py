@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from statistics import fmean
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.optimize import brentq
-from scipy.special import ndtr
 
+from attnx.reports.stats.largest_difference import dunnett_isf, dunnett_sf, range_isf, range_sf
 from attnx.reports.stats.pooled_variance import Groups, PooledVariance, group_variance, pool_variance
 
 SIGNIFICANCE_LEVEL: Final = 0.05
@@ -24,9 +21,6 @@ UNEQUAL: Final = "unequal"
 EXAMPLES: Final = "examples"
 POWER = 0.8
 MAX_SEEDS = 100  # of each setting
-# P-values of Dunnett's test are right to 3e-5 where all groups have equally many values, with 1 degree of freedom as
-# with 100; to 2e-3 where they have fifty times as many as the control.
-NODES = 48
 Numbers = NDArray[np.float64]
 
 
@@ -118,13 +112,9 @@ def compare_all_pairs(difference: float, error: float, groups: int, degrees: flo
     """A difference with a standard error, adjusted for all pairs of groups by the studentized range (Tukey)."""
     if error == 0:
         return _without_error(difference, test)
-    p = float(stats.studentized_range.sf(math.sqrt(2) * abs(difference) / error, groups, degrees))
-    return _with_interval(difference, _critical_range(groups, degrees) * error / math.sqrt(2), p, test)
-
-
-@lru_cache(maxsize=256)
-def _critical_range(groups: int, degrees: float) -> float:
-    return float(stats.studentized_range.ppf(1 - SIGNIFICANCE_LEVEL, groups, degrees))
+    p = range_sf(math.sqrt(2) * abs(difference) / error, groups, degrees)
+    half = range_isf(SIGNIFICANCE_LEVEL, groups, degrees) * error / math.sqrt(2)
+    return _with_interval(difference, half, p, test)
 
 
 def _without_error(difference: float, test: str) -> MeanDifference | None:
@@ -174,42 +164,6 @@ def _compare_draws(values: Numbers, draws: Numbers, index: int, best: int) -> Me
     p = (np.count_nonzero(largest >= difference / error) + 1) / (len(draws) + 1)
     half = float(np.quantile(largest, 1 - SIGNIFICANCE_LEVEL)) * error
     return _with_interval(difference, half, float(p), EXAMPLES)
-
-
-def dunnett_sf(t: float, sizes: Sequence[int], control: int, degrees: float) -> float:
-    """The probability that some mean is ``t`` standard errors or more from the control's if no means differ (Dunnett).
-
-    ``scipy.stats.dunnett`` computes it by quasi Monte Carlo: it takes a second for 24 means, and the third digit is
-    random. A report uses each mean as the control, so the integral is computed by Gauss quadrature here.
-
-    The statistics are normal with correlations ``a_i a_j``, ``a = sqrt(n / (n + control))``, over a common standard
-    deviation: given the control's deviation and that one they are independent (Dunnett 1955, section 3,
-    https://doi.org/10.1080/01621459.1955.10501294). ``sizes`` and ``control`` are numbers of values, ``degrees``
-    those of freedom of the common variance.
-    """
-    means, mean_weights, deviations, deviation_weights = _nodes(degrees)
-    within = np.ones((len(deviations), len(means)))
-    for size, count in Counter(sizes).items():
-        loading = np.sqrt(size / (size + control))
-        scale = np.sqrt(1 - loading**2)
-        center, reach = loading * means[None, :] / scale, t * deviations[:, None] / scale
-        within *= (ndtr(reach + center) - ndtr(-reach + center)) ** count
-    return max(0.0, 1 - float(deviation_weights @ within @ mean_weights))
-
-
-@lru_cache(maxsize=4096)
-def dunnett_isf(level: float, sizes: tuple[int, ...], control: int, degrees: float) -> float:
-    """The ``t`` that is exceeded with probability ``level``, the inverse of :func:`dunnett_sf`."""
-    return float(brentq(lambda t: dunnett_sf(t, sizes, control, degrees) - level, 0, 1e4, xtol=1e-6))
-
-
-@lru_cache(maxsize=256)
-def _nodes(degrees: float) -> tuple[NDArray[np.float64], ...]:
-    """Quadrature nodes and weights of a normal deviate, and of an estimated over a true standard deviation."""
-    means, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    shares, share_weights = np.polynomial.legendre.leggauss(NODES)
-    deviations = stats.chi.ppf((shares + 1) / 2, degrees) / np.sqrt(degrees)
-    return means, weights / np.sqrt(2 * np.pi), deviations, share_weights / 2
 
 
 class SeedCount(NamedTuple):

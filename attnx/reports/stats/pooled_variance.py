@@ -19,7 +19,7 @@ class PooledVariance(NamedTuple):
     """The variance within groups and its degrees of freedom, 0 if no group has two values.
 
     ``levene_p`` is the p-value of Levene's test (about medians) of equal variances, of the groups with three values or
-    more; None if there are not two.
+    more; None if there are not two, or a group has one value, for whose variance that of the others must do.
     ``outlying`` are the groups, by index, whose variances are far above the others' and are left out.
     """
 
@@ -52,7 +52,7 @@ def within_variance(groups: Groups) -> PooledVariance:
         return PooledVariance(0.0, 0, None)
     variance = sum(group_variance(group) * len(group) for group in groups) / degrees
     testable = [group for group in groups if len(group) >= MIN_VALUES_FOR_LEVENE]
-    is_testable = len(testable) > 1 and variance > 0
+    is_testable = len(testable) > 1 and variance > 0 and min(map(len, groups)) > 1
     with np.errstate(divide="ignore", invalid="ignore"):  # where all values of a group are as far from its median
         p = float(stats.levene(*testable, center="median").pvalue) if is_testable else math.nan
     return PooledVariance(variance, degrees, None if math.isnan(p) else p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +36,7 @@ MIN_INTEGER_COST = 10  # costs that reach it are shown without decimals
 MAX_CURVE_POINTS = 120
 CURVE_DIGITS = 5  # significant digits
 MAX_MAP_SETTINGS, MAX_MAP_EXAMPLES = 4, 8
-PREFERRED_LENGTH = 24  # source symbols of a map at most, if there are such examples
+PREFERRED_SIZE, MAX_SIZE = 32, 128  # rows or columns of a map; without a smaller one, one of up to the latter
 
 
 def page_data(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _thin(points: dict[int, float]) -> list[list[float]]:
 
 
 def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
-    """Heat maps of examples that the best run of each of the best settings saved; None without alignments."""
+    """Heat maps of examples that the best run of each of the best settings saved; None without small alignments."""
     if not comparison.rankings:
         return None
     best = max if comparison.rankings[0].metric.is_higher_better else min
@@ -157,10 +157,14 @@ def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
     if not selected:
         return None
     maps = []
-    for key in _select([key for key in selected[0][2] if all(key in examples for _, _, examples in selected)]):
+    shared = [key for key in selected[0][2] if all(key in examples for _, _, examples in selected)]
+    sizes = {key: max(max(examples[key].weights.shape) for _, _, examples in selected) for key in shared}
+    for key in _select(sizes):
         bests = [examples[key] for _, _, examples in selected]
         weights = [{**output_data(best), "weights": scale_weights(best.weights)} for best in bests]
         maps.append({"source": key[0], "name": key[1], "reference": bests[0].reference, "maps": weights})
+    if not maps:
+        return None
     return {"settings": [{"setting": index, "seed": run.seed} for index, run, _ in selected], "examples": maps}
 
 
@@ -172,8 +176,9 @@ def _best_alignments(run: RunRecord) -> dict[ExampleKey, Alignment]:
     return {example_key(best): best for best in bests}
 
 
-def _select(keys: Sequence[ExampleKey]) -> list[ExampleKey]:
-    """Some examples, evenly from short to long."""
-    by_length = sorted(keys, key=lambda key: len(key[0]))
-    short = [key for key in by_length if len(key[0]) <= PREFERRED_LENGTH] or by_length[:1]
-    return [short[index] for index in evenly_spaced_indices(len(short), MAX_MAP_EXAMPLES)]
+def _select(sizes: Mapping[ExampleKey, int]) -> list[ExampleKey]:
+    """Some examples, evenly from short to long, by the rows or columns of their largest map."""
+    by_size = sorted(sizes, key=sizes.__getitem__)
+    small = [key for key in by_size if sizes[key] <= PREFERRED_SIZE]
+    shown = small or [key for key in by_size[:1] if sizes[key] <= MAX_SIZE]
+    return [shown[index] for index in evenly_spaced_indices(len(shown), MAX_MAP_EXAMPLES)]
