@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import Rate, Size, register
+from attnx.registry import PositiveFloat, Size, register
 
 
 @register("scorer", "gaussian")
@@ -31,7 +31,7 @@ class Gaussian(nn.Module):
 
     requires_equal_dims = False
 
-    def __init__(self, query_size: Size, memory_size: Size, sigma: Rate = 1.0, learned: bool = True) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, sigma: PositiveFloat = 1.0, learned: bool = True) -> None:
         super().__init__()
         self.query = nn.Linear(query_size, memory_size, bias=False)
         # The logarithm is stored so that sigma stays positive.

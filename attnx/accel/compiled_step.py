@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.schedules import NO_MASKS, Masks
+from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, DropoutMasks
 from attnx.models.seq2seq.state import DecoderState
 
 BACKEND = "inductor"
@@ -37,7 +37,7 @@ class CompiledSeq2seq(Seq2seq):
     compile_options: CompileOptions
 
     def forward_step(
-        self, token: Tensor, state: DecoderState, masks: Masks = NO_MASKS, need_weights: bool = False
+        self, token: Tensor, state: DecoderState, masks: DropoutMasks = NO_DROPOUT_MASKS, need_weights: bool = False
     ) -> tuple[DecoderState, AttentionOutput]:
         """As :meth:`Seq2seq.forward_step`."""
         # The first context is zeros without gradients: compiled, it would be a case of its own.
@@ -80,6 +80,6 @@ def _compile(has_graphs: bool, backend: str) -> Callable[..., Any]:
 
 
 def _plain_step(
-    model: Seq2seq, token: Tensor, state: DecoderState, masks: Masks, need_weights: bool
+    model: Seq2seq, token: Tensor, state: DecoderState, masks: DropoutMasks, need_weights: bool
 ) -> tuple[DecoderState, AttentionOutput]:
     return Seq2seq.forward_step(model, token, state, masks, need_weights)

@@ -92,7 +92,7 @@ class Attention(nn.Module):
         """
         check_states(states, memory_mask, values, self.memory_size)
         states, memory_mask, values = zero_padding(states, memory_mask, values)
-        return Memory(self.scorer.project_keys(states), values, memory_mask, lengths=(states.shape[1],))
+        return Memory(self.scorer.project_keys(states), values, memory_mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """The history before the first step, which the first call is passed; None if no part needs one."""
@@ -164,7 +164,7 @@ class Attention(nn.Module):
         queries, keys, history = inputs.prepared_queries, inputs.memory.keys, inputs.history
         if history is None or not getattr(self.scorer, "needs_history", False):
             return cast("Scorer", self.scorer).score(queries, keys)
-        scorer, lengths = cast("HistoryScorer", self.scorer), list(inputs.memory.lengths)
+        scorer, lengths = cast("HistoryScorer", self.scorer), list(inputs.memory.source_sizes)
         parts = (keys.mT, history.previous, history.cumulative)
         sources = zip(*(torch.split(part, lengths, dim=-1) for part in parts), strict=True)
         return torch.cat([scorer.score(queries, keys.mT, AttentionHistory(*weights)) for keys, *weights in sources], -1)
@@ -172,7 +172,7 @@ class Attention(nn.Module):
     def scope_mask(self, inputs: AttentionInputs) -> ScopeMask:
         """What may be read, and by what the weights are multiplied; a window holds within each source."""
         memory_mask = inputs.memory.mask if inputs.memory.mask.dim() == 3 else inputs.memory.mask[:, None]
-        sources = torch.split(memory_mask, list(inputs.memory.lengths), dim=-1)
+        sources = torch.split(memory_mask, list(inputs.memory.source_sizes), dim=-1)
         masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
         mask = ScopeMask(*masks[0])
         if len(masks) > 1:
@@ -188,7 +188,7 @@ class Attention(nn.Module):
         """What the positions add to the scores, broadcastable to (b, q, m); None without a bias."""
         if self.bias is None:
             return None
-        lengths, device = inputs.memory.lengths, inputs.steps.device
+        lengths, device = inputs.memory.source_sizes, inputs.steps.device
         positions = torch.cat([torch.arange(length, device=device) for length in lengths])
         steps = inputs.steps if inputs.steps.dim() == 2 else inputs.steps[None]
         return self.bias(inputs.queries, steps[..., None] - positions)

@@ -14,7 +14,7 @@ from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
-from attnx.registry import PartSpec, Positive, Probability, register
+from attnx.registry import PartSpec, PositiveInt, Probability, register
 
 PartChoice = PartSpec | nn.Module
 ComposedAttention = Attention | MultiHeadAttention | Hops
@@ -80,10 +80,10 @@ def build_standard(
     sizes: tuple[int, int, int],
     projection: Literal["auto", "never"] = "auto",
     dropout: Probability = 0.0,
-    heads: Positive = 1,
+    heads: PositiveInt = 1,
     bias: PartSpec | None = None,
-    chunk_mib: Positive = 64,
-    hops: Positive = 1,
+    chunk_mib: PositiveInt = 64,
+    hops: PositiveInt = 1,
 ) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 

@@ -31,13 +31,13 @@ def zero_padding(states: Tensor, memory_mask: Tensor | None, values: Tensor | No
 
 def concat_sources(first: Memory, second: Memory) -> Memory:
     """Lay one memory after another: positions of both may be read, each source by the scope on its own."""
-    return Memory(*_appended(first, second), lengths=(*first.lengths, *second.lengths))
+    return Memory(*_appended(first, second), source_sizes=(*first.source_sizes, *second.source_sizes))
 
 
 def append_positions(memory: Memory, new: Memory) -> Memory:
     """Append positions to the last source of a memory."""
-    *earlier, last = memory.lengths
-    return Memory(*_appended(memory, new), lengths=(*earlier, last + sum(new.lengths)))
+    *earlier, last = memory.source_sizes
+    return Memory(*_appended(memory, new), source_sizes=(*earlier, last + sum(new.source_sizes)))
 
 
 def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
@@ -54,7 +54,7 @@ def hide_future(memory: Memory, first: Tensor) -> Memory:
     It is what makes a pass over all steps at once read no state that a loop would not have made yet.
     """
     rows, positions = memory.mask.shape
-    last_length = memory.lengths[-1]
+    last_length = memory.source_sizes[-1]
     is_visible = torch.arange(last_length, device=first.device) < first[..., None]
     steps = is_visible.shape[-2]
     is_visible = is_visible.expand(rows, steps, last_length)

@@ -67,7 +67,7 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        return Memory(keys, self._split(values, self.values), memory_mask, lengths=(states.shape[1],))
+        return Memory(keys, self._split(values, self.values), memory_mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """As :meth:`Attention.init_history`; (b, h, ...) of every head."""

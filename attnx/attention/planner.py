@@ -30,7 +30,7 @@ class PlannerInputs:
     # what the query inputs need, by query input: ``{"current_state": "state"}``; empty without attention
     needs: dict[str, str]
     feed: Feed | None = None  # where the context enters the recurrence, or None to let the planner choose
-    is_growing: bool = False  # the memory holds decoder states
+    has_decoder_memory: bool = False  # attention reads decoder states
     needs_history: bool = False  # the scorer reads earlier weights
     has_scheduled_sampling: bool = False  # training feeds the model's own outputs back at times
 
@@ -41,7 +41,7 @@ class Plan:
 
     schedule: Schedule
     feed: Feed
-    admitted: tuple[Schedule, ...]
+    valid_schedules: tuple[Schedule, ...]
     reason: str
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
         requested: ``auto``, or a schedule to insist on.
 
     Raises:
-        UserError: the query contradicts the feed, or the requested schedule is not admitted.
+        UserError: the query contradicts the feed, or the requested schedule is not valid.
     """
     feed = inputs.feed or _default_feed(inputs)
     late = [name for name, need in inputs.needs.items() if need == "state"]
@@ -66,19 +66,19 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
             "queried with; use query=previous_state, or model.feed=next or none"
         )
     loop = _why_loop(inputs, feed)
-    admitted: list[Schedule] = []
+    valid_schedules: list[Schedule] = []
     reasons: dict[Schedule, str] = {"step_by_step": loop or "it was requested"}
     if loop is None and feed == "none":
-        admitted.append("run_then_attend")
+        valid_schedules.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"
-    if loop is None and not inputs.is_growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
-        admitted.append("attend_then_run")
+    if loop is None and not inputs.has_decoder_memory and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
+        valid_schedules.append("attend_then_run")
         reasons["attend_then_run"] = _known_reason(inputs)
-    admitted.append("step_by_step")
-    if requested not in ("auto", *admitted):
+    valid_schedules.append("step_by_step")
+    if requested not in ("auto", *valid_schedules):
         raise UserError(f"model.schedule={requested} is not possible: {_why_not(inputs, feed, loop)}")
-    schedule = next(name for name in admitted if requested in ("auto", name))
-    return Plan(schedule, feed, tuple(admitted), reasons[schedule])
+    schedule = next(name for name in valid_schedules if requested in ("auto", name))
+    return Plan(schedule, feed, tuple(valid_schedules), reasons[schedule])
 
 
 def _default_feed(inputs: PlannerInputs) -> Feed:
@@ -100,7 +100,7 @@ def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
         return "the last context enters the recurrence (model.feed=next)"
     if feed == "now" and not set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the context enters the recurrence and its query holds a state (model.feed=now)"
-    if feed == "now" and inputs.is_growing:
+    if feed == "now" and inputs.has_decoder_memory:
         return "the context enters the recurrence and the memory grows with it"
     return None
 
@@ -116,6 +116,6 @@ def _why_not(inputs: PlannerInputs, feed: Feed, loop: str | None) -> str:
         return f"{loop}; use step_by_step"
     if feed != "none":
         return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
-    if inputs.is_growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
+    if inputs.has_decoder_memory and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the memory grows while decoding; use run_then_attend or step_by_step"
     return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

@@ -17,7 +17,7 @@ class Memory(NamedTuple):
     keys: Tensor  # (b, m, k) as the scorer made them; ``k`` is the scorer's own width
     values: Tensor  # (b, m, v), what a context is the weighted sum of
     mask: Tensor  # (b, m) bool, True where the position is real; (b, q, m) if this differs by query
-    lengths: tuple[int, ...]  # how many positions each source has, in order; their sum is m
+    source_sizes: tuple[int, ...]  # how many positions each source has, in order; their sum is m
 
 
 class ScopeMask(NamedTuple):

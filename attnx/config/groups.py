@@ -13,6 +13,7 @@ from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import parse_type
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS
+from attnx.registry.synonyms import KNOB_SYNONYMS
 from attnx.runs.naming import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
@@ -23,7 +24,7 @@ PRESETS = ("experiment", "recipe")
 GROUPS = (*PART_GROUPS, *PRESETS)
 # Types of the top-level values that are no part.
 SCALARS = {
-    "seed": "Natural",
+    "seed": "NonNegativeInt",
     "name": "str | None",
     "folder": "str | None",
     "profile": "bool",
@@ -107,7 +108,7 @@ def check_placement(placement: Any) -> dict[str, Any]:
 
 def knob_keys(name: str) -> list[str]:
     """The keys of the knobs with a name: ``optimizer.lr``."""
-    name = registry.KNOB_SYNONYMS.get(name, name)
+    name = KNOB_SYNONYMS.get(name, name)
     return [
         f"{kind}.{name}" for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS and name in params_to_parts(kind)
     ]

@@ -22,6 +22,7 @@ from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import MAX_DIGITS
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.synonyms import KNOB_SYNONYMS
 
 LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 # Keys of Hydra's folders, and what to write instead.
@@ -125,7 +126,7 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
         return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
     if part := _chosen_part(head, overrides):
         return registry.unknown_knob(head, part, knob)
-    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners, registry.KNOB_SYNONYMS)}"
+    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners, KNOB_SYNONYMS)}"
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from attnx.data.examples import Pair
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.permutation import Integers
 from attnx.data.ragged import Ragged, Sequences
 from attnx.data.vocabulary import Vocabulary
@@ -80,8 +80,8 @@ class PairDataset(Rows):
     def from_pairs(
         cls,
         pairs: Sequence[Pair],
-        source: Vocabulary | Features,
-        target: Vocabulary | Features,
+        source: Vocabulary | FeatureScaler,
+        target: Vocabulary | FeatureScaler,
         every_reference: bool,
         tags: Sequence[str] = (),
     ) -> PairDataset:
@@ -97,9 +97,9 @@ class PairDataset(Rows):
             if not pair.references:
                 raise ValueError(f"pair {index} ({pair.source_text!r}) has no reference")
             references = pair.references if every_reference else pair.references[:1]
-            encoded = _scale(source, pair.features) if isinstance(source, Features) else source.encode(pair.source)
+            encoded = _scale(source, pair.features) if isinstance(source, FeatureScaler) else source.encode(pair.source)
             sources += [encoded] * len(references)
-            if isinstance(target, Features):
+            if isinstance(target, FeatureScaler):
                 targets += [_scale(target, pair.target, np.nan)] * len(references)
             else:
                 targets += [target.encode(reference, end=True) for reference in references]
@@ -141,14 +141,14 @@ class PairDataset(Rows):
         return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
 
 
-def _scale(side: Features, matrix: Matrix | None, missing: float = 0.0) -> Matrix:
+def _scale(side: FeatureScaler, matrix: Matrix | None, missing: float = 0.0) -> Matrix:
     if matrix is None:
         raise ValueError("a pair holds no features where a matrix is expected")
     return side.encode(matrix, missing)
 
 
-def _concat(sequences: list[Any], side: Vocabulary | Features) -> Ragged:
-    return Ragged.from_matrices(sequences) if isinstance(side, Features) else Ragged.of(sequences)
+def _concat(sequences: list[Any], side: Vocabulary | FeatureScaler) -> Ragged:
+    return Ragged.from_matrices(sequences) if isinstance(side, FeatureScaler) else Ragged.of(sequences)
 
 
 def tag_indices(tags: Sequence[str], known_tags: Sequence[str]) -> Integers:

@@ -23,13 +23,13 @@ MIN_DEVIATION: Final = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
-class Features:
+class FeatureScaler:
     """Mean and scale of each column of a feature matrix.
 
     Constant columns have scale 1; ``columns`` are the names of the columns, or empty. No columns, and other numbers of
     scales than of means, are a ValueError.
 
-    >>> scaled = Features.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
+    >>> scaled = FeatureScaler.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
     >>> scaled.encode(np.array([[3.0, 5.0]])).tolist()
     [[1.0, 0.0]]
     >>> scaled.decode(np.array([[1.0, 0.0]], dtype=np.float32)).tolist()
@@ -46,7 +46,7 @@ class Features:
             raise ValueError(f"{len(self.mean)} means and {len(self.scale)} scales")
 
     @classmethod
-    def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> Features:
+    def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> FeatureScaler:
         """Compute the scales of matrices (s, f) over all steps; a ValueError if there are none."""
         steps, origin, total, squares = 0, np.zeros(()), np.zeros(()), np.zeros(())
         for matrix in matrices:
@@ -95,7 +95,7 @@ class Features:
         Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | Path) -> Features:
+    def load(cls, path: str | Path) -> FeatureScaler:
         """Read the file that :meth:`save` wrote; any other is a UserError."""
         content = read_json(Path(path))
         try:

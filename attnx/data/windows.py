@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.readers.series import Series, parse_time
 
 
@@ -124,7 +124,7 @@ class WindowDataset(NamedTuple):
 
 
 def training_windows(
-    windows: WindowSpec, parts: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
+    windows: WindowSpec, parts: Sequence[tuple[Series, Span]], scales: tuple[FeatureScaler, FeatureScaler], stride: int
 ) -> PairDataset:
     """Return every ``stride``-th window of the spans as training rows, without copying windows.
 
@@ -150,8 +150,8 @@ def training_windows(
     )
 
 
-def window_scales(windows: WindowSpec, parts: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
+def window_scales(windows: WindowSpec, parts: Sequence[tuple[Series, Span]]) -> tuple[FeatureScaler, FeatureScaler]:
     """Return the scales of sources and targets over the training split."""
-    source = Features.of([series.values(windows.columns, *span) for series, span in parts], windows.columns)
+    source = FeatureScaler.of([series.values(windows.columns, *span) for series, span in parts], windows.columns)
     count = len(windows.targets)
-    return source, Features(source.mean[:count], source.scale[:count], windows.targets)
+    return source, FeatureScaler(source.mean[:count], source.scale[:count], windows.targets)

@@ -15,7 +15,7 @@ from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
 from attnx.decoding.search import ConstrainedSearch, SearchInputs
 from attnx.errors import UserError
-from attnx.registry import Natural, NonNegative, Positive, Rate, register
+from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, register
 
 MIN_COVERAGE = 1e-9
 """The least that a position counts as read: weights may be 0, and their logarithm is to be a number."""
@@ -49,15 +49,15 @@ class Beam(ConstrainedSearch):
     but for ties: any of equal continuations may stay.
     """
 
-    beam_size: Positive = 5
-    nbest: Positive = 1
+    beam_size: PositiveInt = 5
+    nbest: PositiveInt = 1
     length_penalty: Literal["none", "gnmt", "average"] = "none"
-    length_penalty_alpha: NonNegative = 0.6
-    coverage_penalty: NonNegative = 0.0
-    max_length_ratio: Rate = 2.0
-    max_length_extra: Natural = 5
-    min_length: Natural = 0
-    no_repeat_ngram_size: Natural = 0
+    length_penalty_alpha: NonNegativeFloat = 0.6
+    coverage_penalty: NonNegativeFloat = 0.0
+    max_length_ratio: PositiveFloat = 2.0
+    max_length_extra: NonNegativeInt = 5
+    min_length: NonNegativeInt = 0
+    no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         nbest, beam_size = self.nbest, self.beam_size

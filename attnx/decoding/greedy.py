@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
-from attnx.registry import Natural, Rate, register
+from attnx.registry import NonNegativeInt, PositiveFloat, register
 
 
 @register("decoding", "greedy")
@@ -23,10 +23,10 @@ class Greedy(ConstrainedSearch):
     sequence of ``no_repeat_ngram_size`` symbols comes twice (0: any may).
     """
 
-    max_length_ratio: Rate = 2.0
-    max_length_extra: Natural = 5
-    min_length: Natural = 0
-    no_repeat_ngram_size: Natural = 0
+    max_length_ratio: PositiveFloat = 2.0
+    max_length_extra: NonNegativeInt = 5
+    min_length: NonNegativeInt = 0
+    no_repeat_ngram_size: NonNegativeInt = 0
 
     def search(self, inputs: SearchInputs) -> DecodeResult:
         """One hypothesis a row."""

@@ -15,7 +15,7 @@ from attnx.decoding.row_rng import row_seeds, uniform
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
 from attnx.errors import UserError
 from attnx.nn.contracts import GreedyStep
-from attnx.registry import Natural, Positive, Rate, register
+from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, register
 
 
 @register("decoding", "sampling")
@@ -30,15 +30,15 @@ class Sampling(ConstrainedSearch):
     the same in every batch and every run. The other knobs are those of ``greedy``.
     """
 
-    temperature: Rate = 1.0
-    top_k: Natural = 0
-    top_p: Rate = 1.0
-    seed: Natural = 0
-    nbest: Positive = 1
-    max_length_ratio: Rate = 2.0
-    max_length_extra: Natural = 5
-    min_length: Natural = 0
-    no_repeat_ngram_size: Natural = 0
+    temperature: PositiveFloat = 1.0
+    top_k: NonNegativeInt = 0
+    top_p: PositiveFloat = 1.0
+    seed: NonNegativeInt = 0
+    nbest: PositiveInt = 1
+    max_length_ratio: PositiveFloat = 2.0
+    max_length_extra: NonNegativeInt = 5
+    min_length: NonNegativeInt = 0
+    no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if self.top_p > 1:

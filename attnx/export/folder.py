@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.export.agreement import Agreement, compare_outputs
@@ -77,9 +77,9 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
     for name, program in programs.items():
         write(program, folder / f"{name}.{ending}")
     source, target = run.source, cast("Vocabulary", run.target)
-    texts = text_rules(run.config["task"], source.columns if isinstance(source, Features) else ())
+    texts = text_rules(run.config["task"], source.columns if isinstance(source, FeatureScaler) else ())
     content = {
-        "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
+        "source": dataclasses.asdict(source) if isinstance(source, FeatureScaler) else source.symbols,
         "target": target.symbols,
         "tags": run.tags,
         "text": texts,
@@ -98,7 +98,7 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
     """A function that draws sources of a number of rows and steps."""
     generator = torch.Generator().manual_seed(0)
     source = run.source
-    if isinstance(source, Features):
+    if isinstance(source, FeatureScaler):
         return lambda rows, steps: torch.randn(rows, steps, source.width, generator=generator)
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 

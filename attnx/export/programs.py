@@ -25,7 +25,7 @@ def flatten_state(state: Any) -> list[Tensor]:
         return [state]
     if isinstance(state, Memory):
         rows = state.mask.shape[0]
-        return [*(state.mask.new_zeros(rows, length) for length in state.lengths), *state[:3]]
+        return [*(state.mask.new_zeros(rows, length) for length in state.source_sizes), *state[:3]]
     return [tensor for part in state for tensor in flatten_state(part)] if isinstance(state, tuple) else []
 
 
@@ -35,7 +35,7 @@ def unflatten_state(tensors: Iterable[Tensor], template: Any) -> Any:
     if isinstance(template, Tensor):
         return next(tensors)
     if isinstance(template, Memory):
-        lengths = tuple(next(tensors).shape[1] for _ in template.lengths)
+        lengths = tuple(next(tensors).shape[1] for _ in template.source_sizes)
         return Memory(next(tensors), next(tensors), next(tensors), lengths)
     if isinstance(template, tuple):
         parts = [unflatten_state(tensors, part) for part in template]

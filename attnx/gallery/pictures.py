@@ -147,7 +147,7 @@ def read_example(
         scores, weights = _scores_and_weights(attention, memory)
         mask = _scope_mask(attention, memory)
     decoder_states = STEPS if "decoder" in attention.scope.sources else 0
-    has_source = sum(memory.lengths) > decoder_states
+    has_source = sum(memory.source_sizes) > decoder_states
     positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
     return Reading(
         scores=_numbers(scores),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnx import accel, registry
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -45,7 +45,7 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     sizes = {"tags": len(data.tags)}
     for side, encoding in (("source", data.source), ("target", data.target)):
         sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
-        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, Features) else 0
+        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, FeatureScaler) else 0
     model = registry.build("model", config["model"], config=config, **sizes)
     assert isinstance(model, torch.nn.Module)
     set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import Vocabulary, load_symbols
 from attnx.decoding.select import choose_decoding
@@ -88,6 +88,6 @@ def open_ensemble(
     return replace(first, model=model)
 
 
-def _load_side(folder: Path, features: str, symbols: str) -> Vocabulary | Features:
+def _load_side(folder: Path, features: str, symbols: str) -> Vocabulary | FeatureScaler:
     """The features of a side if their file exists, else its vocabulary."""
-    return Features.load(folder / features) if (folder / features).is_file() else Vocabulary.load(folder / symbols)
+    return FeatureScaler.load(folder / features) if (folder / features).is_file() else Vocabulary.load(folder / symbols)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnx import accel
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.metrics.nearest_reference import nearest_reference
@@ -185,7 +185,7 @@ def _with_weights(prediction: Prediction, weights: Any, steps: int, first_state:
     return prediction._replace(weights=weights[..., :steps, :][..., columns], num_decoder_states=states)
 
 
-def loss_results(stage: str, mean: Tensor, target: Vocabulary | Features) -> dict[str, Tensor]:
+def loss_results(stage: str, mean: Tensor, target: Vocabulary | FeatureScaler) -> dict[str, Tensor]:
     """A mean loss by its name in the results; of symbols with its exponential, the perplexity."""
     perplexity = {f"{stage}_perplexity": mean.exp()} if isinstance(target, Vocabulary) else {}
     return {f"{stage}_loss": mean, **perplexity}

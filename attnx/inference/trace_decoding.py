@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnx import accel
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.data.vocabulary import Vocabulary
 from attnx.inference.beam_tree import trace_beams
@@ -61,7 +61,7 @@ def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTr
 def saved_pair(run: TrainedRun, best: Alignment) -> Pair | None:
     """The pair whose source a saved alignment has; None if it was saved without, as older ones were."""
     source = best.source_symbols or best.unaligned_source
-    is_complete = best.features is not None if isinstance(run.source, Features) else bool(source)
+    is_complete = best.features is not None if isinstance(run.source, FeatureScaler) else bool(source)
     if not is_complete or best.tag not in (run.tags or ("",)):
         return None
     return Pair(source, ((),), best.tag, features=best.features, target=run.empty_target)

@@ -13,7 +13,7 @@ import torch
 from attnx import registry
 from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
@@ -53,12 +53,12 @@ class TrainedRun(Predictor):
         return self.data.tags
 
     @property
-    def source(self) -> Vocabulary | Features:
+    def source(self) -> Vocabulary | FeatureScaler:
         """The source vocabulary, or how features are scaled."""
         return self.data.source
 
     @property
-    def target(self) -> Vocabulary | Features:
+    def target(self) -> Vocabulary | FeatureScaler:
         """The target vocabulary, or how features are scaled."""
         return self.data.target
 
@@ -130,14 +130,14 @@ class TrainedRun(Predictor):
             UserError: the source is empty or of the wrong kind, or a symbol is unknown and refused.
         """
         if not isinstance(source, str) and not hasattr(source, "shape"):
-            reads = "matrices" if isinstance(self.source, Features) else "text, a word or a sentence each"
+            reads = "matrices" if isinstance(self.source, FeatureScaler) else "text, a word or a sentence each"
             raise UserError(f"cannot predict from {source!r}: this run reads {reads}")
         if not len(source):
             raise UserError("cannot predict from an empty source")
         if not isinstance(source, str):
             self._check_matrix(source)
             return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self.empty_target)
-        if isinstance(self.source, Features):
+        if isinstance(self.source, FeatureScaler):
             raise UserError(f"this run reads matrices of {self.source.width} features a step, not text")
         pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self.empty_target)
         if unknown == "refuse" and (positions := unknown_positions(pair.source, self.source)):
@@ -146,7 +146,7 @@ class TrainedRun(Predictor):
         return pair
 
     def _check_matrix(self, source: Matrix) -> None:
-        width = self.source.width if isinstance(self.source, Features) else None
+        width = self.source.width if isinstance(self.source, FeatureScaler) else None
         if source.ndim != 2 or source.shape[1] != width:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
@@ -189,7 +189,7 @@ class TrainedRun(Predictor):
     def has_weights(self) -> bool:
         """Whether predictions have attention weights; an ensemble of different models has none."""
         tag = next(iter(self.tags), "")
-        if isinstance(self.source, Features):
+        if isinstance(self.source, FeatureScaler):
             steps = getattr(self.task, "num_source_steps", 1)
             pair = self.pair(np.zeros((steps, self.source.width), np.float32), tag)
         else:
@@ -204,4 +204,4 @@ class TrainedRun(Predictor):
     @property
     def empty_target(self) -> Matrix | None:
         """The target of a source without a reference, if targets are matrices."""
-        return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, Features) else None
+        return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, FeatureScaler) else None

@@ -258,7 +258,7 @@ class AttentionLaws(TensorLaws):
         memories = [attention.make_memory(states[:, cut], MEMORY_MASK[:, cut], values[:, cut]) for cut in cuts]
         histories = [AttentionHistory(history.previous[:, cut], history.cumulative[:, cut]) for cut in cuts]
         both = concat_sources(*memories)
-        require(both.lengths == (3, 4), "", f"the sources' lengths are {both.lengths}")
+        require(both.source_sizes == (3, 4), "", f"the sources' sizes are {both.source_sizes}")
         output = attention(queries, both, history=history, need_weights=True)
         alone = [
             attention(queries, memory, history=source_history, need_weights=True).scores

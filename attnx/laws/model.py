@@ -106,10 +106,10 @@ class ModelLaws(Laws):
         if (plan := getattr(self.model, "plan", None)) is None:
             return
         self.model.train(not any(getattr(module, "is_sampled", False) for module in self.model.modules()))
-        results = {schedule: outputs_and_gradients(self, schedule) for schedule in plan.admitted}
+        results = {schedule: outputs_and_gradients(self, schedule) for schedule in plan.valid_schedules}
         self.model.eval()
-        first = plan.admitted[0]
-        for schedule in plan.admitted[1:]:
+        first = plan.valid_schedules[0]
+        for schedule in plan.valid_schedules[1:]:
             require_same_results(results[schedule], results[first], f"{schedule} and {first} differ")
 
     def rows_are_independent(self) -> None:

@@ -23,7 +23,7 @@ from attnx.loggers.wandb_server import (
     stop_service,
     unreachable_reason,
 )
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 from attnx.runs.status import RunStatus
 
 # W&B's exit codes of runs; 255 is its code for a run that was stopped by hand.
@@ -53,7 +53,7 @@ class Wandb:
         tags: list[str] | None = None,
         offline: bool = False,
         artifact: bool = False,
-        timeout: Rate = 10.0,
+        timeout: PositiveFloat = 10.0,
     ) -> None:
         self.project, self.entity, self.group, self.tags = project, entity, group, tags or []
         self.offline, self.artifact, self.timeout = offline, artifact, timeout

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
-from attnx.registry import Positive, register
+from attnx.registry import PositiveInt, register
 
 MIN_RELATIVE_DEVIATION = 1e-12
 """Smaller squared deviations, relative to the sum of squares, are rounding errors."""
@@ -71,7 +71,7 @@ class EmpiricalCorrelation(AdditiveMetric):
 
     higher_is_better = True
 
-    def __init__(self, columns: Positive) -> None:
+    def __init__(self, columns: PositiveInt) -> None:
         super().__init__(6, columns)
 
     def terms(self, prediction: Matrix, reference: Matrix) -> npt.NDArray[np.float64]:

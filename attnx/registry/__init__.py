@@ -13,19 +13,29 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
-from attnx.registry.param_types import Natural, NonNegative, PartSpec, Positive, Probability, Rate, Size, Time
+from attnx.registry.param_types import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PartSpec,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+    Size,
+    Time,
+)
 from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.plugin_files import PACKAGE, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
+from attnx.registry.synonyms import KNOB_SYNONYMS, PAPER_NAMES
 
 __all__ = [
-    "Natural",
-    "NonNegative",
+    "NonNegativeFloat",
+    "NonNegativeInt",
     "PartSpec",
-    "Positive",
+    "PositiveInt",
     "Probability",
-    "Rate",
+    "PositiveFloat",
     "Size",
     "Time",
     "build",
@@ -52,19 +62,6 @@ REQUIRED: dict[str, dict[str, type]] = {
     "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
-
-# Names of knobs in other programs.
-KNOB_SYNONYMS = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
-# Names of scorers in papers and other programs.
-PAPER_NAMES = {
-    "bahdanau": "additive",
-    "bilinear": "multiplicative",
-    "dot_product": "dot",
-    "general": "multiplicative",
-    "location_aware": "location",
-    "location_sensitive": "location",
-    "scaled_dot_product": "scaled",
-}
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 

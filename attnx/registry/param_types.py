@@ -45,13 +45,13 @@ def seconds(value: Any) -> float | None:
 
 
 Size = Annotated[int, "a width the model supplies; never configured"]
-Natural = Annotated[int, KnobType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
-Positive = Annotated[int, KnobType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
+NonNegativeInt = Annotated[int, KnobType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
+PositiveInt = Annotated[int, KnobType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
 Probability = Annotated[
     float, KnobType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
 ]
-Rate = Annotated[float, KnobType("a number above 0", lambda value: _is_finite(value) and value > 0)]
-NonNegative = Annotated[float, KnobType("a number, 0 or more", lambda value: _is_finite(value) and value >= 0)]
+PositiveFloat = Annotated[float, KnobType("a number above 0", lambda value: _is_finite(value) and value > 0)]
+NonNegativeFloat = Annotated[float, KnobType("a number, 0 or more", lambda value: _is_finite(value) and value >= 0)]
 Time = Annotated[
     str, KnobType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None)
 ]
@@ -61,11 +61,11 @@ PartSpec = Annotated[
 ]
 
 ALIASES: dict[str, Any] = {
-    "Natural": Natural,
-    "Positive": Positive,
+    "NonNegativeInt": NonNegativeInt,
+    "PositiveInt": PositiveInt,
     "Probability": Probability,
-    "Rate": Rate,
-    "NonNegative": NonNegative,
+    "PositiveFloat": PositiveFloat,
+    "NonNegativeFloat": NonNegativeFloat,
     "Time": Time,
     "PartSpec": PartSpec,
 }
@@ -83,8 +83,8 @@ _PLAIN: dict[str, KnobType] = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time PartSpec``, ``Literal[...]``,
-    ``list[T]`` and ``T | None``.
+    Known are ``int float str bool NonNegativeInt PositiveInt Probability PositiveFloat NonNegativeFloat Time``,
+    ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.

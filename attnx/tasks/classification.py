@@ -25,7 +25,7 @@ from attnx.data.splits import holdout_shares, overlap_notes, split_by_hash
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
-from attnx.registry import Positive, Probability, register
+from attnx.registry import PositiveInt, Probability, register
 from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits
 
@@ -61,7 +61,7 @@ class Classification(SequenceTask):
         texts: Literal[1, 2] = 1,
         label: Literal["first", "last"] = "last",
         lower: bool = True,
-        min_count: Positive = 2,
+        min_count: PositiveInt = 2,
         holdout: Probability = 0.1,
         label_smoothing: Probability = 0.0,
     ) -> None:

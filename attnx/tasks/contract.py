@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnx.data.batches import Batch
 from attnx.data.dataset import PairDataset, Rows
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.splits import Splits
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.vocabulary import Vocabulary
@@ -55,8 +55,8 @@ class SequenceData:
     """
 
     pairs: Splits[Pair]
-    source: Vocabulary | Features
-    target: Vocabulary | Features
+    source: Vocabulary | FeatureScaler
+    target: Vocabulary | FeatureScaler
     tags: tuple[str, ...] = ()
     rows: Rows | None = None
 

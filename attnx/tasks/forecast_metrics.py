@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from attnx import registry
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 
 # Of scaled numbers over all steps; in the data's units their names start with ``own_``.
 ALL_STEPS_METRICS = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
@@ -17,7 +17,9 @@ RSE, CORR = "rse", "corr"
 """Of the last step of each window alone: Lai et al. 2018 forecast only that step."""
 
 
-def forecast_metrics(scales: Features, baselines: Iterable[str], quantiles: Sequence[float]) -> dict[str, nn.Module]:
+def forecast_metrics(
+    scales: FeatureScaler, baselines: Iterable[str], quantiles: Sequence[float]
+) -> dict[str, nn.Module]:
     """Build the metrics of a model, and those of each baseline under its name; ``quantiles`` in their order.
 
     ``scales`` are those of the target columns.
@@ -31,7 +33,7 @@ def forecast_metrics(scales: Features, baselines: Iterable[str], quantiles: Sequ
     return metrics
 
 
-def _error_metrics(prefix: str, scales: Features) -> dict[str, nn.Module]:
+def _error_metrics(prefix: str, scales: FeatureScaler) -> dict[str, nn.Module]:
     rse = "root_relative_squared_error", {"origin": float(np.mean(scales.mean))}
     return {
         **{f"{prefix}{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()},
@@ -42,7 +44,7 @@ def _error_metrics(prefix: str, scales: Features) -> dict[str, nn.Module]:
 
 def update_forecast_metrics(
     metrics: Any,
-    scales: Features,
+    scales: FeatureScaler,
     outputs: Sequence[Matrix],
     references: Sequence[Matrix],
     baselines: Mapping[str, Sequence[Matrix]],

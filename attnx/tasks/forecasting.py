@@ -12,7 +12,7 @@ from torch import nn
 from attnx.data.baselines import Baseline, Linear, Seasonal
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.series import (
     Series,
@@ -26,7 +26,7 @@ from attnx.data.splits import Splits
 from attnx.data.windows import Span, WindowSpec, time_order, training_windows, window_scales
 from attnx.errors import UserError, reject_duplicates
 from attnx.nn.targets.forecast import median_first
-from attnx.registry import Natural, Positive, Probability, register
+from attnx.registry import NonNegativeInt, PositiveInt, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
 from attnx.runs.saved_sources import write_test_series
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
@@ -75,18 +75,18 @@ class Forecasting(SequenceTask):
         file: str | None = None,
         test: str | None = None,
         header: bool | None = None,
-        time: Natural | str | None = None,
-        targets: list[Natural | str] | None = None,
-        known_columns: list[Natural | str] | None = None,
-        group: Natural | str | None = None,
-        lookback: Positive = 96,
-        horizon: Positive = 24,
-        split: str | list[Positive] = "7:1:2",
-        stride: Positive = 1,
+        time: NonNegativeInt | str | None = None,
+        targets: list[NonNegativeInt | str] | None = None,
+        known_columns: list[NonNegativeInt | str] | None = None,
+        group: NonNegativeInt | str | None = None,
+        lookback: PositiveInt = 96,
+        horizon: PositiveInt = 24,
+        split: str | list[PositiveInt] = "7:1:2",
+        stride: PositiveInt = 1,
         forecast: Literal["direct", "recursive"] = "direct",
         quantiles: list[Probability] | None = None,
         from_last: bool = False,
-        season: Positive = 24,
+        season: PositiveInt = 24,
     ) -> None:
         self.file, self.test, self.header = file, test, header
         self.time, self.group = (None if name is None else str(name) for name in (time, group))
@@ -94,7 +94,7 @@ class Forecasting(SequenceTask):
         self.lookback, self.horizon, self.stride, self.season = lookback, horizon, stride, season
         self.split, self.quantiles = SeriesSplit.parse(split), quantiles or []
         self.notes: list[str] = []
-        self.scales: Features | None = None
+        self.scales: FeatureScaler | None = None
         self.test_part: list[tuple[Series, Span]] = []
         self.baselines: dict[str, Baseline] = {"naive": Seasonal(horizon, 1), "seasonal": Seasonal(horizon, season)}
         self.forecast, self.from_last = forecast, from_last  # of the model's target
@@ -248,7 +248,7 @@ class Forecasting(SequenceTask):
 
     def restore(self, folder: Path) -> None:
         """Read the linear baseline, and the scales of the targets."""
-        self.scales = Features.load(folder / TARGET_FEATURES)
+        self.scales = FeatureScaler.load(folder / TARGET_FEATURES)
         self.baselines["linear"] = Linear.load(folder / LINEAR_BASELINE)
 
 

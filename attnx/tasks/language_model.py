@@ -18,7 +18,7 @@ from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.registry import Positive, Probability, register
+from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, check_splits
 
 
@@ -51,12 +51,12 @@ class LanguageModel(TextTask):
         train: str | None = None,
         valid: str | None = None,
         test: str | None = None,
-        lines: Positive = 1,
+        lines: PositiveInt = 1,
         tokenizer: str = "word",
-        vocab_size: Positive = 10000,
+        vocab_size: PositiveInt = 10000,
         lower: bool = False,
         unicode_form: Literal["nfc", "nfkc", "none"] = "nfc",
-        max_length: Positive = 100,
+        max_length: PositiveInt = 100,
         holdout: Probability = 0.05,
         label_smoothing: Probability = 0.0,
     ) -> None:

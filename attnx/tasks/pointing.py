@@ -11,7 +11,7 @@ from torch import nn
 from attnx import registry
 from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.splits import Splits
 from attnx.data.synthetic.pointing_problems import (
     MAX_POINTS_FOR_EXACT_TOUR,
@@ -27,7 +27,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.metrics.pointing import MAX_POINTS
 from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
-from attnx.registry import Natural, Positive, register
+from attnx.registry import NonNegativeInt, PositiveInt, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 # The default of max_exact_points, which must be a literal there.
@@ -66,12 +66,12 @@ class Pointing(SequenceTask):
     def __init__(
         self,
         problem: Literal["hull", "delaunay", "tsp", "sorting"] = "hull",
-        sizes: Positive | list[Positive] | str = 5,
-        test: Positive | list[Positive] | str | None = None,
-        examples: Positive = 100_000,
-        num_held_out: Positive = 1000,
-        max_exact_points: Positive = 12,
-        seed: Natural = 1,
+        sizes: PositiveInt | list[PositiveInt] | str = 5,
+        test: PositiveInt | list[PositiveInt] | str | None = None,
+        examples: PositiveInt = 100_000,
+        num_held_out: PositiveInt = 1000,
+        max_exact_points: PositiveInt = 12,
+        seed: NonNegativeInt = 1,
     ) -> None:
         self.problem: Problem = problem
         self.sizes = _parse_sizes("sizes", sizes)
@@ -99,7 +99,7 @@ class Pointing(SequenceTask):
             ]
         # Mean and deviation of the uniform distribution on [0, 1), the same for every run.
         columns = POINT_COLUMNS[self.problem]
-        source = Features((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
+        source = FeatureScaler((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
         target = Vocabulary(SPECIALS + _write_positions(range(MAX_POINTS)))
         train = encode_examples(self._draw("train", self.sizes, self.examples), source)
         valid = self._make_pairs("valid", self.sizes)

@@ -17,7 +17,7 @@ from attnx.data.synthetic.stories import StoryQuestion, World, parse_story, sour
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
-from attnx.registry import Positive, Probability, register
+from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits, training_tags
 
 
@@ -53,12 +53,12 @@ class Qa(SequenceTask):
         self,
         data: Literal["babi", "world_model"] = "babi",
         folder: str | None = None,
-        tasks: list[Positive] | None = None,
-        sentences: Positive | None = None,
-        statements: Positive | list[Positive] | str | None = None,
-        stories: Positive | None = None,
-        world_seed: Positive | None = None,
-        test: Positive | list[Positive] | str | None = None,
+        tasks: list[PositiveInt] | None = None,
+        sentences: PositiveInt | None = None,
+        statements: PositiveInt | list[PositiveInt] | str | None = None,
+        stories: PositiveInt | None = None,
+        world_seed: PositiveInt | None = None,
+        test: PositiveInt | list[PositiveInt] | str | None = None,
         holdout: Probability = 0.1,
         entities: list[str] | None = None,
         label_smoothing: Probability = 0.0,

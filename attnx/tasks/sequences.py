@@ -12,7 +12,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.data.splits import Splits, holdout_shares, overlap_notes, split_by_hash
@@ -76,7 +76,7 @@ class AnySequence(SequenceTask):
         self.shared_vocabulary = shared_vocabulary
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.label_smoothing = holdout, label_smoothing
-        self.scales: Features | None = None
+        self.scales: FeatureScaler | None = None
         self.columns: Symbols = ()
         self.notes: list[str] = []
 
@@ -88,7 +88,7 @@ class AnySequence(SequenceTask):
         check_splits(pairs)
         source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
         tags = training_tags(pairs)
-        self.scales = target if isinstance(target, Features) else None
+        self.scales = target if isinstance(target, FeatureScaler) else None
         self.monitor = f"valid_{SCALED if self.scales else ERROR_RATES[0]}" + (f"_{MACRO}" if tags else "")
         return SequenceData(pairs, source, target, tags)
 
@@ -131,17 +131,17 @@ class AnySequence(SequenceTask):
         """What tells sources apart: their text, or their file, which tables in two folders may name alike."""
         return (table.parent / source).resolve() if self.source == "features" else source, tag
 
-    def _source_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
+    def _source_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | FeatureScaler:
         if self.source == "features":
             matrices = (pair.features for pair in pairs if pair.features is not None)
-            return Features.of(matrices, reader.sources.columns)
+            return FeatureScaler.of(matrices, reader.sources.columns)
         targets = _references(pairs) if self.shared_vocabulary else ()
         return _build_vocabulary(chain((pair.source for pair in pairs), targets), self.source)
 
-    def _target_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
+    def _target_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | FeatureScaler:
         if self.target == "features":
             matrices = (pair.target for pair in pairs if pair.target is not None)
-            return Features.of(matrices, reader.targets.columns)
+            return FeatureScaler.of(matrices, reader.targets.columns)
         sources = (pair.source for pair in pairs) if self.shared_vocabulary else ()
         return _build_vocabulary(chain(sources, _references(pairs)), self.target)
 
@@ -176,8 +176,8 @@ class AnySequence(SequenceTask):
 
     def restore(self, folder: Path) -> None:
         """Read the scales of target features and the names of source columns."""
-        self.scales = Features.load(folder / TARGET_FEATURES) if self.target == "features" else None
-        self.columns = Features.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
+        self.scales = FeatureScaler.load(folder / TARGET_FEATURES) if self.target == "features" else None
+        self.columns = FeatureScaler.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
 
 
 def _references(pairs: Sequence[Pair]) -> Iterator[Symbols]:

@@ -33,7 +33,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.files.available_cores import available_cores
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
-from attnx.registry import Positive, Probability, Rate, register
+from attnx.registry import PositiveFloat, PositiveInt, Probability, register
 from attnx.registry.optional_deps import require_package
 from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
 
@@ -79,16 +79,16 @@ class Translation(TextTask):
         dataset: str | None = None,
         columns: list[str] | None = None,
         tokenizer: str = "bpe",
-        vocab_size: Positive = 8000,
+        vocab_size: PositiveInt = 8000,
         shared_vocabulary: bool = False,
         lower: bool = False,
         unicode_form: Literal["nfc", "nfkc", "none"] = "nfc",
-        max_length: Positive | None = 200,
-        max_length_ratio: Rate | None = None,
+        max_length: PositiveInt | None = 200,
+        max_length_ratio: PositiveFloat | None = None,
         holdout: Probability = 0.05,
         label_smoothing: Probability = 0.0,
         store: str | None = None,
-        store_processes: Positive | None = None,
+        store_processes: PositiveInt | None = None,
     ) -> None:
         files = {"train": train, "valid": valid, "test": test}
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}

@@ -13,7 +13,7 @@ import torch
 from attnx.data.batches import as_batch, collate
 from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_by_length
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.write_alignments import save_alignments
 from attnx.nn.targets.forecast import subtract_last_value
@@ -62,7 +62,7 @@ def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
     start = model.target.start_input(1, torch.device("cpu"))
     output = target.encode(prediction.output)
     source, last = subtract_last_value(model.target, batch.source)
-    if isinstance(target, Features):  # the model reads the first of several quantiles
+    if isinstance(target, FeatureScaler):  # the model reads the first of several quantiles
         output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
     inputs = torch.cat([start[:, None], torch.as_tensor(output, dtype=start.dtype)[None]], dim=1)
     steps = prediction.weights.shape[-2]

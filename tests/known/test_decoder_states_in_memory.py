@@ -130,7 +130,7 @@ def test_states_of_different_width_are_projected(build_model: BuildModel) -> Non
     model = build_model(scope="encoder_decoder")
     assert model.state_projection.values.weight.shape == (22, 13)
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, SOURCE_MASK))
-    assert state.memory.lengths == (5, 1)
+    assert state.memory.source_sizes == (5, 1)
     torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(state.top_hidden))
 
 

@@ -1,4 +1,4 @@
-"""Features: scales by hand, and matrices in batches."""
+"""Feature scalers: scales by hand, and matrices in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from attnx.data.batches import collate
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 
@@ -37,7 +37,7 @@ PAIRS = [
 
 def test_scales_by_hand() -> None:
     """Steps count alike, however many each matrix has; a column that never changes keeps its scale."""
-    scaled = Features.of([FIRST_MATRIX, TWO])
+    scaled = FeatureScaler.of([FIRST_MATRIX, TWO])
     assert scaled.mean == pytest.approx((5, -2))
     assert scaled.scale == pytest.approx((8**0.5, 1))
     assert (scaled.width, str(scaled)) == (2, "2 features")
@@ -48,14 +48,14 @@ def test_scales_by_hand() -> None:
 
 def test_small_changes_of_a_large_number_are_scaled() -> None:
     """A million and one, two, three: mean 1,000,002, deviation sqrt(2/3)."""
-    scaled = Features.of(np.array([[[1e6 + 1], [1e6 + 3]], [[1e6 + 2], [1e6 + 2]], [[1e6 + 1], [1e6 + 3]]]))
+    scaled = FeatureScaler.of(np.array([[[1e6 + 1], [1e6 + 3]], [[1e6 + 2], [1e6 + 2]], [[1e6 + 1], [1e6 + 3]]]))
     assert scaled.mean == (1_000_002,)
     assert scaled.scale == pytest.approx(((4 / 6) ** 0.5,), rel=1e-9)
 
 
 def test_small_units_are_scaled() -> None:
     """A billionth and three: mean two, deviation one; what is constant, but for rounding, keeps its scale."""
-    scaled = Features.of([np.array([[1e-9, 0.1 + 0.2], [3e-9, 0.3]])])
+    scaled = FeatureScaler.of([np.array([[1e-9, 0.1 + 0.2], [3e-9, 0.3]])])
     assert scaled.scale == pytest.approx((1e-9, 1))
     assert scaled.encode(np.array([[3e-9, 0.3]])).tolist() == pytest.approx(np.array([[1, 0]]))
 
@@ -64,17 +64,17 @@ def test_a_scale_needs_values() -> None:
     """Not even a scale of nothing."""
     for none in ([], [np.zeros((0, 3))]):
         with pytest.raises(ValueError, match="no steps"):
-            Features.of(none)
+            FeatureScaler.of(none)
     for wrong in ((), (1.0, 2.0)):
         with pytest.raises(ValueError, match="means and"):
-            Features(wrong, (1.0,) * (len(wrong) == 2))
+            FeatureScaler(wrong, (1.0,) * (len(wrong) == 2))
 
 
 def test_a_saved_scale_loads_equal(tmp_path: Path) -> None:
     """To the last digit."""
-    scaled = Features.of([FIRST_MATRIX, TWO])
+    scaled = FeatureScaler.of([FIRST_MATRIX, TWO])
     scaled.save(tmp_path / "features.json")
-    assert Features.load(tmp_path / "features.json") == scaled
+    assert FeatureScaler.load(tmp_path / "features.json") == scaled
 
 
 @pytest.mark.parametrize(
@@ -92,22 +92,22 @@ def test_another_file_is_no_scale(tmp_path: Path, text: str) -> None:
     path = tmp_path / "features.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="is not a file of feature scales") as caught:
-        Features.load(path)
+        FeatureScaler.load(path)
     assert str(caught.value).startswith(f"{path}: ")
 
 
 def test_a_missing_scale_is_reported(tmp_path: Path) -> None:
     """Nor no JSON: no traceback."""
     with pytest.raises(UserError, match="no such file"):
-        Features.load(tmp_path / "none.json")
+        FeatureScaler.load(tmp_path / "none.json")
     (tmp_path / "some.json").write_text("no JSON", encoding="utf-8")
     with pytest.raises(UserError, match=r"some.json:1: not valid JSON"):
-        Features.load(tmp_path / "some.json")
+        FeatureScaler.load(tmp_path / "some.json")
 
 
 def dataset(every_reference: bool = True) -> PairDataset:
     """Scaled by 2, from 1 and -2: ONE is then 0 and 1, TWO is 2, 3, 4."""
-    return PairDataset.from_pairs(PAIRS, Features((1.0, -2.0), (2.0, 1.0)), MOVES, every_reference)
+    return PairDataset.from_pairs(PAIRS, FeatureScaler((1.0, -2.0), (2.0, 1.0)), MOVES, every_reference)
 
 
 def test_a_row_holds_a_scaled_matrix() -> None:
@@ -127,8 +127,8 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
     """Scaled on their own, without an end of their own, padded with zeros; and scaled back."""
     inputs = zip(PAIRS, (TWO, FIRST_MATRIX), strict=True)
     pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in inputs]
-    scales = Features((3.0, -2.0), (2.0, 4.0), ("x", "y"))
-    rows = PairDataset.from_pairs(pairs, Features((1.0, -2.0), (2.0, 1.0)), scales, True)
+    scales = FeatureScaler((3.0, -2.0), (2.0, 4.0), ("x", "y"))
+    rows = PairDataset.from_pairs(pairs, FeatureScaler((1.0, -2.0), (2.0, 1.0)), scales, True)
     assert rows.lengths(np.arange(2)).tolist() == [[2, 3], [3, 2]]
     batch = collate([rows[0], rows[1]])
     assert batch.target.tolist() == [[[1, 0], [2, 0], [3, 0]], [[-1, 0], [0, 0], [0, 0]]]
@@ -136,7 +136,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
     assert batch.target.dtype == torch.float32
     assert scales.decode(batch.target[0].numpy()).tolist() == TWO.tolist()
     scales.save(tmp_path / "target_features.json")
-    assert Features.load(tmp_path / "target_features.json") == scales
+    assert FeatureScaler.load(tmp_path / "target_features.json") == scales
     changed = [pairs[0], pairs[1]._replace(target=FIRST_MATRIX + 1)]
     assert PairDataset.from_pairs(changed, scales, scales, True).fingerprint() != (
         PairDataset.from_pairs(pairs, scales, scales, True).fingerprint()
@@ -157,7 +157,7 @@ def test_a_row_of_zeros_is_not_padding() -> None:
 
 def test_a_feature_dataset_pickles_small() -> None:
     """A number costs four bytes, not an object: 101 pairs of 3 steps of 2 features, with 2 ids of 4 bytes."""
-    many = PairDataset.from_pairs(PAIRS[1:] * 101, Features((1.0, -2.0), (2.0, 1.0)), MOVES, True)
+    many = PairDataset.from_pairs(PAIRS[1:] * 101, FeatureScaler((1.0, -2.0), (2.0, 1.0)), MOVES, True)
     pickled = pickle.dumps(many)
     assert len(pickled) < 101 * (3 * 2 * 4 + 2 * 4 + 3 * 8) + 1500
     assert pickle.loads(pickled)[100].source.tolist() == [[2, 0], [3, 0], [4, 0]]
@@ -172,4 +172,4 @@ def test_loader_workers_collate_features() -> None:
 def test_a_pair_without_its_matrix_is_refused() -> None:
     """Names of steps alone are no features."""
     with pytest.raises(ValueError, match="holds no features"):
-        PairDataset.from_pairs([PAIRS[0]._replace(features=None)], Features((1.0,), (1.0,)), MOVES, True)
+        PairDataset.from_pairs([PAIRS[0]._replace(features=None)], FeatureScaler((1.0,), (1.0,)), MOVES, True)

@@ -31,13 +31,13 @@ def memory(*numbers: float, absent: int = 0) -> Memory:
 def test_memories_are_joined_and_extended() -> None:
     """Two sources, then one more position of the second."""
     both = concat_sources(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
-    assert both.lengths == (3, 1)
+    assert both.source_sizes == (3, 1)
     extra = append_positions(both, memory(11.0, 13.0))
-    assert extra.lengths == (3, 3)
+    assert extra.source_sizes == (3, 3)
     assert extra.keys.flatten().tolist() == [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
     assert extra.values[0, :, 1].tolist() == [6.0, 9.0, 15.0, 21.0, 33.0, 39.0]
     assert extra.mask.tolist() == [[True, True, False, True, True, True]]
-    assert both.lengths == (3, 1), "what was there is as it was"
+    assert both.source_sizes == (3, 1), "what was there is as it was"
 
 
 def test_hide_future_masks_later_positions() -> None:
@@ -45,7 +45,7 @@ def test_hide_future_masks_later_positions() -> None:
     both = concat_sources(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
     assert hide_future(both, torch.tensor([-1, 1, 5])).mask[0].int().tolist() == expected
-    rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), lengths=both.lengths)
+    rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), source_sizes=both.source_sizes)
     actual = hide_future(rows, torch.tensor([[1], [2]])).mask
     assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 

@@ -11,7 +11,7 @@ import torch
 from attnx.data.baselines import Linear
 from attnx.data.batches import collate
 from attnx.data.dataset import Row
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.readers.series import Series, fill_missing
 from attnx.data.series_split import SeriesSplit, split_series
 from attnx.data.windows import Span, WindowSpec, training_windows
@@ -24,7 +24,7 @@ from attnx.tasks.contract import token_loss
 
 NAN = np.nan
 WINDOWS = WindowSpec(2, 2, ("a", "b"))
-PLAIN = Features((0.0, 0.0), (1.0, 1.0), ("a", "b"))
+PLAIN = FeatureScaler((0.0, 0.0), (1.0, 1.0), ("a", "b"))
 
 
 def series() -> Series:
@@ -50,7 +50,9 @@ def test_a_window_without_measurements_is_dropped() -> None:
     alone = WindowSpec(2, 2, ("a",))
     assert alone.valid_starts(series(), Span(0, 7)).tolist() == [2, 3]
     assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
-    assert len(training_windows(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
+    assert (
+        len(training_windows(alone, [(series(), Span(0, 7))], (PLAIN, FeatureScaler((0.0,), (1.0,), ("a",))), 1)) == 2
+    )
     with pytest.raises(UserError, match="the test split has no value of a"):
         split_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.parse([2, 2, 3]))
 

@@ -21,7 +21,7 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(PREVIOUS, "none"), (RUN, STEP)),
         (PlannerInputs(TOKEN | CURRENT, "none"), (RUN, STEP)),
         (PlannerInputs(PREVIOUS | CURRENT | TOKEN, "none"), (RUN, STEP)),
-        (PlannerInputs(CURRENT, "none", is_growing=True), (RUN, STEP)),
+        (PlannerInputs(CURRENT, "none", has_decoder_memory=True), (RUN, STEP)),
         # Attend, then run: feed=now, the query holds only known inputs, the memory is fixed before decoding.
         (PlannerInputs(TOKEN, "now"), (ATTEND, STEP)),
         (PlannerInputs(TAG, "now"), (ATTEND, STEP)),
@@ -31,8 +31,8 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(TOKEN, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs({}, "none"), (RUN, ATTEND, STEP)),
         (PlannerInputs(TAG, "none"), (RUN, ATTEND, STEP)),
-        (PlannerInputs(TOKEN, "none", is_growing=True), (RUN, STEP)),
-        (PlannerInputs(TAG, "none", is_growing=True), (RUN, STEP)),
+        (PlannerInputs(TOKEN, "none", has_decoder_memory=True), (RUN, STEP)),
+        (PlannerInputs(TAG, "none", has_decoder_memory=True), (RUN, STEP)),
         # Step by step: everything else.
         (PlannerInputs(CURRENT, "next"), (STEP,)),
         (PlannerInputs(TOKEN, "next"), (STEP,)),
@@ -40,21 +40,21 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(PREVIOUS, "now"), (STEP,)),
         (PlannerInputs(TOKEN | PREVIOUS, "now"), (STEP,)),
         (PlannerInputs(TAG | PREVIOUS, "now"), (STEP,)),
-        (PlannerInputs(TOKEN, "now", is_growing=True), (STEP,)),
-        (PlannerInputs(PREVIOUS, "now", is_growing=True), (STEP,)),
+        (PlannerInputs(TOKEN, "now", has_decoder_memory=True), (STEP,)),
+        (PlannerInputs(PREVIOUS, "now", has_decoder_memory=True), (STEP,)),
         (PlannerInputs(CONTEXT, "none"), (STEP,)),
         (PlannerInputs(CONTEXT, "now"), (STEP,)),
         (PlannerInputs(TOKEN | CONTEXT, "none"), (STEP,)),
         (PlannerInputs(CURRENT, "none", needs_history=True), (STEP,)),
         (PlannerInputs(TOKEN, "now", needs_history=True), (STEP,)),
-        (PlannerInputs(TOKEN, "none", is_growing=True, needs_history=True), (STEP,)),
+        (PlannerInputs(TOKEN, "none", has_decoder_memory=True, needs_history=True), (STEP,)),
         (PlannerInputs(CURRENT, "none", has_scheduled_sampling=True), (STEP,)),
         (PlannerInputs(TOKEN, "now", has_scheduled_sampling=True), (STEP,)),
     ],
 )
 def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
     """What is admitted, the best first; with ``auto`` the first is chosen."""
-    assert plan(facts).admitted == admitted
+    assert plan(facts).valid_schedules == admitted
     assert plan(facts).schedule == admitted[0]
     for schedule in admitted:
         assert plan(facts, schedule).schedule == schedule
@@ -109,7 +109,7 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
             "step by step: the context enters the recurrence and its query holds a state (model.feed=now)",
         ),
         (
-            PlannerInputs(TOKEN, "now", is_growing=True),
+            PlannerInputs(TOKEN, "now", has_decoder_memory=True),
             "step by step: the context enters the recurrence and the memory grows with it",
         ),
         (PlannerInputs(CONTEXT), "step by step: the query holds the last context"),
@@ -153,7 +153,7 @@ def test_a_requested_schedule_is_its_own_reason() -> None:
         ),
         # The query is the token and nothing is fed; the growing memory forbids attending first.
         (
-            PlannerInputs(TOKEN, "none", is_growing=True),
+            PlannerInputs(TOKEN, "none", has_decoder_memory=True),
             ATTEND,
             "the memory grows while decoding; use run_then_attend or step_by_step",
         ),

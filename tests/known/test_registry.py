@@ -231,7 +231,7 @@ def test_an_unknown_kind_cannot_be_registered() -> None:
 SHIFTED = '''
     from torch import nn
     from typing import Literal
-    from attnx.registry import Natural, Positive, Probability, Rate, Size, Time, register
+    from attnx.registry import NonNegativeInt, PositiveInt, Probability, PositiveFloat, Size, Time, register
 
     @register("scorer", "shifted")
     class Shifted(nn.Module):
@@ -310,18 +310,18 @@ def test_the_name_of_a_core_part_is_refused(cell: Cell, monkeypatch: pytest.Monk
         ("int", "3", 5, 1.5),
         ("bool", "True", False, 1),
         ("str", "'a'", "b", 1),
-        ("Natural", "3", 0, -1),
-        ("Positive", "3", 1, 0),
+        ("NonNegativeInt", "3", 0, -1),
+        ("PositiveInt", "3", 1, 0),
         ("Probability", "0.5", 0.0, 1.0),
-        ("Rate", "0.5", 2.0, 0.0),
+        ("PositiveFloat", "0.5", 2.0, 0.0),
         ("Time", "'00:01:00'", "01:00:00", "1 h"),
         ("Literal['a', 'b']", "'a'", "b", "c"),
         ("list[int]", "[3]", [5], 5),
         ("int | None", "None", 3, "3"),
         ("str | None", "None", "a", 1),
         # These three fail as values: only a type that stands alone is recognized, not one within another.
-        ("Positive | None", "None", 3, 0),
-        ("list[Positive]", "[3]", [5], [0]),
+        ("PositiveInt | None", "None", 3, 0),
+        ("list[PositiveInt]", "[3]", [5], [0]),
         ("Literal['a', 'b'] | None", "None", "a", "c"),
     ],
 )

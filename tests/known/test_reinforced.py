@@ -229,7 +229,7 @@ def test_schedules_agree_on_the_same_samples(choices: dict[str, Any], build_mode
     torch.manual_seed(5)
     model = build_model(normalizer=("reinforced", {"expected": 0.25}), **choices).double().train()
     results = []
-    for schedule in model.plan.admitted:
+    for schedule in model.plan.valid_schedules:
         model.zero_grad()
         output = model(SOURCE, SOURCE > 0, TARGET, need_weights=True, schedule=schedule)
         (output.logits.logsumexp(-1) + output.log_prob + output.penalty).sum().backward()

@@ -126,7 +126,7 @@ GOOD = '''
         requires_equal_dims = False
         about: int = 3
 
-        def __init__(self, query_size: Size, width: Positive = 5, *, kinds: list[Literal["a", "b"]] = ["a"]): ...
+        def __init__(self, query_size: Size, width: PositiveInt = 5, *, kinds: list[Literal["a", "b"]] = ["a"]): ...
 '''
 
 
@@ -134,7 +134,7 @@ def test_a_plug_in_is_read_without_execution(write: Write) -> None:
     file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
     info = catalog().parts["scorer", "sound"]
     assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [
-        ("width", "Positive", 5),
+        ("width", "PositiveInt", 5),
         ("kinds", "list[Literal['a', 'b']]", ["a"]),
     ]
     assert info.injected_params == ("query_size",)
@@ -165,7 +165,7 @@ BROKEN = {
     "missing annotation": (knob("width=3"), 6, "knob 'width': needs a type, such as width: int = ..."),
     "unknown type": (knob("width: dict = 3"), 6, "knob 'width': a knob cannot have the type dict"),
     "default of another type": (knob("width: int = 'x'"), 6, "knob 'width': its default 'x' is not a whole number"),
-    "default out of range": (knob("width: Positive = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
+    "default out of range": (knob("width: PositiveInt = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
     "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width': needs a literal default"),
     "a knob called name": (knob("name: str = 'x'"), 6, "knob 'name': is where the configuration names the part"),
     "unknown kind": (

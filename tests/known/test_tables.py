@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.readers.feature_matrices import FeatureMatrix, read_matrix
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.errors import UserError
@@ -252,7 +252,7 @@ def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path: Path) -> None:
     seconds = [1_700_000_000 + number for number in range(5)]
     matrix = read_matrix(write(tmp_path / "a.csv", "".join(f"{second},7\n" for second in seconds)))
     assert matrix.features[:, 0].tolist() == seconds
-    scaled = Features.of([matrix.features]).encode(matrix.features)[:, 0]
+    scaled = FeatureScaler.of([matrix.features]).encode(matrix.features)[:, 0]
     assert np.diff(scaled).tolist() == pytest.approx([0.5**0.5] * 4, rel=1e-6)
 
 

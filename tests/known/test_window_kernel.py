@@ -132,7 +132,9 @@ def test_several_sources_match_the_definition(center: str) -> None:
 
     the_same(fast, plain, joined_memory)
     the_same(
-        fast, plain, lambda *parts: hide_future(joined_memory(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3)
+        fast,
+        plain,
+        lambda *parts: hide_future(joined_memory(*parts)._replace(source_sizes=(M, 3)), torch.arange(Q) % 3),
     )
 
 

@@ -78,7 +78,11 @@ def test_scheduled_sampling_waits_for_no_device(build_model: Callable[..., Any],
 
 @pytest.mark.parametrize(
     ("kernel", "scorer", "scope", "steps"),
-    [("sdpa", "dot", "global", 3), ("window", "dot", ("local", {"window": 1}), 300), ("tiled", "mlp", "global", 3)],
+    [
+        ("sdpa", "dot", "global", 3),
+        ("window", "dot", ("local", {"window": 1}), 300),
+        ("checkpointed", "mlp", "global", 3),
+    ],
 )
 def test_a_kernel_waits_for_no_device(
     kernel: str, scorer: str, scope: Any, steps: int, asynchronous_device: Any, monkeypatch: pytest.MonkeyPatch

@@ -157,6 +157,6 @@ def test_a_state_survives_flattening(overrides: list[str]) -> None:
     again = unflatten_state(
         flatten_state(state), model.init_state(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool))
     )
-    assert again.memory.lengths == state.memory.lengths
+    assert again.memory.source_sizes == state.memory.source_sizes
     actual, expected = (model.decode_step(torch.tensor([5, 7]), item)[0] for item in (again, state))
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)

@@ -72,7 +72,7 @@ DECLINED: dict[str, dict[str, list[Any]]] = {
     "additive_cuda": {"dtype": ["float64"]},
     "fused_additive_cuda": {"dtype": ["float64"], "size": ["few"], "need_weights": [True], "keep": [True]},
     "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"], "bias": ["distance", "relative"]},
-    "tiled": {"size": ["few"]},
+    "checkpointed": {"size": ["few"]},
     "window": {"size": ["few"], "need_weights": [True]},
 }
 

@@ -81,7 +81,7 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = build_model(each_scorer)
     if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
-        assert model.plan.admitted == ("step_by_step",)
+        assert model.plan.valid_schedules == ("step_by_step",)
         return
     source, source_mask, inputs, target = batch()
     result = []

@@ -222,7 +222,7 @@ def assert_laws(model: Any) -> None:
 def test_the_schedules_obey_their_laws(build_model: BuildModel, combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     model = build_model(**choices(combination))
-    assert model.plan.admitted == admitted_schedules(
+    assert model.plan.valid_schedules == admitted_schedules(
         *(combination[name] for name in ("query", "feed", "scope", "scorer"))
     )
     assert_laws(model)
@@ -234,7 +234,7 @@ def test_accel_keeps_outputs_and_gradients(build_model: BuildModel, combination:
     model = build_model(**choices(combination)).eval()
     fast = accel.enable(copy.deepcopy(model))
     inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
-    for schedule in model.plan.admitted:
+    for schedule in model.plan.valid_schedules:
         expected, actual = (outputs_and_gradients(ModelLaws(item, inputs=inputs), schedule) for item in (model, fast))
         assert actual.keys() == expected.keys()
         for name, tensor in expected.items():
@@ -320,8 +320,8 @@ def test_the_table(compose_config: Callable[..., Config], query: tuple[str, ...]
     for scope, scorer in SITES:
         plan = resolve_seq2seq(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
         assert plan.feed == feed_of(query, feed)
-        assert plan.admitted == admitted_schedules(query, feed, (scope, {}), scorer)
-        assert plan.schedule == plan.admitted[0]
+        assert plan.valid_schedules == admitted_schedules(query, feed, (scope, {}), scorer)
+        assert plan.schedule == plan.valid_schedules[0]
 
 
 @pytest.mark.parametrize("site", SITES, ids="-".join)
@@ -384,7 +384,7 @@ def test_an_unread_context_is_refused(
 def test_a_refused_schedule_would_change_outputs(build_model: BuildModel, schedule: str) -> None:
     """The planner does not refuse for nothing: run first with ``feed=next`` and nothing would be fed."""
     model = build_model(model={"feed": "next"})
-    assert model.plan.admitted == ("step_by_step",)
+    assert model.plan.valid_schedules == ("step_by_step",)
     if schedule != "step_by_step":
         with pytest.raises((AssertionError, RuntimeError)):
             outputs_and_gradients(ModelLaws(model), schedule)
@@ -395,7 +395,7 @@ def test_a_refused_schedule_would_change_outputs(build_model: BuildModel, schedu
 def test_sampling_runs_step_by_step(build_model: BuildModel, scope: str, features: int) -> None:
     """Scheduled sampling runs step by step; chance 0 is teacher forcing, and chance 1 gives only the first token."""
     model = build_model(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
-    assert model.plan.admitted == ("step_by_step",)
+    assert model.plan.valid_schedules == ("step_by_step",)
     arguments = ROWS if features else INPUTS
     forced = model(SOURCE, SOURCE_MASK, arguments, TAG).logits
     torch.testing.assert_close(model(SOURCE, SOURCE_MASK, arguments, TAG, scheduled_sampling=0.0).logits, forced)

@@ -208,11 +208,14 @@ def test_beams_share_the_encoded_source() -> None:
     model = build_model()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
     state = model.select_rows(model.init_state(SOURCE, SOURCE_MASK), rows)
-    assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
+    assert [memory.keys.shape[0] for memory in (*state.cross_memories, *state.self_memories)] == [6, 6, 6, 6]
     _, state, _ = model.decode_step(torch.tensor([5, 7, 11, 5, 7, 11]), state)
     reordered = model.reorder_beams(state, torch.tensor([2, 0, 2, 4, 4, 3]))
-    assert all(result.keys is original.keys for result, original in zip(reordered.sources, state.sources, strict=True))
-    assert torch.equal(reordered.memories[0].keys[0], state.memories[0].keys[2])
+    assert all(
+        result.keys is original.keys
+        for result, original in zip(reordered.cross_memories, state.cross_memories, strict=True)
+    )
+    assert torch.equal(reordered.self_memories[0].keys[0], state.self_memories[0].keys[2])
 
 
 def test_a_transformer_is_built_in_python() -> None:
@@ -241,7 +244,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
         model = build_model(scope=scope, cross_scope="global")
-        read = [model.init_state(source, SOURCE_MASK).sources[0].keys[:, :, :2] for source in (SOURCE, changed)]
+        read = [model.init_state(source, SOURCE_MASK).cross_memories[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
 
 
@@ -256,9 +259,9 @@ def test_rotary_positions_are_relative(heads: int) -> None:
         later = model.decoder.make_memory(states, chunk._replace(rotation=model.source_positions.rotary(shifted)))
         memories = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
-            for memory, moved in zip(state.memories, later, strict=True)
+            for memory, moved in zip(state.self_memories, later, strict=True)
         )
-        moved = state._replace(memories=memories, offset=state.offset + 5)
+        moved = state._replace(self_memories=memories, offset=state.offset + 5)
         torch.testing.assert_close(*(model.decode_step(INPUTS[:1, 0], item)[0] for item in (state, moved)))
 
 

@@ -25,7 +25,7 @@ PLUGIN = '''
 """A plug-in."""
 from torch import nn
 from attnx.errors import UserError
-from attnx.registry import NonNegative, register
+from attnx.registry import NonNegativeFloat, register
 
 @register("scorer", "raised")
 class Raised(nn.Module):
@@ -37,7 +37,7 @@ class Raised(nn.Module):
 
     requires_equal_dims = True
 
-    def __init__(self, power: NonNegative = 1.0, signed: bool = False) -> None:
+    def __init__(self, power: NonNegativeFloat = 1.0, signed: bool = False) -> None:
         super().__init__()
         if power > 5:
             raise UserError(f"scorer.power={power}: at most 5")

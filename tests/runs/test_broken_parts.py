@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attnx.attention import ScopeMask
 from attnx.nn.contracts import EncoderOutput
-from attnx.registry import Natural, Positive, Size, register
+from attnx.registry import NonNegativeInt, PositiveInt, Size, register
 
 
 """
@@ -73,7 +73,7 @@ class Mine(nn.Module):
 ENCODER = """\
 @register("encoder", "mine")
 class Mine(nn.Module):
-    def __init__(self, input_size: Size, width: Positive = 7) -> None:
+    def __init__(self, input_size: Size, width: PositiveInt = 7) -> None:
         super().__init__()
         self.size = width
         self.map = nn.Linear(input_size, width)

@@ -55,7 +55,7 @@ ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"
 PLUGIN = '''
 from torch import nn
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 @register("scorer", "tripled")
 class Tripled(nn.Module):
@@ -63,7 +63,7 @@ class Tripled(nn.Module):
 
     requires_equal_dims = True
 
-    def __init__(self, times: Rate = 3.0) -> None:
+    def __init__(self, times: PositiveFloat = 3.0) -> None:
         super().__init__()
         self.times = times
 

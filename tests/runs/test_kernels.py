@@ -77,7 +77,7 @@ def test_a_run_trains_without_compilers(
     info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
     assert info["status"] == "finished"
     assert info["kernels"].split("; ") == [
-        "tiled",
+        "checkpointed",
         "other calls compute the definition",
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.reports.comparison.compare import compare
 from attnx.reports.figures.heatmaps import draw_means
 from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
@@ -76,7 +76,7 @@ def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
     """In the units of the data, whose scales are those of the training split's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
     for opened in (trained_run, attnx.open_run("one")):
-        assert isinstance(opened.target, Features)
+        assert isinstance(opened.target, FeatureScaler)
         assert opened.target.mean == pytest.approx(steps.mean(0))
         assert opened.target.scale == pytest.approx(steps.std(0))
         assert opened.target.columns == ("valve", "pump")

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.registry import Rate, Size, register
+from attnx.registry import PositiveFloat, Size, register
 
 
 @register("scorer", "{name}")
@@ -44,7 +44,7 @@ class Mine(nn.Module):
 
     requires_equal_dims = False
 
-    def __init__(self, query_size: Size, memory_size: Size, steep: Rate = 2.0) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, steep: PositiveFloat = 2.0) -> None:
         super().__init__()
         self.project = nn.Linear(query_size, memory_size, bias=False)
         self.steep = steep
@@ -95,7 +95,7 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.splits import split_by_hash
-from attnx.registry import Positive, register
+from attnx.registry import PositiveInt, register
 from attnx.tasks.contract import SequenceData
 
 
@@ -111,7 +111,7 @@ class Backwards:
     maximize = False
     label_smoothing = 0.0
 
-    def __init__(self, length: Positive = 6) -> None:
+    def __init__(self, length: PositiveInt = 6) -> None:
         self.length = length
 
     def load(self) -> SequenceData:
@@ -354,10 +354,18 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package: Pat
     [
         (SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)"), 11, "expected ':'"),
         (SCORER.format(name="mine").replace('"scorer", "mine"', '"scorrer", "mine"'), 10, "there is no kind 'scorrer'"),
-        (SCORER.format(name="mine").replace("steep: Rate = 2.0", "steep=2.0"), 20, "knob 'steep': needs a type"),
-        (SCORER.format(name="mine").replace("Rate = 2.0", "complex = 2.0"), 20, "cannot have the type complex"),
         (
-            SCORER.format(name="mine").replace("Rate = 2.0", "Rate = -2.0"),
+            SCORER.format(name="mine").replace("steep: PositiveFloat = 2.0", "steep=2.0"),
+            20,
+            "knob 'steep': needs a type",
+        ),
+        (
+            SCORER.format(name="mine").replace("PositiveFloat = 2.0", "complex = 2.0"),
+            20,
+            "cannot have the type complex",
+        ),
+        (
+            SCORER.format(name="mine").replace("PositiveFloat = 2.0", "PositiveFloat = -2.0"),
             20,
             "its default -2.0 is not a number above 0",
         ),
@@ -384,7 +392,7 @@ def test_a_plug_in_written_later_is_found(plug: Callable[..., Path]) -> None:
     assert compose(["scorer=first"])["scorer"]["steep"] == 2.0
     plug("second", SCORER.format(name="second"))
     assert compose(["scorer=second"])["scorer"]["steep"] == 2.0
-    plug("second", SCORER.format(name="second").replace("Rate = 2.0", "Rate = 4.0")).touch()
+    plug("second", SCORER.format(name="second").replace("PositiveFloat = 2.0", "PositiveFloat = 4.0")).touch()
     assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
 
 

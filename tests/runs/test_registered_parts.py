@@ -25,7 +25,7 @@ from attnx.training.fit import fit
 IMPORTS = """
 import attnx
 import torch.nn.functional as F
-from attnx.registry import Rate
+from attnx.registry import PositiveFloat
 from torch import Tensor, nn
 
 STEEP = 3.0
@@ -50,7 +50,7 @@ class Mine(nn.Module):
 
     requires_equal_dims = True
 
-    def __init__(self, steep: Rate = 2.0) -> None:
+    def __init__(self, steep: PositiveFloat = 2.0) -> None:
         super().__init__()
         self.steep = steep
 
@@ -140,7 +140,7 @@ def test_the_copy_contains_only_what_the_part_uses(cell: Cell) -> None:
     assert text.splitlines()[4:10] == [
         "from attnx.registry import register",
         "import torch.nn as nn",
-        "from attnx.registry import Rate",
+        "from attnx.registry import PositiveFloat",
         "from torch import Tensor",
         "import torch.nn.functional as F",
         "",

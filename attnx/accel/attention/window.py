@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.tiled import attend_in_chunks, pairs_per_chunk
+from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
 from attnx.attention.attention import Attention
 from attnx.attention.scopes.local import Local
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
@@ -68,7 +68,7 @@ class WindowKernel:
 
 def _size(attention: Attention, inputs: AttentionInputs) -> int:
     """How many positions a query's windows have together."""
-    return (2 * cast("Local", attention.scope).window + 1) * len(inputs.memory.lengths)
+    return (2 * cast("Local", attention.scope).window + 1) * len(inputs.memory.source_sizes)
 
 
 def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
@@ -92,7 +92,7 @@ def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, Scop
     memory = inputs.memory
     memory_mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
     windows_by_source, start = [], 0
-    for source in torch.split(memory_mask, list(memory.lengths), dim=-1):
+    for source in torch.split(memory_mask, list(memory.source_sizes), dim=-1):
         nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
         # Near an end a window is moved into the source: no position occurs twice, and too distant ones are not allowed.

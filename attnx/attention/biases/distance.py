@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.errors import UserError
-from attnx.registry import Positive, register
+from attnx.registry import PositiveInt, register
 
 MIN_BUCKETS = 4
 """Buckets with which each direction has one of an exact distance and one of all longer distances."""
@@ -32,7 +32,7 @@ class Distance(nn.Module):
     needs_query = False
     buckets: Tensor
 
-    def __init__(self, buckets: Positive = 32, max_distance: Positive = 128) -> None:
+    def __init__(self, buckets: PositiveInt = 32, max_distance: PositiveInt = 128) -> None:
         super().__init__()
         exact = buckets // 4
         if buckets < MIN_BUCKETS or buckets % 2:

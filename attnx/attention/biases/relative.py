@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import Positive, Size, register
+from attnx.registry import PositiveInt, Size, register
 
 
 @register("bias", "relative")
@@ -25,7 +25,7 @@ class Relative(nn.Module):
 
     needs_query = True
 
-    def __init__(self, query_size: Size, max_distance: Positive = 16) -> None:
+    def __init__(self, query_size: Size, max_distance: PositiveInt = 16) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(2 * max_distance + 1, query_size) * query_size**-0.5)
         self.max_distance = max_distance

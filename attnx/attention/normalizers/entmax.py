@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnx.errors import UserError
 from attnx.ops import entmax
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 # Where a learned alpha ends below: closer to 1 its own gradient loses its digits, and weights are softmax's anyway.
 LEAST = 1.01
@@ -32,7 +32,7 @@ class Entmax(nn.Module):
 
     is_distribution = True
 
-    def __init__(self, alpha: float = 1.5, learned: bool = False, temperature: Rate = 1.0) -> None:
+    def __init__(self, alpha: float = 1.5, learned: bool = False, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         if not 1 < alpha <= 2:
             raise UserError(

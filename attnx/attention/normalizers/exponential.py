@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.ops import masked_normalize
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 MAX_LOG_WEIGHT = 11.0  # its exponential is below the largest number of 16 bits, 65,504
 
@@ -27,7 +27,7 @@ class Exponential(nn.Module):
 
     is_distribution = False
 
-    def __init__(self, temperature: Rate = 1.0) -> None:
+    def __init__(self, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.temperature = temperature
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.ops import start_alignment
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 LOG_ZERO = -1e30
 """The logarithm of no weight: finite, so that differences of two are."""
@@ -35,7 +35,7 @@ class Forward(nn.Module):
     is_distribution = True
     is_recurrent = True
 
-    def __init__(self, temperature: Rate = 1.0) -> None:
+    def __init__(self, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.temperature = temperature
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.ops import hardmax
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 
 @register("normalizer", "hard")
@@ -26,7 +26,7 @@ class Hard(nn.Module):
     is_distribution = True
     is_differentiable = False
 
-    def __init__(self, temperature: Rate = 1.0) -> None:
+    def __init__(self, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.temperature = temperature
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.normalizers.monotonic import Monotonic
-from attnx.registry import NonNegative, Positive, Rate, register
+from attnx.registry import NonNegativeFloat, PositiveFloat, PositiveInt, register
 
 # The energy of a forbidden position: far below all others, and finite, so that no difference of two is NaN.
 FORBIDDEN_ENERGY = -1e30
@@ -37,7 +37,11 @@ class Mocha(nn.Module):
     is_recurrent = True
 
     def __init__(
-        self, window: Positive = 2, noise: NonNegative = 1.0, bias: float = 0.0, temperature: Rate = 1.0
+        self,
+        window: PositiveInt = 2,
+        noise: NonNegativeFloat = 1.0,
+        bias: float = 0.0,
+        temperature: PositiveFloat = 1.0,
     ) -> None:
         super().__init__()
         self.window, self.temperature = window, temperature

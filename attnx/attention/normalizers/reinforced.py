@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attnx.attention.types import SampledWeights
 from attnx.ops import hardmax, masked_normalize, sample_one_hot
-from attnx.registry import NonNegative, Probability, Rate, register
+from attnx.registry import NonNegativeFloat, PositiveFloat, Probability, register
 
 
 @register("normalizer", "reinforced")
@@ -36,9 +36,9 @@ class Reinforced(nn.Module):
 
     def __init__(
         self,
-        temperature: Rate = 1.0,
-        reward: NonNegative = 1.0,
-        entropy: NonNegative = 0.002,
+        temperature: PositiveFloat = 1.0,
+        reward: NonNegativeFloat = 1.0,
+        entropy: NonNegativeFloat = 0.002,
         expected: Probability = 0.5,
     ) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.ops import masked_normalize
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 
 @register("normalizer", "sigmoid")
@@ -25,7 +25,7 @@ class Sigmoid(nn.Module):
 
     is_distribution = False
 
-    def __init__(self, bias: float = 0.0, temperature: Rate = 1.0) -> None:
+    def __init__(self, bias: float = 0.0, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.bias = bias
         self.temperature = temperature

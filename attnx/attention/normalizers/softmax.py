@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.ops import masked_softmax
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 
 @register("normalizer", "softmax")
@@ -25,7 +25,7 @@ class Softmax(nn.Module):
 
     is_distribution = True
 
-    def __init__(self, temperature: Rate = 1.0) -> None:
+    def __init__(self, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.temperature = temperature
 

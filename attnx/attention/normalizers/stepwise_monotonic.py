@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.ops import choice_probabilities, start_alignment
-from attnx.registry import NonNegative, Rate, register
+from attnx.registry import NonNegativeFloat, PositiveFloat, register
 
 
 @register("normalizer", "stepwise_monotonic")
@@ -34,7 +34,7 @@ class StepwiseMonotonic(nn.Module):
     is_recurrent = True
     is_monotonic = True
 
-    def __init__(self, noise: NonNegative = 1.0, bias: float = 0.0, temperature: Rate = 1.0) -> None:
+    def __init__(self, noise: NonNegativeFloat = 1.0, bias: float = 0.0, temperature: PositiveFloat = 1.0) -> None:
         super().__init__()
         self.noise, self.temperature = noise, temperature
         self.bias = nn.Parameter(torch.tensor(float(bias)))

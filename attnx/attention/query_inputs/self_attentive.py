@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.types import QueryContext
-from attnx.registry import NonNegative, Positive, register
+from attnx.registry import NonNegativeFloat, PositiveInt, register
 
 
 @register("query", "self_attentive")
@@ -30,7 +30,7 @@ class SelfAttentive(nn.Module):
     needs = "nothing"
     for_models = ("rows", "penalty")
 
-    def __init__(self, size: Positive = 64, rows: Positive = 1, penalty: NonNegative = 0.0) -> None:
+    def __init__(self, size: PositiveInt = 64, rows: PositiveInt = 1, penalty: NonNegativeFloat = 0.0) -> None:
         super().__init__()
         self.size, self.rows, self.penalty_weight = size, rows, penalty
         self.has_penalty = penalty > 0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.types import ScopeMask
-from attnx.registry import Natural, Size, register
+from attnx.registry import NonNegativeInt, Size, register
 
 
 @register("scope", "local")
@@ -37,7 +37,7 @@ class Local(nn.Module):
         self,
         query_size: Size,
         center: Literal["monotonic", "predictive"] = "monotonic",
-        window: Natural = 3,
+        window: NonNegativeInt = 3,
         sources: list[Literal["encoder", "decoder"]] = ["encoder"],  # noqa: B006 - only read
         include_self: bool = False,
     ) -> None:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.registry import Rate, register
+from attnx.registry import PositiveFloat, register
 
 
 @register("scorer", "cosine")
@@ -30,7 +30,7 @@ class Cosine(nn.Module):
 
     requires_equal_dims = True
 
-    def __init__(self, strength: Rate = 5.0, learned: bool = True) -> None:
+    def __init__(self, strength: PositiveFloat = 5.0, learned: bool = True) -> None:
         super().__init__()
         # The logarithm is stored so that the strength stays positive.
         self.log_strength = nn.Parameter(torch.tensor(math.log(strength)), requires_grad=learned)

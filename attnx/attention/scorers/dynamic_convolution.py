@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.types import AttentionHistory
-from attnx.registry import Natural, Positive, Rate, Size, register
+from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Size, register
 
 
 @register("scorer", "dynamic_convolution")
@@ -40,12 +40,12 @@ class DynamicConvolution(nn.Module):
     def __init__(
         self,
         query_size: Size,
-        hidden_size: Positive = 128,
-        filters: Positive = 8,
-        kernel_radius: Natural = 10,
-        max_step: Positive = 10,
-        alpha: Rate = 0.1,
-        beta: Rate = 0.9,
+        hidden_size: PositiveInt = 128,
+        filters: PositiveInt = 8,
+        kernel_radius: NonNegativeInt = 10,
+        max_step: PositiveInt = 10,
+        alpha: PositiveFloat = 0.1,
+        beta: PositiveFloat = 0.9,
     ) -> None:
         super().__init__()
         width = 2 * kernel_radius + 1

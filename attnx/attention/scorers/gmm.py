@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.registry import Positive, Rate, Size, register
+from attnx.registry import PositiveFloat, PositiveInt, Size, register
 
 MIN_WIDTH_POSITIONS = 0.01
 """The least width of a component with ``softplus``: far below one position, and its square is not zero."""
@@ -49,11 +49,11 @@ class Gmm(nn.Module):
     def __init__(
         self,
         query_size: Size,
-        components: Positive = 5,
+        components: PositiveInt = 5,
         form: Literal["softplus", "exponential"] = "softplus",
-        hidden_size: Positive | None = 128,
-        initial_step: Rate = 1.0,
-        initial_width: Rate = 3.0,
+        hidden_size: PositiveInt | None = 128,
+        initial_step: PositiveFloat = 1.0,
+        initial_width: PositiveFloat = 3.0,
     ) -> None:
         super().__init__()
         self.components, self.form = components, form

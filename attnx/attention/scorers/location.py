@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionHistory
 from attnx.errors import UserError, reject_duplicates
-from attnx.registry import Natural, Positive, Size, register
+from attnx.registry import NonNegativeInt, PositiveInt, Size, register
 
 
 @register("scorer", "location")
@@ -40,9 +40,9 @@ class Location(nn.Module):
         self,
         query_size: Size,
         memory_size: Size,
-        hidden_size: Positive = 128,
-        filters: Positive = 10,
-        kernel_radius: Natural = 5,
+        hidden_size: PositiveInt = 128,
+        filters: PositiveInt = 10,
+        kernel_radius: NonNegativeInt = 5,
         reads: list[Literal["previous", "cumulative"]] = ["previous"],  # noqa: B006 - only read
     ) -> None:
         super().__init__()

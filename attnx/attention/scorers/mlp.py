@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import Positive, Size, register
+from attnx.registry import PositiveInt, Size, register
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "sigmoid": nn.Sigmoid}
 
@@ -34,8 +34,8 @@ class Mlp(nn.Module):
         self,
         query_size: Size,
         memory_size: Size,
-        depth: Positive = 1,
-        hidden_sizes: list[Positive] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
+        depth: PositiveInt = 1,
+        hidden_sizes: list[PositiveInt] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
         activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
     ) -> None:
         super().__init__()

@@ -71,12 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _compared(run: Run, count: int) -> list[Pair]:
     """Sources of the run's test split; random ones where they are matrices, which a run does not keep."""
     from attnx.data.examples import Pair
-    from attnx.data.features import Features
+    from attnx.data.features import FeatureScaler
     from attnx.runs.layout import SOURCE_FEATURES, VOCABULARY
 
     scales = run.path / VOCABULARY / SOURCE_FEATURES
     if scales.is_file():
-        return _random(Features.load(scales), min(count, 100))
+        return _random(FeatureScaler.load(scales), min(count, 100))
     if not has_symbol_predictions(run.path):
         reason = "has predicted no symbols that the files could be compared on"
         raise UserError(f"{run.path}: {reason}; train it to its end")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.dataset import PairDataset
-from attnx.data.features import Features, Matrix
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.ragged import Ragged
 from attnx.data.special_tokens import EOS
 from attnx.data.synthetic.tsp import distances, local_search_tours, shortest_tours
@@ -75,7 +75,7 @@ def solve(problem: Problem, examples: Sequence[Matrix], max_exact_points: int) -
     return [answers[index] for index in range(len(examples))]
 
 
-def encode_examples(examples: Iterable[PointingExample], scales: Features) -> PairDataset:
+def encode_examples(examples: Iterable[PointingExample], scales: FeatureScaler) -> PairDataset:
     """Encode examples as training rows: scaled points, and the ids of each answer, ended by EOS."""
     stream, sources, targets = iter(examples), [], []
     while chunk := list(islice(stream, EXAMPLES_PER_CHUNK)):

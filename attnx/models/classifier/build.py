@@ -16,7 +16,7 @@ from attnx.models.classifier.model import Classifier
 from attnx.models.resolve import require_tags
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import Positive, Probability, Size, register
+from attnx.registry import PositiveInt, Probability, Size, register
 
 
 @register(
@@ -33,7 +33,7 @@ def build_classifier(
     source_features: Size,
     target_symbols: Size,
     tags: Size,
-    embedding_dim: Positive = 64,
+    embedding_dim: PositiveInt = 64,
     dropout: Probability = 0.0,
 ) -> Classifier:
     """Encode a source, attend to its states once, and label it.

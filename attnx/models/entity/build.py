@@ -14,7 +14,7 @@ from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
 from attnx.models.entity.model import Entity
 from attnx.models.entity.story_encoder import StoryEncoder
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import PartSpec, Positive, Probability, Size, register
+from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
 
 
 @register(
@@ -30,15 +30,15 @@ def build_entity(
     config: Mapping[str, Any],
     source_symbols: Size,
     target_symbols: Size,
-    hidden_size: Positive = 100,
-    num_slots: Positive | None = None,
+    hidden_size: PositiveInt = 100,
+    num_slots: PositiveInt | None = None,
     keys: Literal["free", "tied"] = "free",
     initial_state: Literal["keys", "learned"] = "keys",
     gate_scorer: PartSpec = "dot",
     gate_normalizer: PartSpec = "sigmoid",
     activation: Literal["prelu", "identity"] = "prelu",
     normalize: bool = True,
-    max_words: Positive = 16,
+    max_words: PositiveInt = 16,
     dropout: Probability = 0.0,
 ) -> Entity:
     """A recurrent entity network: parallel slots track a story, and attention over them answers a question.

@@ -13,7 +13,7 @@ from attnx.models.resolve import require_tags
 from attnx.models.seq2seq.build import build_parts
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.nn.targets.build import build_target
-from attnx.registry import Positive, Probability, Size, register
+from attnx.registry import PositiveInt, Probability, Size, register
 
 
 @register(
@@ -27,7 +27,7 @@ def build_history(
     source_features: Size,
     target_symbols: Size,
     target_features: Size,
-    embedding_dim: Positive = 64,
+    embedding_dim: PositiveInt = 64,
     feed: Literal["now", "next", "none"] | None = None,
     bridge: Literal["learned", "zeros"] = "learned",
     schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",

@@ -16,7 +16,7 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
-from attnx.registry import Positive, Size, register
+from attnx.registry import PositiveInt, Size, register
 
 
 @register(
@@ -31,7 +31,7 @@ def build_pointer(
     source_features: Size,
     target_symbols: Size,
     tags: Size,
-    embedding_dim: Positive = 64,
+    embedding_dim: PositiveInt = 64,
     constraint: Literal["any", "distinct", "permutation", "ring"] = "any",
     bridge: Literal["last", "zeros", "learned"] = "last",
     schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",

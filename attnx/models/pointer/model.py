@@ -27,7 +27,7 @@ from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
 from attnx.nn.source_encoder import SourceEncoder
 
-Masks = tuple[Tensor | None, ...]
+DropoutMasks = tuple[Tensor | None, ...]
 
 
 class PointerState(NamedTuple):
@@ -121,7 +121,7 @@ class Pointer(SequenceModel[PointerState]):
         return Output(logits, weights, penalty)
 
     def _parallel(
-        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: Masks
+        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: DropoutMasks
     ) -> tuple[Tensor, Tensor | None]:
         """The recurrence over all steps, then attention for all steps."""
         steps = tokens.shape[1]
@@ -133,7 +133,7 @@ class Pointer(SequenceModel[PointerState]):
         return logits, None
 
     def _stepwise(
-        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: Masks
+        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: DropoutMasks
     ) -> tuple[Tensor, Tensor | None]:
         """One step after another, for a scorer that reads earlier weights."""
         logits, penalties = [], []
@@ -194,7 +194,7 @@ class Pointer(SequenceModel[PointerState]):
         return log_probs, next_state, AttentionOutput(attention.context, weights)
 
     def _forward_step(
-        self, inputs: Tensor, tokens: Tensor, state: PointerState, masks: Masks = ()
+        self, inputs: Tensor, tokens: Tensor, state: PointerState, masks: DropoutMasks = ()
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """One step of the recurrence and of attention, from ids (b,) and embeddings (b, e) -> logits (b, 1, ...)."""
         rnn_state = self.decoder.step([tokens], state.rnn_state, masks)

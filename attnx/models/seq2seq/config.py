@@ -154,7 +154,7 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
     return PlannerInputs(
         needs=needs,
         feed=config["model"]["feed"],
-        is_growing="decoder" in sources,
+        has_decoder_memory="decoder" in sources,
         needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
         has_scheduled_sampling=config["model"]["scheduled_sampling"] > 0,
     )

@@ -16,7 +16,7 @@ from attnx.attention.memory import (
 )
 from attnx.attention.planner import Plan
 from attnx.models.seq2seq.parts import Seq2seqParts
-from attnx.models.seq2seq.schedules import NO_MASKS, SCHEDULES, Masks, TeacherForcedInputs
+from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, SCHEDULES, DropoutMasks, TeacherForcedInputs
 from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.nn.contracts import OutputInputs, TargetSpec
@@ -69,7 +69,7 @@ class Seq2seq(SequenceModel[DecoderState]):
     @property
     def reads_are_independent(self) -> bool:
         """Whether all states are known before attention reads."""
-        return "run_then_attend" in self.plan.admitted
+        return "run_then_attend" in self.plan.valid_schedules
 
     def forward(
         self,
@@ -173,7 +173,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         return predicted, state, attention._replace(weights=weights)
 
     def forward_step(
-        self, token: Tensor, state: DecoderState, masks: Masks = NO_MASKS, need_weights: bool = False
+        self, token: Tensor, state: DecoderState, masks: DropoutMasks = NO_DROPOUT_MASKS, need_weights: bool = False
     ) -> tuple[DecoderState, AttentionOutput]:
         """One step of the recurrence and one of attention, from an embedded token (b, e); ``masks`` are this step's."""
         inputs = [token] if state.tag_embedding is None else [token, state.tag_embedding]
@@ -192,7 +192,7 @@ class Seq2seq(SequenceModel[DecoderState]):
             attention = self.attend(context._replace(state=state.top_hidden[:, None]), state, masks, need_weights)
         return self._after_step(token, state, attention), attention
 
-    def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: Masks) -> DecoderState:
+    def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: DropoutMasks) -> DecoderState:
         """The state after the recurrence, its top state in the memory if the memory holds decoder states."""
         rnn_state = self.decoder.step(inputs, state.rnn_state, masks.layers)
         state = state._replace(rnn_state=rnn_state)
@@ -201,7 +201,9 @@ class Seq2seq(SequenceModel[DecoderState]):
         memory = self.append_decoder_states(state.memory, state.top_hidden[:, None], state.step[:, None])
         return state._replace(memory=memory)
 
-    def attend(self, context: QueryContext, state: DecoderState, masks: Masks, need_weights: bool) -> AttentionOutput:
+    def attend(
+        self, context: QueryContext, state: DecoderState, masks: DropoutMasks, need_weights: bool
+    ) -> AttentionOutput:
         """Attend to the memory at one step (q = 1)."""
         memory, history, steps = state.memory, state.history, state.step[:, None]
         if self.state_projection is not None:
@@ -250,7 +252,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         """(b, t, m) weights; of several heads their mean."""
         return weights.mean(1) if weights is not None and self.attention.num_heads > 1 else weights
 
-    def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
+    def _draw_masks(self, tokens: Tensor, memory: Memory) -> DropoutMasks:
         rows, steps = tokens.shape[:2]
 
         def draw(rate: float, *shape: int) -> Tensor | None:
@@ -261,4 +263,4 @@ class Seq2seq(SequenceModel[DecoderState]):
         weights = draw(self.attention.dropout, *heads, steps, positions)
         token_mask, decoder = draw(self.dropout, steps, tokens.shape[-1]), self.decoder
         layers = tuple(draw(decoder.dropout, steps, decoder.size) for _ in range(decoder.num_layers - 1))
-        return Masks(token_mask, layers, weights, draw(self.dropout, steps, self.readout.size))
+        return DropoutMasks(token_mask, layers, weights, draw(self.dropout, steps, self.readout.size))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnx.models.seq2seq.state import DecoderState
 
 
-class Masks(NamedTuple):
+class DropoutMasks(NamedTuple):
     """Dropout masks for all steps, drawn before a schedule runs; None where nothing is dropped."""
 
     tokens: Tensor | None  # (b, t, e)
@@ -24,9 +24,9 @@ class Masks(NamedTuple):
     weights: Tensor | None  # (b, t, m); (b, h, t, m) with several heads
     readouts: Tensor | None  # (b, t, r)
 
-    def at_step(self, step: int) -> Masks:
+    def at_step(self, step: int) -> DropoutMasks:
         """The masks of one step; those of the weights keep a query axis of 1."""
-        return Masks(
+        return DropoutMasks(
             tokens=None if self.tokens is None else self.tokens[:, step],
             layers=tuple(None if mask is None else mask[:, step] for mask in self.layers),
             weights=None if self.weights is None else self.weights[..., step : step + 1, :],
@@ -34,7 +34,7 @@ class Masks(NamedTuple):
         )
 
 
-NO_MASKS = Masks(None, (), None, None)
+NO_DROPOUT_MASKS = DropoutMasks(None, (), None, None)
 
 
 class TeacherForcedInputs(NamedTuple):
@@ -42,7 +42,7 @@ class TeacherForcedInputs(NamedTuple):
 
     tokens: Tensor  # (b, t, e) the embedded target, after dropout
     start: DecoderState  # the state before the first step
-    masks: Masks  # of all steps
+    masks: DropoutMasks  # of all steps
     scheduled_sampling: float  # chance to read the model's own last output instead; steps only
     need_weights: bool  # whether the weights are requested
 
@@ -134,7 +134,7 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
 
 
 def _scheduled_sampling(
-    model: Seq2seq, token: Tensor, drawn: Tensor, masks: Masks, scheduled_sampling: float
+    model: Seq2seq, token: Tensor, drawn: Tensor, masks: DropoutMasks, scheduled_sampling: float
 ) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     sampled = model.embedding(drawn)

@@ -12,7 +12,7 @@ from attnx.models.transformer.options import TransformerOptions
 from attnx.nn.targets.build import build_target
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
-from attnx.registry import PartSpec, Positive, Probability, Size, register
+from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
 
 
 @register(
@@ -29,14 +29,14 @@ def build_transformer(
     target_features: Size,
     tags: Size,
     form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder",
-    hidden_size: Positive = 256,
-    layers: Positive = 3,
-    encoder_layers: Positive | None = None,
-    feedforward_size: Positive | None = None,
+    hidden_size: PositiveInt = 256,
+    layers: PositiveInt = 3,
+    encoder_layers: PositiveInt | None = None,
+    feedforward_size: PositiveInt | None = None,
     activation: Literal["relu", "gelu", "silu"] = "relu",
     norm: Literal["pre", "post"] = "pre",
     position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal",
-    max_positions: Positive | None = None,
+    max_positions: PositiveInt | None = None,
     self_scorer: PartSpec | None = None,
     cross_scorer: PartSpec | None = None,
     self_scope: PartSpec | None = None,

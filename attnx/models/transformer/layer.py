@@ -102,20 +102,20 @@ class TransformerStack(nn.Module):
         self,
         states: Tensor,
         chunk: SequenceChunk,
-        memories: Sequence[Memory] = (),
-        sources: Sequence[Memory] = (),
+        self_memories: Sequence[Memory] = (),
+        cross_memories: Sequence[Memory] = (),
         site: Site | None = None,
     ) -> StackOutput:
         """Send a chunk (b, t, hidden_size) through the layers.
 
-        ``memories`` and ``sources`` have one entry per layer: what self-attention remembers of earlier positions, and
-        what cross-attention remembers of the source; none if left out. ``site`` is the one whose weights to return.
+        ``self_memories`` and ``cross_memories`` have one entry per layer: earlier positions as self-attention reads
+        them, and the source as cross-attention does; none if left out. ``site`` is the one whose weights to return.
         """
         updated: list[Memory] = []
         weights: list[Tensor] = []
         for index, layer in enumerate(self.layers):
-            updated.append(layer.make_memory(states, memories[index] if memories else None, chunk))
-            source = sources[index] if sources else None
+            updated.append(layer.make_memory(states, self_memories[index] if self_memories else None, chunk))
+            source = cross_memories[index] if cross_memories else None
             states, layer_weights = layer(states, updated[-1], source, chunk, site)
             weights += [] if layer_weights is None else [layer_weights]
         return StackOutput(self.norm(states), tuple(updated), weights)

@@ -28,8 +28,8 @@ DEFAULT_OPTIONS = TransformerOptions()
 class TransformerState(NamedTuple):
     """The state of step-by-step decoding; every tensor has the batch as its first axis."""
 
-    memories: tuple[Memory, ...]  # of self-attention in each decoder layer; they grow by one position a step
-    sources: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
+    self_memories: tuple[Memory, ...]  # of self-attention in each decoder layer; they grow by one position a step
+    cross_memories: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
     tag_embedding: Tensor | None  # (b, hidden_size) added to every input; None unless ``tag_inputs`` has ``decoder``
     offset: Tensor  # (b,) int64, the position of the first step: the length of the source in a decoder-only model
     step: Tensor  # (b,) int64, the number of steps taken
@@ -142,7 +142,7 @@ class Transformer(SequenceModel[TransformerState]):
         """
         site = self.site if need_weights else None
         decoded = self._decode(inputs[:, None], state.step[:, None], state, site)
-        next_state = state._replace(memories=decoded.memories, step=state.step + 1)
+        next_state = state._replace(self_memories=decoded.memories, step=state.step + 1)
         predictions = self.target.predict(self.output(decoded.states[:, 0]))
         weights = torch.cat(decoded.weights, 1) if need_weights else None
         return predictions, next_state, AttentionOutput(decoded.states, weights)
@@ -164,7 +164,7 @@ class Transformer(SequenceModel[TransformerState]):
 
     def reorder_beams(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """As :meth:`select_rows`, of rows of the same source, whose encoding is not copied."""
-        return index_select_tree(state._replace(sources=()), rows)._replace(sources=state.sources)
+        return index_select_tree(state._replace(cross_memories=()), rows)._replace(cross_memories=state.cross_memories)
 
     def _tag_embedding(self, source: Tensor, tag: Tensor | None) -> Tensor | None:
         """(b, hidden_size) the embedded tags, if any input needs them."""
@@ -194,7 +194,7 @@ class Transformer(SequenceModel[TransformerState]):
         encoding, positions = self.target_positions, steps + state.offset[:, None]
         states = self._embed(self.embedding, inputs, encoding.additive(positions), state.tag_embedding)
         chunk = SequenceChunk(steps if len(steps) > 1 else steps[0], encoding.rotary(positions))
-        decoded: StackOutput = self.decoder(states, chunk, state.memories, state.sources, site)
+        decoded: StackOutput = self.decoder(states, chunk, state.self_memories, state.cross_memories, site)
         return decoded
 
     def _embed(

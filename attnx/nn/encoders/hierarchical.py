@@ -14,7 +14,7 @@ from attnx.attention.types import QueryContext
 from attnx.nn.contracts import EncoderOutput, Spans
 from attnx.nn.recurrent import Recurrent, count_steps
 from attnx.nn.sentences import word_index
-from attnx.registry import PartSpec, Positive, Size, register
+from attnx.registry import PartSpec, PositiveInt, Size, register
 
 
 @register("encoder", "hierarchical")
@@ -42,8 +42,8 @@ class Hierarchical(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "gru",
-        hidden_size: Positive = 50,
-        query_size: Positive = 100,
+        hidden_size: PositiveInt = 50,
+        query_size: PositiveInt = 100,
         scorer: PartSpec = "tanh_dot",
         normalizer: PartSpec = "softmax",
     ) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import Recurrent, State, count_steps
-from attnx.registry import Positive, Probability, Size, register
+from attnx.registry import PositiveInt, Probability, Size, register
 
 
 @register("encoder", "pyramid")
@@ -36,8 +36,8 @@ class Pyramid(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden_size: Positive = 256,
-        layers: Positive = 4,
+        hidden_size: PositiveInt = 256,
+        layers: PositiveInt = 4,
         bidirectional: bool = True,
         dropout: Probability = 0.0,
     ) -> None:

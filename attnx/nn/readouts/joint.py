@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import Positive, Size, register
+from attnx.registry import PositiveInt, Size, register
 
 
 @register("readout", "joint")
@@ -32,7 +32,7 @@ class Joint(nn.Module):
         token_size: Size,
         inputs: list[Literal["state", "context", "token"]] = ["state", "context"],  # noqa: B006 - only read
         tanh: bool = True,
-        hidden_size: Positive | None = None,
+        hidden_size: PositiveInt | None = None,
     ) -> None:
         super().__init__()
         self.inputs = tuple(inputs)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
@@ -27,7 +27,7 @@ def draw_numeric_predictions(folder: Path | str) -> Path | None:
     folder = Path(folder)
     if not (folder / MATRICES).is_file():
         return None
-    scales = Features.load(folder / VOCABULARY / TARGET_FEATURES)
+    scales = FeatureScaler.load(folder / VOCABULARY / TARGET_FEATURES)
     columns = (scales.columns or tuple(f"column {column}" for column in range(scales.width)))[:MAX_COLUMNS]
     by_length = sorted(read_table(folder / PREDICTIONS)[1], key=lambda row: int(row["reference_steps"]))
     rows = [by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES)]

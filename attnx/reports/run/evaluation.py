@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, TEST, metric_base
 from attnx.reports.run.readme import FILES, files_section
@@ -60,7 +60,7 @@ def error_tables(folder: Path) -> dict[str, Rows]:
         return {**tables, "confusions": confusions(rows)}
     pairs = read_matrices(folder)
     scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
-    columns = Features.load(scales).columns if scales.is_file() else ()
+    columns = FeatureScaler.load(scales).columns if scales.is_file() else ()
     by_column = {"by_column": number_errors_by_column(pairs, columns)}
     if any(metric_base(key, ["length_error"]) for key in metrics):
         return {"by_length": number_errors_by_length(pairs), **by_column}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from attnx.registry import Natural, register
+from attnx.registry import NonNegativeInt, register
 from attnx.training.lr_schedules import warm_up
 
 
 @register("lr_schedule", "constant")
-def constant(optimizer: Optimizer, warmup: Natural = 0) -> LambdaLR:
+def constant(optimizer: Optimizer, warmup: NonNegativeInt = 0) -> LambdaLR:
     """The same learning rate throughout, after a linear warm-up if asked for.
 
     Formula: ``lr(t) = lr min(1, t / warmup)``

@@ -7,12 +7,14 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from attnx.registry import Natural, Probability, register
+from attnx.registry import NonNegativeInt, Probability, register
 from attnx.training.lr_schedules import Progress, warm_up
 
 
 @register("lr_schedule", "cosine")
-def cosine(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def cosine(
+    optimizer: Optimizer, progress: Progress, warmup: NonNegativeInt = 100, floor: Probability = 0.0
+) -> LambdaLR:
     """Fall along half a cosine to ``floor`` after the last step T.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi (t - 1) / T)) / 2)``

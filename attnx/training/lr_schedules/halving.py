@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from attnx.registry import Positive, register
+from attnx.registry import PositiveInt, register
 
 
 @register("lr_schedule", "halving")
-def halving(optimizer: Optimizer, every: Positive = 10_000) -> LambdaLR:
+def halving(optimizer: Optimizer, every: PositiveInt = 10_000) -> LambdaLR:
     """Halve the rate after every so many steps; needs no known end.
 
     Formula: ``lr(t) = lr 2^-floor(t / every)``

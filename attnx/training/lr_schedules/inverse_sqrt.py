@@ -7,11 +7,11 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from attnx.registry import Natural, register
+from attnx.registry import NonNegativeInt, register
 
 
 @register("lr_schedule", "inverse_sqrt")
-def inverse_sqrt(optimizer: Optimizer, warmup: Natural = 400) -> LambdaLR:
+def inverse_sqrt(optimizer: Optimizer, warmup: NonNegativeInt = 400) -> LambdaLR:
     """Rise over the warm-up, then fall with the square root of the step; needs no known end.
 
     Formula: ``lr(t) = lr min(t / warmup, sqrt(warmup / t))``

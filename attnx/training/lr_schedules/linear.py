@@ -5,12 +5,14 @@ from __future__ import annotations
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from attnx.registry import Natural, Probability, register
+from attnx.registry import NonNegativeInt, Probability, register
 from attnx.training.lr_schedules import Progress, warm_up
 
 
 @register("lr_schedule", "linear")
-def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def linear(
+    optimizer: Optimizer, progress: Progress, warmup: NonNegativeInt = 100, floor: Probability = 0.0
+) -> LambdaLR:
     """Fall in a straight line to ``floor`` after the last step T; the best general choice for a known budget.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 - (t - 1) / T))``

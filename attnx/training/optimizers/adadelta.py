@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import optim
 
-from attnx.registry import Probability, Rate, register
+from attnx.registry import PositiveFloat, Probability, register
 
 
 @register("optimizer", "adadelta")
 def adadelta(
-    parameters: optim.optimizer.ParamsT, lr: Rate = 1.0, rho: Probability = 0.95, eps: Rate = 1e-6
+    parameters: optim.optimizer.ParamsT, lr: PositiveFloat = 1.0, rho: Probability = 0.95, eps: PositiveFloat = 1e-6
 ) -> optim.Optimizer:
     """Steps in the units of the weights; what Bahdanau et al. 2015 trained with.
 

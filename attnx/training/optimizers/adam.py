@@ -7,17 +7,17 @@ from collections.abc import Iterable
 import torch
 from torch import optim
 
-from attnx.registry import Probability, Rate, register
+from attnx.registry import PositiveFloat, Probability, register
 from attnx.training.optimizers.fused_kernel import choose_fused
 
 
 @register("optimizer", "adam")
 def adam(
     parameters: Iterable[torch.Tensor],
-    lr: Rate = 0.004,
+    lr: PositiveFloat = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
-    eps: Rate = 1e-8,
+    eps: PositiveFloat = 1e-8,
 ) -> optim.Optimizer:
     """Steps scaled by running means of the gradient and of its square.
 

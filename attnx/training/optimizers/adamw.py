@@ -7,17 +7,17 @@ from collections.abc import Iterable
 import torch
 from torch import optim
 
-from attnx.registry import Probability, Rate, register
+from attnx.registry import PositiveFloat, Probability, register
 from attnx.training.optimizers.fused_kernel import choose_fused
 
 
 @register("optimizer", "adamw")
 def adamw(
     parameters: Iterable[torch.Tensor],
-    lr: Rate = 0.004,
+    lr: PositiveFloat = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
-    eps: Rate = 1e-8,
+    eps: PositiveFloat = 1e-8,
     weight_decay: Probability = 0.01,
 ) -> optim.Optimizer:
     """Adam with weight decay that is not scaled by the gradient's history.

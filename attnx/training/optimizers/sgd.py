@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from torch import optim
 
-from attnx.registry import Probability, Rate, register
+from attnx.registry import PositiveFloat, Probability, register
 
 
 @register("optimizer", "sgd")
 def sgd(
-    parameters: optim.optimizer.ParamsT, lr: Rate = 0.5, momentum: Probability = 0.0, weight_decay: Probability = 0.0
+    parameters: optim.optimizer.ParamsT,
+    lr: PositiveFloat = 0.5,
+    momentum: Probability = 0.0,
+    weight_decay: Probability = 0.0,
 ) -> optim.Optimizer:
     """Plain stochastic gradient descent, with momentum if asked for.
 

@@ -13,7 +13,7 @@ from lightning import Callback, Trainer
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.pytorch.strategies import DDPStrategy
 
-from attnx.registry import Natural, Positive, Rate, Time, register
+from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Time, register
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import ModelParallelStrategy
@@ -43,28 +43,28 @@ class TrainerSettings:
     them as CUDA graphs.
     """
 
-    max_steps: Positive | None = None
-    max_epochs: Positive | None = None
+    max_steps: PositiveInt | None = None
+    max_epochs: PositiveInt | None = None
     max_time: Time | None = "00:04:00"
-    batch_size: Positive = 64
-    batch_tokens: Positive | None = None
-    bucket_pool_batches: Positive = 50
-    tag_sampling_temperature: Rate = 1.0
-    accumulate_grad_batches: Positive = 1
-    num_validations: Positive = 6
-    valid_examples: Positive | None = 500
-    test_examples: Positive | None = None
-    patience: Positive | None = None
-    save_top_k: Positive = 1
-    checkpoint_every: Positive | None = None
-    checkpoint_minutes: Rate | None = 10.0
-    log_every_n_steps: Positive = 50
-    gradient_clip_val: Rate | None = 1.0
+    batch_size: PositiveInt = 64
+    batch_tokens: PositiveInt | None = None
+    bucket_pool_batches: PositiveInt = 50
+    tag_sampling_temperature: PositiveFloat = 1.0
+    accumulate_grad_batches: PositiveInt = 1
+    num_validations: PositiveInt = 6
+    valid_examples: PositiveInt | None = 500
+    test_examples: PositiveInt | None = None
+    patience: PositiveInt | None = None
+    save_top_k: PositiveInt = 1
+    checkpoint_every: PositiveInt | None = None
+    checkpoint_minutes: PositiveFloat | None = 10.0
+    log_every_n_steps: PositiveInt = 50
+    gradient_clip_val: PositiveFloat | None = 1.0
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
-    devices: Positive | None = 1
-    num_nodes: Positive = 1
-    num_workers: Natural = 0
+    devices: PositiveInt | None = 1
+    num_nodes: PositiveInt = 1
+    num_workers: NonNegativeInt = 0
     compile: Literal["off", "steps", "graphs"] = "off"
 
     def trainer(self, callbacks: list[Callback], steps: int, placed: Mapping[str, torch.device]) -> Trainer:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.tiled import attend_in_chunks
+from attnx.accel.attention.checkpointed import attend_in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput

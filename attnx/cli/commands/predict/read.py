@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.data.features import Features
+from attnx.data.features import FeatureScaler
 from attnx.data.readers.feature_matrices import READERS, MatrixReader
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
@@ -85,7 +85,7 @@ class LineReader:
         self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
-        columns = run.source.columns if isinstance(run.source, Features) else ()
+        columns = run.source.columns if isinstance(run.source, FeatureScaler) else ()
         self.recordings = MatrixReader(run.config["task"].get("step_names"), columns)
         if options.tag_column is None:
             run.check_tag(options.tag)
@@ -105,7 +105,7 @@ class LineReader:
             pair = self.pair(*self._columns(text))
         except UserError as error:
             return ParsedLine(line_number, error=f"{location}: {error}")
-        if self.options.unknown == "replace" and not isinstance(self.run.source, Features):
+        if self.options.unknown == "replace" and not isinstance(self.run.source, FeatureScaler):
             self._count_unknown(pair, self.run.source)
         return ParsedLine(line_number, pair)
 

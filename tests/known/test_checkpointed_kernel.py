@@ -1,4 +1,4 @@
-"""The kernel ``tiled`` equals the definition and materializes one tile at a time."""
+"""The kernel ``checkpointed`` equals the definition and materializes one chunk at a time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attnx import accel, registry
-from attnx.accel.attention import tiled
-from attnx.accel.attention.tiled import Tiled
+from attnx.accel.attention import checkpointed
+from attnx.accel.attention.checkpointed import CheckpointedKernel
 from attnx.accel.attention.window import WindowKernel
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import build, build_attention
@@ -28,20 +28,20 @@ NORMALIZERS = [
     for name in registry.names("normalizer")
     if "is_recurrent" not in registry.describe("normalizer", name).properties
 ]
-# Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
+# Pairs in a chunk: those of three rows, of three queries and a little more, of one query, and of less than that.
 FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 
 
 @pytest.fixture(params=FITTING)
 def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: request.param)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: request.param)
 
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
-    """Attention that reads in tiles, and the same by the definition."""
+    """Attention that reads in chunks, and the same by the definition."""
     plain = build_attention(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
-    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled))
+    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, CheckpointedKernel))
     assert fast.kernels
     return fast, plain
 
@@ -72,8 +72,8 @@ def the_same(fast: Any, plain: Any, remember: Any = padded_memory, **options: An
 
 
 def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a tile of its own."""
-    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: 3)
+    """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a chunk of its own."""
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
     with torch.no_grad():
         for layer in (attention.scorer.query, attention.scorer.memory):
@@ -125,7 +125,7 @@ def test_every_option_matches_the_definition() -> None:
 @pytest.mark.parametrize("fitting", [3 * M + 2, 3])
 def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
-    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: fitting)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
     attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
     queries, states, values = random_operands()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
@@ -140,7 +140,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 @pytest.mark.usefixtures("float64")
 def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
-    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: M)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
     queries, *parts = random_operands()
     gradients = []
@@ -155,7 +155,7 @@ def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch)
 
 def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
-    monkeypatch.setattr(tiled, "pairs_per_chunk", lambda *_: M)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
     queries, *parts = random_operands()
     runs = []
@@ -168,7 +168,7 @@ def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_knob_is_in_mebibytes() -> None:
-    """At most tile * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
+    """At most chunk * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
     attention: Any = accel.enable(
         build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)
     )
@@ -177,7 +177,9 @@ def test_the_knob_is_in_mebibytes() -> None:
     for positions, expected in ((983, False), (984, True)):  # 10 queries of 983 are as many pairs
         memory = attention.make_memory(torch.zeros(1, positions, KEYS))
         calls: list[Any] = []
-        attention.kernels = (type("Spy", (Tiled,), {"supports": lambda _, *read, to=calls: to.extend(read)})(),)
+        attention.kernels = (
+            type("Spy", (CheckpointedKernel,), {"supports": lambda _, *read, to=calls: to.extend(read)})(),
+        )
         attention(torch.zeros(1, 10, WIDTH), memory)
         assert kernel.supports(*calls) is expected
         assert (10 * positions > fitting) is expected
@@ -193,7 +195,9 @@ def test_at_most_one_tile_is_materialized(allocated_sizes: Any, scope: str) -> N
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}
     kernels = attention.kernels
-    assert [type(kernel) for kernel in kernels] == ([WindowKernel, Tiled] if scope == "local" else [Tiled])
+    assert [type(kernel) for kernel in kernels] == (
+        [WindowKernel, CheckpointedKernel] if scope == "local" else [CheckpointedKernel]
+    )
     for way in (kernels, ()):
         attention.kernels = way
         sizes[way] = max(

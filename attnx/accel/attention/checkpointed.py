@@ -1,4 +1,4 @@
-"""The kernel ``tiled``, and attention in chunks, which other kernels share: of a chunk only its outputs are kept."""
+"""The kernel ``checkpointed``, and attention in chunks for other kernels: of a chunk only its outputs are kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.registry import register
 
 
-@register("kernel", "tiled")
-class Tiled:
+@register("kernel", "checkpointed")
+class CheckpointedKernel:
     """The definition, chunk by chunk: of the hidden layers only one chunk's are in memory, forwards and backwards.
 
     Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
@@ -85,7 +85,7 @@ def attend_in_chunks(
     for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
         chunks = []
         for chunk, prepared, steps, step_mask, allowed_mask, dropout_mask in _split(query_parts, max_queries, 1):
-            read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.lengths)
+            read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.source_sizes)
             parts = chunk, prepared, read, steps, allowed_mask, inputs.history, dropout_mask, inputs.need_weights
             chunks.append(AttentionInputs(*parts))
         outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
