@@ -77,7 +77,7 @@ def _drop_unused_groups(config: dict[str, Any], overrides: Sequence[str]) -> dic
     if "attention" in uses and config["attention"]["name"] == "none":
         unused = {**dict.fromkeys(ATTENTION_KINDS, "attention=none; leave one of the two out"), **unused}
     no_source = {"encoder": f"task={task.name}, which has no source; leave it out"}
-    reasons = {**(no_source if task.properties.get("continues") else {}), **unused}
+    reasons = {**(no_source if task.properties.get("is_continuation") else {}), **unused}
     for override in overrides:
         kind = re.split(r"[.=@]", override.lstrip("+~"), maxsplit=1)[0]
         if kind in reasons:

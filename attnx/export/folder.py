@@ -63,7 +63,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
     name = opened.config["model"]["name"]
-    if not registry.describe("model", name).properties.get("exports", True):
+    if not registry.describe("model", name).properties.get("can_export", True):
         raise UserError(f"{run}: model={name} cannot be exported; pointer, seq2seq and transformer can")
     with atomic_folder(folder) as partial:
         _write(partial, opened, kind)
@@ -84,7 +84,7 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
         "tags": run.tags,
         "text": texts,
         "decoding": search_rules(run.config["decoding"]),
-        "continues": bool(getattr(run.task, "continues", False)),
+        "is_continuation": bool(getattr(run.task, "is_continuation", False)),
         "programs": {name: program.input_names for name, program in programs.items()},
     }
     (folder / "model.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -166,8 +166,10 @@ class TrainedRun(Predictor):
         """Refuse to copy unknown symbols unless sources and targets are symbols that attention aligns."""
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
             raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
-        reads_symbols = registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True)
-        if missing := "the source" if not self.reads_source else "symbols" if not reads_symbols else "":
+        has_symbol_weights = registry.describe("model", self.config["model"]["name"]).properties.get(
+            "has_symbol_weights", True
+        )
+        if missing := "the source" if not self.reads_source else "symbols" if not has_symbol_weights else "":
             raise UserError(
                 f"unknown=keep copies symbols that attention reads; this run's attention does not read {missing}"
             )

@@ -50,12 +50,16 @@ class EncoderLaws(TensorLaws):
         return EncoderOutput(*encoded)
 
     def declarations(self) -> None:
-        """An encoder is a module with a forward and ``size``, its width; ``shortens`` needs ``downsampling``."""
+        """An encoder is a module with a forward and ``size``, its width; ``is_downsampling`` needs ``downsampling``."""
         self._require_module()
         self._require_size("its states")
         downsampling = getattr(self.part, "downsampling", 1)
-        is_declared = self.candidate.property_value("shortens", False) or downsampling == 1
-        require(is_declared, "shortens", f"its downsampling is {downsampling}, and it does not declare shortens = True")
+        is_declared = self.candidate.property_value("is_downsampling", False) or downsampling == 1
+        require(
+            is_declared,
+            "is_downsampling",
+            f"its downsampling is {downsampling}, and it does not declare is_downsampling = True",
+        )
 
     def shapes(self) -> None:
         """An encoder returns an EncoderOutput: the states and the final state of every layer, lowest first."""

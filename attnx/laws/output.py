@@ -43,6 +43,6 @@ class OutputLaws(TensorLaws):
         return require_tensor(outputs, "forward", (*readouts.shape[:-1], WIDTH))
 
     def declarations(self) -> None:
-        """An output layer is an nn.Module with the methods forward and copy_ids, and declares whether it ``copies``."""
+        """An output layer is an nn.Module with forward and copy_ids, and declares whether it ``needs_weights``."""
         self._require_declarations()
         self._require_module()

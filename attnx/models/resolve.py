@@ -116,7 +116,7 @@ def reject_text_encoder(config: Mapping[str, Any], model: str) -> None:
     Raises:
         UserError: it reads sentences or pairs.
     """
-    states = {"reads_sentences": "a state for each sentence", "reads_pairs": "states of two texts"}
+    states = {"needs_sentences": "a state for each sentence", "needs_pairs": "states of two texts"}
     for declared, phrase in states.items():
         if part_declarations(config, "encoder").get(declared):
             name = f"encoder={config['encoder']['name']}"

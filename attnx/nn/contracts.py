@@ -26,7 +26,7 @@ class EncoderOutput(NamedTuple):
     """An encoded source."""
 
     # outputs of every layer, lowest first, each (b, s, size); the last one is "the states". An encoder that declares
-    # ``shortens`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
+    # ``is_downsampling`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
     layers: list[Tensor]
     final: State  # the state after each layer, as a decoder could start from it
     spans: Spans | None = None  # of an encoder with a state for each sentence
@@ -35,7 +35,7 @@ class EncoderOutput(NamedTuple):
 class Encoder(Protocol):
     """Encodes embedded source symbols; a part of kind ``encoder``.
 
-    A class that returns fewer states than the source has steps declares ``shortens = True``; its instances have
+    A class that returns fewer states than the source has steps declares ``is_downsampling = True``; its instances have
     ``downsampling``, the number of source steps that a state stands for.
     """
 
@@ -54,9 +54,9 @@ class Encoder(Protocol):
 
 
 class SentenceEncoder(Protocol):
-    """An encoder with a state for each sentence of symbols; its class declares ``reads_sentences = True``.
+    """An encoder with a state for each sentence of symbols; its class declares ``needs_sentences = True``.
 
-    It declares ``shortens``, too, and returns ``spans``.
+    It declares ``is_downsampling``, too, and returns ``spans``.
     """
 
     size: int  # width of the states
@@ -69,7 +69,7 @@ class SentenceEncoder(Protocol):
 
 
 class PairEncoder(Protocol):
-    """An encoder of two texts in one sequence; its class declares ``reads_pairs = True``."""
+    """An encoder of two texts in one sequence; its class declares ``needs_pairs = True``."""
 
     size: int  # width of the states
 
@@ -131,7 +131,7 @@ class OutputInputs(NamedTuple):
     contexts: Tensor  # (..., v)
     tokens: Tensor  # (..., e), the embedded input
     # (..., m), the attention weights, of several heads their mean; the source's positions come first. None unless the
-    # layer ``copies`` or they were requested.
+    # layer ``needs_weights`` or they were requested.
     weights: Tensor | None
     copy_ids: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.copy_ids` returned for the source
 
@@ -139,7 +139,7 @@ class OutputInputs(NamedTuple):
 class OutputLayer(Protocol):
     """From the readout to logits; a part of kind ``output``."""
 
-    copies: bool  # whether it reads attention weights, to copy symbols of the source
+    needs_weights: bool  # whether it reads attention weights, to copy symbols of the source
 
     def __call__(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
         """Readouts (..., size) -> (..., width)."""

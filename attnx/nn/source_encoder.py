@@ -14,7 +14,7 @@ from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
 
 # What an encoder declares, and the argument in which it is passed where a symbol is.
-MARKS = (("reads_sentences", "sentence_ends", STOP), ("reads_pairs", "separator_mask", SEP))
+MARKS = (("needs_sentences", "sentence_ends", STOP), ("needs_pairs", "separator_mask", SEP))
 
 
 class EncodedSource(NamedTuple):

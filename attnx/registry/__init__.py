@@ -58,7 +58,7 @@ REQUIRED: dict[str, dict[str, type]] = {
     "normalizer": {"is_distribution": bool},
     "query": {"needs": str},
     "bias": {"needs_query": bool},
-    "output": {"copies": bool},
+    "output": {"needs_weights": bool},
     "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}

@@ -68,7 +68,7 @@ class Forecasting(SequenceTask):
     data_files = ("file", "test")
     label_smoothing = 0.0
     # Inputs of predictions are files of series.
-    reads_files = True
+    has_file_inputs = True
 
     def __init__(
         self,

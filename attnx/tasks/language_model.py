@@ -44,7 +44,7 @@ class LanguageModel(TextTask):
     maximize = False
     data_files = ("train", "valid", "test")
     # The source of a pair is the prefix of its target; the model does not read it.
-    continues = True
+    is_continuation = True
 
     def __init__(
         self,

@@ -58,9 +58,9 @@ class Pointing(SequenceTask):
     and testing. Tours of more than ``max_exact_points`` points are the best of a local search.
     """
 
-    positions = True
+    has_position_targets = True
     label_smoothing = 0.0
-    reads_files = True
+    has_file_inputs = True
     num_drawn = "examples"
 
     def __init__(

@@ -104,7 +104,7 @@ def test_an_output_layer_of_its_own_is_not_fused(build_decided_model: Build) -> 
     """It may read more than the readout."""
 
     class TwoLayers(torch.nn.Sequential):
-        copies = False
+        needs_weights = False
 
         def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
             return super().forward(vectors)

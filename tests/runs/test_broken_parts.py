@@ -95,7 +95,7 @@ class Mine(nn.Module):
 OUTPUT = """\
 @register("output", "mine")
 class Mine(nn.Linear):
-    copies = False
+    needs_weights = False
 
     def __init__(self, size: Size, width: Size) -> None:
         super().__init__(size, width)

@@ -211,7 +211,7 @@ def _write(
 def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:
     """Draw the answers of the test if they are positions, as at the end of a run."""
     task = request.runs[0].config["task"]
-    if not registry.describe("task", task["name"]).properties.get("positions"):
+    if not registry.describe("task", task["name"]).properties.get("has_position_targets"):
         return
     from attnx.reports.figures.point_answers import draw_answers
     from attnx.runs.saved_sources import MAX_SAVED_EXAMPLES

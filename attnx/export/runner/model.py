@@ -85,7 +85,7 @@ class Model:
     def search(self, source: Any, tag: str, settings: dict[str, Any]) -> list[tuple[float, float, list[str]]]:
         """Return the best outputs by a beam: score, log-probability and symbols of each."""
         state, total = self.begin(source, tag), np.zeros(1, dtype=np.float32)
-        prefix = self.encode(source).tolist() if self.config["continues"] else []
+        prefix = self.encode(source).tolist() if self.config["is_continuation"] else []
         max_steps = self._max_steps(len(source), len(prefix), settings)
         beams: list[list[int]] = [[]]
         coverage = np.zeros((1, len(source)), dtype=np.float32)

@@ -25,7 +25,7 @@ from attnx.registry import PositiveInt, Probability, Size, register
     resolver="attnx.models.classifier.config.resolve_classifier",
     uses=("encoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
     reads=("rows", "penalty"),
-    exports=False,
+    can_export=False,
 )
 def build_classifier(
     config: Mapping[str, Any],

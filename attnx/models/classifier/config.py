@@ -89,14 +89,14 @@ def _check_encoder(config: Config) -> None:
     """Check that an encoder of sentences, or of pairs of texts, has some, and parts that attend to them."""
     encoder, task = config["encoder"], config.get("task")
     declared = part_declarations(config, "encoder")
-    if declared.get("reads_sentences"):
+    if declared.get("needs_sentences"):
         if task is not None and not registry.describe("task", task["name"]).properties.get("has_sentences"):
             raise UserError(
                 f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
                 "task=classification, or encoder=recurrent"
             )
         _check_encoder_parts(encoder, "a sentence is read once")
-    if declared.get("reads_pairs"):
+    if declared.get("needs_pairs"):
         if task is not None and task.get("texts") != 2:
             raise UserError(
                 f"encoder={encoder['name']} reads pairs of texts, and a source of task={task['name']} is no pair; use "

@@ -23,8 +23,8 @@ from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
     resolver="attnx.models.entity.config.resolve_entity",
     uses=("attention", "scorer", "scope", "normalizer"),
     reads=("entities",),
-    reads_symbols=False,  # but slots
-    exports=False,
+    has_symbol_weights=False,  # but slots
+    can_export=False,
 )
 def build_entity(
     config: Mapping[str, Any],

@@ -46,7 +46,7 @@ def _check_task(config: Config) -> None:
     task = config.get("task")
     if task is None or "horizon" in task:
         return
-    if registry.describe("task", task["name"]).properties.get("continues"):
+    if registry.describe("task", task["name"]).properties.get("is_continuation"):
         raise UserError(
             f"model=history continues numbers; for task={task['name']} the same network is model=seq2seq with "
             "recipe=attention_rnn"

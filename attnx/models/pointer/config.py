@@ -76,8 +76,9 @@ def _check_task(config: Config) -> None:
     if "task" not in config:
         return
     task, constraint = config["task"], config["model"]["constraint"]
-    if not registry.describe("task", task["name"]).properties.get("positions"):
-        tasks = [name for name in registry.names("task") if registry.describe("task", name).properties.get("positions")]
+    names = registry.names("task")
+    tasks = [name for name in names if registry.describe("task", name).properties.get("has_position_targets")]
+    if task["name"] not in tasks:
         raise UserError(
             f"model=pointer outputs positions of its source, but the answers of task={task['name']} are other symbols; "
             f"use task={' or '.join(tasks)}, or model=seq2seq"
@@ -113,7 +114,7 @@ def _check_parts(config: Config) -> None:
         raise UserError(f"scorer={scorer} does not read what it points to; choose another scorer")
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} is over the decoder's states, but a pointer outputs source positions")
-    if part_declarations(config, "encoder").get("shortens"):
+    if part_declarations(config, "encoder").get("is_downsampling"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has positions; use encoder=recurrent"
         )

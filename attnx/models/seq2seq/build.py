@@ -73,7 +73,7 @@ def build_seq2seq(
     if resolved.needs_tags:
         require_tags(tags, "model.tag_inputs" if tag_inputs else "query=language_tag")
     check_tied_embeddings(tie_embeddings, target_features)
-    if (source_features or target_features) and part_declarations(config, "output").get("copies"):
+    if (source_features or target_features) and part_declarations(config, "output").get("needs_weights"):
         side = "source" if source_features else "target"
         raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
     source = _build_source(config, resolved, source_symbols, source_features)

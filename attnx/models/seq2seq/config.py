@@ -137,7 +137,7 @@ def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
     Raises:
         UserError: it has none, and the memory needs one.
     """
-    continues = bool(part_declarations(config, "task").get("continues"))
+    continues = bool(part_declarations(config, "task").get("is_continuation"))
     if continues and "encoder" in sources:
         reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
         raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
@@ -184,7 +184,7 @@ def _check_memory(config: Config, sources: tuple[str, ...], keys_from: str, valu
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
     has_other_layers = "encoder" in sources and {keys_from, values_from} - {"states", FINAL}
-    if has_other_layers and part_declarations(config, "encoder").get("shortens"):
+    if has_other_layers and part_declarations(config, "encoder").get("is_downsampling"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
             f"model.values_from must both be states, not {keys_from} and {values_from}"
@@ -226,7 +226,7 @@ def _check_embeddings(config: Config, encoder_layers: int) -> None:
 
 def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> None:
     """Check that a copy output has attention weights on the source that sum to 1."""
-    if not part_declarations(config, "output").get("copies"):
+    if not part_declarations(config, "output").get("needs_weights"):
         return
     name = f"output={config['output']['name']}"
     if not attends:

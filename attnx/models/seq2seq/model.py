@@ -89,7 +89,8 @@ class Seq2seq(SequenceModel[DecoderState]):
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
         outputs = run(
-            self, TeacherForcedInputs(tokens, start, masks, scheduled_sampling, need_weights or self.output.copies)
+            self,
+            TeacherForcedInputs(tokens, start, masks, scheduled_sampling, need_weights or self.output.needs_weights),
         )
         readouts = outputs.readouts
         if readouts is None:
@@ -167,7 +168,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
         """
         token = self.embedding(inputs)
-        state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.copies)
+        state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.needs_weights)
         predicted = self.target.predict(self.logits(token, state, attention))
         weights = self.upsample_weights(attention.weights, state.pyramid_shares)
         return predicted, state, attention._replace(weights=weights)

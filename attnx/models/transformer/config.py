@@ -108,7 +108,7 @@ def _check_has_no_encoder(model: Config) -> None:
 def _has_source(config: Config) -> bool:
     """Whether the task has a source."""
     task = config.get("task", {}).get("name")
-    if task is None or not registry.describe("task", task).properties.get("continues"):
+    if task is None or not registry.describe("task", task).properties.get("is_continuation"):
         return True
     if config["model"]["form"] != "decoder_only":
         raise UserError(f"task={task} has no source for an encoder to read; use model.form=decoder_only")

@@ -32,7 +32,7 @@ class CoAttention(nn.Module):
     torch.Size([1, 5, 26])
     """
 
-    reads_pairs = True
+    needs_pairs = True
 
     def __init__(
         self,

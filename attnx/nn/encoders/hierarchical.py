@@ -35,8 +35,8 @@ class Hierarchical(nn.Module):
     torch.Size([1, 2, 26])
     """
 
-    shortens = True
-    reads_sentences = True
+    is_downsampling = True
+    needs_sentences = True
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class Pyramid(nn.Module):
     torch.Size([2, 2, 26])
     """
 
-    shortens = True
+    is_downsampling = True
 
     def __init__(
         self,

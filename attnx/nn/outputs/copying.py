@@ -36,7 +36,7 @@ class Copying(nn.Module):
     torch.Size([1, 17])
     """
 
-    copies = True
+    needs_weights = True
 
     def __init__(
         self,

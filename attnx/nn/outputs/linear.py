@@ -22,7 +22,7 @@ class LinearOutput(nn.Linear):
     torch.Size([2, 3, 17])
     """
 
-    copies = False
+    needs_weights = False
 
     def __init__(self, size: Size, width: Size, tied: nn.Parameter | None) -> None:
         super().__init__(size, width, bias=tied is None)

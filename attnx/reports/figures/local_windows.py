@@ -69,7 +69,7 @@ def read_window(config: Mapping[str, Any]) -> LocalWindow | None:
     if (
         scope.get("name") != "local"
         or "window" not in scope
-        or registry.declarations("encoder", encoder).get("shortens")
+        or registry.declarations("encoder", encoder).get("is_downsampling")
     ):
         return None
     is_dense = _part(config, "normalizer").get("name", "softmax") in DENSE_NORMALIZERS

@@ -54,7 +54,7 @@ def has_feature_files(config: Mapping[str, Any]) -> bool:
     """Whether the sources of a run with this configuration are feature files, so that lines are their names."""
     task = config["task"]
     properties = registry.describe("task", task["name"]).properties
-    return task.get("source") == "features" or bool(properties.get("reads_files"))
+    return task.get("source") == "features" or bool(properties.get("has_file_inputs"))
 
 
 def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
