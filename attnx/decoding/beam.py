@@ -29,7 +29,7 @@ class ActiveBeams(NamedTuple):
     rows: Tensor  # (a,) their rows in the batch
     state: object  # the model's, of a * w rows
     total: Tensor  # (a, w) log-probabilities; -inf where there is no hypothesis
-    written: Tensor  # (a * w, t)
+    sequences: Tensor  # (a * w, t)
     weights: Tensor | None  # (a * w, t, m), or (a * w, h, t, m), their attention weights; None unless needed
 
 
@@ -81,8 +81,8 @@ class Beam(ConstrainedSearch):
         beams = ActiveBeams(all_rows, inputs.state, total, all_rows.new_zeros(len(limit), 0), None)
         while len(beams.rows):
             beams = self._expand(beams, inputs)
-            is_ended = (beams.written[:, -1] == EOS).view_as(beams.total)
-            is_ended |= (limit[beams.rows] == beams.written.shape[1])[:, None]
+            is_ended = (beams.sequences[:, -1] == EOS).view_as(beams.total)
+            is_ended |= (limit[beams.rows] == beams.sequences.shape[1])[:, None]
             if result is None or bool(is_ended.any()):
                 finished = self._score_finished(beams, is_ended, inputs.source_mask)
                 result = empty_results(len(limit), self.nbest, finished) if result is None else result
@@ -99,11 +99,11 @@ class Beam(ConstrainedSearch):
 
     def _expand(self, beams: ActiveBeams, inputs: SearchInputs) -> ActiveBeams:
         """The likeliest continuations of all hypotheses by one step, ended ones among them."""
-        model, (rows, _, total, written, weights) = inputs.model, beams
+        model, (rows, _, total, sequences, weights) = inputs.model, beams
         width, needs_weights = total.shape[1], inputs.need_weights or self.coverage_penalty > 0
-        tokens = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
+        tokens = sequences[:, -1] if sequences.shape[1] else model.target.start_input(len(rows), rows.device)
         predicted, state, attention = model.decode_step(tokens, beams.state, needs_weights)
-        inputs.constraints.apply_(predicted, written, rows.repeat_interleave(width))
+        inputs.constraints.apply_(predicted, sequences, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         wide = torch.promote_types(predicted.dtype, total.dtype)  # sums of few digits would tie
         likely = predicted.view(len(rows), width, symbols).to(wide).add_(total[..., None]).flatten(1)
@@ -112,14 +112,14 @@ class Beam(ConstrainedSearch):
         if needs_weights and attention.weights is not None:
             steps = [attention.weights] if weights is None else [weights, attention.weights]
             weights = stack_step_weights(steps)[parents]
-        written = torch.cat([written[parents], (index % symbols).view(-1, 1)], 1)
+        sequences = torch.cat([sequences[parents], (index % symbols).view(-1, 1)], 1)
         # More hypotheses than before need copies of the encoded source; as many stay with theirs.
         select = model.reorder_beams if len(parents) == len(rows) * width else model.select_rows
-        return ActiveBeams(rows, select(state, parents), total, written, weights)
+        return ActiveBeams(rows, select(state, parents), total, sequences, weights)
 
     def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, source_mask: Tensor) -> DecodeResult:
         """The hypotheses by rows, scored where they have ended."""
-        steps = torch.full_like(is_ended, beams.written.shape[1], dtype=torch.int64)
+        steps = torch.full_like(is_ended, beams.sequences.shape[1], dtype=torch.int64)
         score = beams.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
         if self.coverage_penalty:
             if beams.weights is None:
@@ -131,7 +131,7 @@ class Beam(ConstrainedSearch):
             covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
             score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None])
         score = score.masked_fill(~is_ended, NEG_INF)
-        flat = beams.written, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights
+        flat = beams.sequences, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights
         return group_by_source(DecodeResult(*flat), is_ended.shape[1])
 
 
@@ -144,7 +144,7 @@ def _drop_finished_rows(model: StepModel, beams: ActiveBeams, is_active: Tensor)
     selected = (active[:, None] * width + torch.arange(width, device=active.device)).flatten()
     weights = None if beams.weights is None else beams.weights[selected]
     state = model.select_rows(beams.state, selected)
-    return ActiveBeams(beams.rows[active], state, beams.total[active], beams.written[selected], weights)
+    return ActiveBeams(beams.rows[active], state, beams.total[active], beams.sequences[selected], weights)
 
 
 def length_penalty(name: str, alpha: float, steps: Tensor) -> Tensor:

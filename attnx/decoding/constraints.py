@@ -54,16 +54,16 @@ class DecodingConstraints:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit
 
-    def apply_(self, scores: Tensor, written: Tensor, rows: Tensor) -> None:
+    def apply_(self, scores: Tensor, sequences: Tensor, rows: Tensor) -> None:
         """Write -inf over the scores (r, symbols) of forbidden symbols; EOS stays where all else is forbidden.
 
         Args:
             scores: log-probabilities, changed in place.
-            written: (r, t) the symbols so far.
+            sequences: (r, t) the symbols so far.
             rows: (r,) the row of the batch that each belongs to.
         """
         scores[:, :EOS] = NEG_INF  # PAD and BOS
-        step, eos_score = written.shape[1], None
+        step, eos_score = sequences.shape[1], None
         if self.min_length or self.no_repeat_ngram_size or self.token_filter is not None:
             eos_score = scores[:, EOS].clone()
         forced = forced_score = None
@@ -73,9 +73,9 @@ class DecodingConstraints:
         if step < self.min_length:
             scores[:, EOS] = NEG_INF
         if 0 < self.no_repeat_ngram_size <= step:
-            scores.scatter_(1, repeated_ngram_ends(written, self.no_repeat_ngram_size), NEG_INF)
+            scores.scatter_(1, repeated_ngram_ends(sequences, self.no_repeat_ngram_size), NEG_INF)
         if self.token_filter is not None:
-            scores.masked_fill_(~self.token_filter(written, rows), NEG_INF)
+            scores.masked_fill_(~self.token_filter(sequences, rows), NEG_INF)
         if eos_score is not None:
             is_stuck = (scores == NEG_INF).all(-1)
             # If the model forbids EOS, too, the row is all but impossible; but it ends.
@@ -85,15 +85,15 @@ class DecodingConstraints:
             scores.masked_fill_(forced != PAD, NEG_INF).scatter_(1, forced, forced_score)
 
 
-def repeated_ngram_ends(written: Tensor, size: int) -> Tensor:
+def repeated_ngram_ends(sequences: Tensor, size: int) -> Tensor:
     """Symbols that would complete an n-gram of this size for the second time: (r, t) -> (r, n), else PAD.
 
     >>> repeated_ngram_ends(torch.tensor([[5, 7, 11, 5, 13, 5], [5, 7, 11, 5, 13, 17]]), 2)
     tensor([[ 7,  0,  0, 13,  0],
             [ 0,  0,  0,  0,  0]])
     """
-    ngrams = written.unfold(1, size, 1)
-    is_repeated = (ngrams[..., :-1] == written[:, None, written.shape[1] - size + 1 :]).all(-1)
+    ngrams = sequences.unfold(1, size, 1)
+    is_repeated = (ngrams[..., :-1] == sequences[:, None, sequences.shape[1] - size + 1 :]).all(-1)
     return torch.where(is_repeated, ngrams[..., -1], PAD)
 
 

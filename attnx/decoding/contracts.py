@@ -67,7 +67,7 @@ class DecodeResult(NamedTuple):
 
     # (b, n, t) int64 symbols, each ended by EOS (unless cut off by its limit) and padded with PAD; or (b, n, t, f)
     # scaled numbers, padded with zeros
-    written: Tensor
+    sequences: Tensor
     lengths: Tensor  # (b, n) int64, how many steps each has, its EOS included
     # (b, n) the model's own log-probability of each, its EOS included; of numbers that of going on and ending where
     # it did

@@ -16,8 +16,8 @@ NEG_INF = float("-inf")
 def map_fields(result: DecodeResult, change: Callable[[Tensor], Tensor]) -> DecodeResult:
     """Apply a function to every field in turn."""
     *fields, weights = result
-    written, lengths, log_probability, score = map(change, fields)
-    return DecodeResult(written, lengths, log_probability, score, None if weights is None else change(weights))
+    sequences, lengths, log_probability, score = map(change, fields)
+    return DecodeResult(sequences, lengths, log_probability, score, None if weights is None else change(weights))
 
 
 def group_by_source(result: DecodeResult, count: int) -> DecodeResult:
@@ -44,7 +44,7 @@ def merge_best(result: DecodeResult, new: DecodeResult, rows: Tensor) -> DecodeR
 
     The new ones are at least as long, in steps and in memory positions.
     """
-    result = result._replace(written=_pad_to(result.written, new.written, 1))
+    result = result._replace(sequences=_pad_to(result.sequences, new.sequences, 1))
     if result.weights is not None and new.weights is not None:
         result = result._replace(weights=_pad_to(result.weights, new.weights, 2))
     both = _zip_fields(result, new, lambda field, new_field: torch.cat([field[rows], new_field], 1))
@@ -54,8 +54,8 @@ def merge_best(result: DecodeResult, new: DecodeResult, rows: Tensor) -> DecodeR
 
 def trim(result: DecodeResult, has_decoder_memory: bool) -> DecodeResult:
     """Drop steps that no hypothesis has, and the decoder states of these steps if the memory holds such."""
-    steps, longest = result.written.shape[2], int(result.lengths.max())
-    result = result._replace(written=result.written[:, :, :longest])
+    steps, longest = result.sequences.shape[2], int(result.lengths.max())
+    result = result._replace(sequences=result.sequences[:, :, :longest])
     if result.weights is None:
         return result
     columns = result.weights.shape[-1] - (steps - longest if has_decoder_memory else 0)

@@ -83,7 +83,7 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
     state, limit = state if copies == 1 else model.select_rows(state, sources), limit[sources]
     tokens = model.target.start_input(len(limit), limit.device)
-    written = tokens.new_zeros(len(limit), 0, *tokens.shape[1:])
+    sequences = tokens.new_zeros(len(limit), 0, *tokens.shape[1:])
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
     active = torch.arange(len(limit), device=limit.device)
     step_weights: list[Tensor] = []
@@ -91,11 +91,11 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
     while len(active):
         predicted, state, attention = model.decode_step(tokens, state, need_weights)
         if isinstance(model.target, Symbols):
-            inputs.constraints.apply_(predicted, written[active, :step], sources[active])
+            inputs.constraints.apply_(predicted, sequences[active, :step], sources[active])
         tokens, score, is_last = pick(predicted, active, step)
-        if step == written.shape[1]:
-            written = _grow(written, tokens)
-        written[:, step].index_copy_(0, active, tokens.to(written.dtype))
+        if step == sequences.shape[1]:
+            sequences = _grow(sequences, tokens)
+        sequences[:, step].index_copy_(0, active, tokens.to(sequences.dtype))
         total.index_add_(0, active, score.to(total.dtype))
         if need_weights and attention.weights is not None:
             all_rows = attention.weights.new_zeros(len(limit), *attention.weights.shape[1:])
@@ -107,12 +107,12 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
             state, tokens = model.select_rows(state, remaining), tokens[remaining]
         active = active[remaining]
     weights = stack_step_weights(step_weights) if step_weights else None
-    return group_by_source(DecodeResult(written[:, :step], lengths, total, total, weights), copies)
+    return group_by_source(DecodeResult(sequences[:, :step], lengths, total, total, weights), copies)
 
 
-def _grow(written: Tensor, tokens: Tensor) -> Tensor:
+def _grow(sequences: Tensor, tokens: Tensor) -> Tensor:
     """Make room for as many steps again as were written: the limit may be far beyond the end."""
-    rows, steps = written.shape[:2]
-    room = written.new_zeros(rows, max(steps, FIRST_ROOM), *tokens.shape[1:])
+    rows, steps = sequences.shape[:2]
+    room = sequences.new_zeros(rows, max(steps, FIRST_ROOM), *tokens.shape[1:])
     # An output may be wider than the first input: of quantiles one is read, and all are written.
-    return torch.cat([written, room], dim=1) if steps else room
+    return torch.cat([sequences, room], dim=1) if steps else room

@@ -145,7 +145,7 @@ class Predictor:
         decoder = accel.fused_decoder(model)
         result = self.decoding(decoder, source, batch.source_mask, batch.tag, need_weights, **options)
         if last is not None:
-            result = result._replace(written=result.written + last[:, None])
+            result = result._replace(sequences=result.sequences + last[:, None])
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0
         rows = zip(pairs, *map(_split_rows, result), strict=False)
         return [self._prediction(pair, zip(*row, strict=False), first_state) for pair, *row in rows]

@@ -43,7 +43,7 @@ class DecodingLaws(PartLaws):
             result: DecodeResult = self.part(model, source, source_mask, **kwargs)
         is_result = isinstance(result, DecodeResult)
         require(is_result, "__call__", f"it returned {describe_type(result)} instead of a DecodeResult")
-        written = require_tensor(result.written, "__call__", (len(source), None, None))
+        written = require_tensor(result.sequences, "__call__", (len(source), None, None))
         for value in (result.lengths, result.log_probability, result.score):
             require_tensor(value, "__call__", written.shape[:2])
         require((result.lengths <= written.shape[2]).all(), "__call__", "lengths exceed the outputs")
@@ -60,7 +60,7 @@ class DecodingLaws(PartLaws):
         result = self._decode(confident_model(), need_weights=True)
         is_ordered = result.score[:, 1:] <= result.score[:, :-1]  # a difference of missing hypotheses would be NaN
         require(is_ordered.all(), "__call__", "hypotheses are not in the order of their scores")
-        require_tensor(result.weights, "__call__", (*result.written.shape, None))
+        require_tensor(result.weights, "__call__", (*result.sequences.shape, None))
 
     def rows_are_independent(self) -> None:
         """The output of a row does not depend on other rows, nor on padding."""
@@ -72,15 +72,15 @@ class DecodingLaws(PartLaws):
                 alone = self._decode(model, SOURCE[pick, :length], SOURCE_MASK[pick, :length])
                 same = torch.equal(alone.lengths, together.lengths[pick])
                 steps = int(alone.lengths.max()) if same else 0
-                same = same and torch.equal(alone.written[..., :steps], together.written[pick, :, :steps])
+                same = same and torch.equal(alone.sequences[..., :steps], together.sequences[pick, :, :steps])
                 require(same, "__call__", f"row {row} has another output in a batch")
 
     def log_probabilities_are_the_models(self) -> None:
         """The log-probability of every hypothesis is the sum of the model's over its steps; the weights are those."""
         model = confident_model()
         result = self._decode(model, need_weights=True)
-        written, lengths = result.written.flatten(0, 1), result.lengths.flatten()
-        source, mask = (part.repeat_interleave(result.written.shape[1], 0) for part in (SOURCE, SOURCE_MASK))
+        written, lengths = result.sequences.flatten(0, 1), result.lengths.flatten()
+        source, mask = (part.repeat_interleave(result.sequences.shape[1], 0) for part in (SOURCE, SOURCE_MASK))
         with torch.no_grad():
             inputs = torch.cat([model.target.start_input(len(written), written.device)[:, None], written[:, :-1]], 1)
             output = model(source, mask, inputs, need_weights=True)
@@ -89,27 +89,27 @@ class DecodingLaws(PartLaws):
         total, has_output = (steps * is_step).sum(-1), lengths > 0
         difference = "the log-probability is not the model's"
         require_close(result.log_probability.flatten()[has_output], total[has_output], "__call__", difference)
-        weights = require_tensor(result.weights, "__call__", (*result.written.shape, SOURCE.shape[1])).flatten(0, 1)
+        weights = require_tensor(result.weights, "__call__", (*result.sequences.shape, SOURCE.shape[1])).flatten(0, 1)
         require_close(weights[is_step], output.weights[is_step], "__call__", "the weights are not the model's")
 
     def prefixes_are_kept(self) -> None:
         """Every hypothesis begins as its row's prefix says."""
         result = self._decode(confident_model(), prefix=PREFIX)
-        require(result.written.shape[2] >= PREFIX.shape[1], "__call__", "an output is shorter than its prefix")
-        is_kept = (result.written[..., : PREFIX.shape[1]] == PREFIX[:, None]) | (PREFIX == PAD)[:, None]
+        require(result.sequences.shape[2] >= PREFIX.shape[1], "__call__", "an output is shorter than its prefix")
+        is_kept = (result.sequences[..., : PREFIX.shape[1]] == PREFIX[:, None]) | (PREFIX == PAD)[:, None]
         is_kept = is_kept.all(-1) | (result.lengths == 0)
         require(is_kept.all(), "__call__", "a hypothesis does not begin with its prefix")
 
     def filters_are_obeyed(self) -> None:
         """No hypothesis holds a symbol that the filter forbids; its rows are those of the source."""
         model = confident_model()
-        forbidden = self._decode(model).written[:, 0, 0]  # what each row would begin with
+        forbidden = self._decode(model).sequences[:, 0, 0]  # what each row would begin with
 
         def allow(written: Tensor, rows: Tensor) -> Tensor:
             symbols = torch.arange(TARGET_SYMBOLS)
             return (symbols != forbidden[rows, None]) | (symbols == EOS)
 
         result = self._decode(model, token_filter=allow)
-        is_forbidden = (result.written == forbidden[:, None, None]) & (forbidden != EOS)[:, None, None]
-        is_step = torch.arange(result.written.shape[2]) < result.lengths[..., None]
+        is_forbidden = (result.sequences == forbidden[:, None, None]) & (forbidden != EOS)[:, None, None]
+        is_step = torch.arange(result.sequences.shape[2]) < result.lengths[..., None]
         require(not (is_forbidden & is_step).any(), "__call__", "a hypothesis holds a symbol that the filter forbids")

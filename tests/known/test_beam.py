@@ -81,9 +81,9 @@ def test_the_coverage_penalty_by_hand() -> None:
 
 def test_a_beam_finds_what_greedy_misses() -> None:
     """B EOS with 0.36; next are A A EOS, 0.5 * 0.38, A B EOS, 0.5 * 0.32, A EOS, 0.15, and the end at once, 0.1."""
-    assert search(Greedy(), Tree(GARDEN)).written.tolist() == [[[A, A, EOS]]]
+    assert search(Greedy(), Tree(GARDEN)).sequences.tolist() == [[[A, A, EOS]]]
     decoded = search(Beam(5, nbest=3), Tree(GARDEN))
-    assert decoded.written.tolist() == [[[B, EOS, PAD], [A, A, EOS], [A, B, EOS]]]
+    assert decoded.sequences.tolist() == [[[B, EOS, PAD], [A, A, EOS], [A, B, EOS]]]
     assert decoded.lengths.tolist() == [[2, 3, 3]]
     assert decoded.log_probability.exp().tolist() == [pytest.approx([0.36, 0.19, 0.16])]
     assert decoded.score.tolist() == decoded.log_probability.tolist()
@@ -101,7 +101,7 @@ def test_a_score_by_hand() -> None:
         (EOS,): math.log(0.1) + 0.3 * (math.log(1 / 4) + math.log(3 / 4)),
     }
     best = max(by_hand, key=lambda item: by_hand[item])
-    assert [x for x in decoded.written[0, 0].tolist() if x] == list(best)
+    assert [x for x in decoded.sequences[0, 0].tolist() if x] == list(best)
     assert decoded.score.item() == pytest.approx(by_hand[best])
     assert decoded.weights is None  # need_weights=False
 
@@ -121,7 +121,7 @@ def test_a_row_stops_when_no_hypothesis_can_improve(length: Any, best: list[int]
     """The limit is 8 steps. The search stops neither too late nor too early."""
     model = Tree(LONG)
     decoded = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
-    assert [x for x in decoded.written[0, 0].tolist() if x] == best
+    assert [x for x in decoded.sequences[0, 0].tolist() if x] == best
     assert len(model.num_calls) == steps
 
 
@@ -141,7 +141,7 @@ def test_hopeless_hypotheses_are_dropped() -> None:
     model = Noting(
         {(): (0.25, 0.6, 0.15), (A,): (0.1, 0.5, 0.4), (B,): (0, 1, 0), (A, A): (1, 0, 0), (A, B): (1, 0, 0)}
     )
-    assert search(Beam(3), model).written.tolist() == [[[A, A, EOS]]]
+    assert search(Beam(3), model).sequences.tolist() == [[[A, A, EOS]]]
     assert model.noted == [{()}, {(EOS,), (A,), (B,)}, {(A, A), (A, B), (A, EOS)}]
 
 
@@ -166,7 +166,7 @@ def test_each_row_has_its_own_limit() -> None:
     ):
         forever: Shares = {(A,) * n: (0, 1, 0) for n in range(5)}
         result = searching(Tree(forever, forever), source, source > 0)
-        assert result.written[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
+        assert result.sequences[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
         assert result.lengths[:, 0].tolist() == [2, 3]
 
 
@@ -185,14 +185,14 @@ def test_outputs_take_the_room_that_they_need() -> None:
     long = 2 * FIRST_ROOM + 1
     model = Tree({(A,) * n: (0, 1, 0) if n < long else (1, 0, 0) for n in range(long + 1)})
     result = search(Greedy(max_length_ratio=1e12), model)
-    assert result.written[0, 0].tolist() == [A] * long + [EOS]
+    assert result.sequences[0, 0].tolist() == [A] * long + [EOS]
 
 
 def test_an_ensemble_by_hand() -> None:
     """(0.6 + 0.2) / 2 for EOS, less than for A, (0.4 + 0.8) / 2; weights are averaged."""
     first, second = Tree({(): (0.6, 0.4, 0)}, weights=(1, 0)), Tree({(): (0.2, 0.8, 0)}, weights=(0.5, 0.5))
     decoded = search(Greedy(), Ensemble([first, second]), need_weights=True)
-    assert decoded.written.tolist() == [[[A, EOS]]]
+    assert decoded.sequences.tolist() == [[[A, EOS]]]
     assert decoded.log_probability.exp().item() == pytest.approx(0.6)
     assert decoded.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
@@ -229,7 +229,7 @@ def test_a_beam_adds_up_in_more_than_16_bits() -> None:
 
     source = torch.tensor([[3]])
     result = Beam(2, nbest=2, max_length_ratio=0, max_length_extra=2)(Halved({}), source, source > 0)
-    assert result.written.tolist() == [[[A, B], [A, A]]]
+    assert result.sequences.tolist() == [[[A, B], [A, A]]]
     assert result.log_probability.flatten().tolist() == [-128.25, -128.5]
 
 
@@ -238,7 +238,7 @@ def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model: Callable[.
     models = [build_model().eval() for _ in range(2)]
     source = torch.tensor([[3, 5, 7]])
     decoded = Greedy()(Ensemble(models), source, source > 0)
-    written = decoded.written[0]
+    written = decoded.sequences[0]
     inputs = torch.cat([torch.tensor([[BOS]]), written[:, :-1]], dim=1)
     output = Ensemble(models)(source, source > 0, inputs, need_weights=True)
     separate = [model(source, source > 0, inputs, need_weights=True) for model in models]

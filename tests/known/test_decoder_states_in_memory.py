@@ -151,7 +151,7 @@ def test_decoding_returns_the_weights_of_its_output(build_model: BuildModel, fee
     """A search returns the weights of a pass over its output; a query before the cell runs cannot read that state."""
     model = build_model(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     decoded = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)
-    steps = decoded.written.shape[2]
-    inputs = torch.cat([torch.tensor([[BOS]]), decoded.written[:, 0, :-1]], 1)
+    steps = decoded.sequences.shape[2]
+    inputs = torch.cat([torch.tensor([[BOS]]), decoded.sequences[:, 0, :-1]], 1)
     assert decoded.weights.shape == (1, 1, steps, 5 + (steps - 1 if feed == "now" else steps))
     torch.testing.assert_close(decoded.weights[:, 0], model(SOURCE, SOURCE_MASK, inputs, need_weights=True).weights)

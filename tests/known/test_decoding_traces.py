@@ -114,7 +114,7 @@ def test_the_tree_holds_what_the_beam_continued() -> None:
     source = torch.full((1, 2), 7)
     result = Beam(beam_size=2)(recorder, source, source > 0)
     output = [A, A, EOS]
-    assert result.written.tolist() == [[output]]
+    assert result.sequences.tolist() == [[output]]
     path = recorder.path(output)
     assert path is not None
     assert [step.prediction.exp()[token].item() for step, token in zip(path, output, strict=True)] == pytest.approx(

@@ -109,7 +109,7 @@ def test_greedy_by_hand() -> None:
     model = Scripted(SYMBOLS, script)
     decoded = decode(model, [2, 1, 3], max_length_ratio=2.0, max_length_extra=1)
     assert decoded.lengths.tolist() == [[1], [3], [4]]
-    assert decoded.written[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
+    assert decoded.sequences[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
     assert model.inputs == [[BOS] * 3, [6, 6], [6, 6], [6]]  # ended rows are not decoded again
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
 
@@ -155,7 +155,7 @@ def test_greedy_numbers_by_hand() -> None:
     model = Scripted(NUMBERS, script)
     decoded = decode(model, [3, 1], max_length_ratio=2.0, max_length_extra=1)
     assert decoded.lengths.tolist() == [[2], [3]]
-    assert decoded.written[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
+    assert decoded.sequences[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
     assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2, 0]]]  # ended rows are not decoded again
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
 

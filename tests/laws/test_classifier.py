@@ -84,5 +84,5 @@ def test_searches_agree() -> None:
     greedy = Greedy()(model, SOURCE, SOURCE > 0, TAG, need_weights=True)
     beam = Beam(beam_size=5, nbest=5)(model, SOURCE, SOURCE > 0, TAG)
     assert greedy.lengths.tolist() == [[1]] * 3
-    assert greedy.written[:, 0, 0].tolist() == expected.argmax(-1).tolist()
-    assert beam.written[:, :, 0].tolist() == expected.topk(5).indices.tolist()
+    assert greedy.sequences[:, 0, 0].tolist() == expected.argmax(-1).tolist()
+    assert beam.sequences[:, :, 0].tolist() == expected.topk(5).indices.tolist()

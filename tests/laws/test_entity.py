@@ -125,14 +125,14 @@ def test_searches_agree() -> None:
         Greedy()(model, source, source_mask, need_weights=True),
         Beam(beam_size=5, nbest=5)(model, source, source_mask),
     )
-    assert greedy.written[:, 0, 0].tolist() == output.argmax(-1).tolist()
+    assert greedy.sequences[:, 0, 0].tolist() == output.argmax(-1).tolist()
     assert greedy.lengths.tolist() == [[1]] * 4
     torch.testing.assert_close(greedy.log_probability[:, 0], output.max(-1).values.to(greedy.log_probability.dtype))
-    assert beam.written[:, :, 0].tolist() == output.topk(5).indices.tolist()
-    assert (beam.written[:, :, 1] == EOS).all()
+    assert beam.sequences[:, :, 0].tolist() == output.topk(5).indices.tolist()
+    assert (beam.sequences[:, :, 1] == EOS).all()
     torch.testing.assert_close(beam.log_probability, output.topk(5).values.to(beam.log_probability.dtype))
     drawn = Sampling(top_k=1)(model, source, source_mask)
-    assert drawn.written[:, 0, 0].tolist() == greedy.written[:, 0, 0].tolist()
+    assert drawn.sequences[:, 0, 0].tolist() == greedy.sequences[:, 0, 0].tolist()
 
 
 def test_dropout_applies_in_training_only() -> None:

@@ -87,7 +87,7 @@ def test_fused_decoding_matches_plain_decoding(
     assert isinstance(fused, FusedDecoder)
     plain, decoded = (search(decoder, SOURCE, SOURCE_MASK, TAG, need_weights=True) for decoder in (model, fused))
     assert len(set(plain.lengths.flatten().tolist())) > 1
-    assert decoded.written.tolist() == plain.written.tolist()
+    assert decoded.sequences.tolist() == plain.sequences.tolist()
     torch.testing.assert_close(decoded.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
     assert (decoded.weights is None) == (plain.weights is None)
     if plain.weights is not None:
@@ -115,7 +115,7 @@ def test_an_output_layer_of_its_own_is_not_fused(build_decided_model: Build) -> 
     model = build_decided_model(**PREVIOUS_STATE)
     model.output = TwoLayers(model.output, torch.nn.Linear(17, 17))
     assert accel.fused_decoder(model) is model
-    assert Greedy()(model, SOURCE, SOURCE_MASK).written.shape[:2] == (3, 1)
+    assert Greedy()(model, SOURCE, SOURCE_MASK).sequences.shape[:2] == (3, 1)
 
 
 def test_an_unsupported_model_is_not_fused(build_decided_model: Build) -> None:
@@ -194,7 +194,7 @@ def test_models_without_an_embedding_table_are_fused(
     accel.enable(model)
     assert state_of(model, 3, 5, 1).weights.table is None
     plain, result = (Greedy()(decoder, SOURCE, SOURCE_MASK) for decoder in (model, accel.fused_decoder(model)))
-    torch.testing.assert_close(result.written, plain.written, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(result.sequences, plain.sequences, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
 
 
@@ -205,5 +205,5 @@ def test_members_of_an_ensemble_are_fused(build_decided_model: Build) -> None:
     assert [isinstance(member, FusedDecoder) for member in fused.members] == [True, False]
     assert not any(isinstance(member, FusedDecoder) for member in model.members)
     plain, result = (Beam(3)(decoder, SOURCE, SOURCE_MASK) for decoder in (model, fused))
-    assert result.written.tolist() == plain.written.tolist()
+    assert result.sequences.tolist() == plain.sequences.tolist()
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)

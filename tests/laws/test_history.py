@@ -116,9 +116,9 @@ def test_decoding_matches_the_parallel_forecast() -> None:
     source, source_mask, _ = draw_batch(NUM_KNOWN)
     decoded = Greedy()(model, source, source_mask, need_weights=True)
     assert decoded.lengths.tolist() == [[AHEAD]] * ROWS
-    assert decoded.written.shape == (ROWS, 1, AHEAD, 2 * TARGETS)
-    complete = model(source, source_mask, shift_right(decoded.written[:, 0]))
-    torch.testing.assert_close(complete.logits, decoded.written[:, 0])
+    assert decoded.sequences.shape == (ROWS, 1, AHEAD, 2 * TARGETS)
+    complete = model(source, source_mask, shift_right(decoded.sequences[:, 0]))
+    torch.testing.assert_close(complete.logits, decoded.sequences[:, 0])
     assert decoded.weights.shape == (ROWS, 1, 2, AHEAD, PAST + AHEAD)
     torch.testing.assert_close(decoded.weights.sum(-1), torch.ones(ROWS, 1, 2, AHEAD))
 

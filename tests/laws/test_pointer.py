@@ -162,7 +162,7 @@ def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
     decoded = search(model, source, source_mask, need_weights=True)
     for row, length in enumerate(LENGTHS):
         for written, steps, value in zip(
-            decoded.written[row].tolist(),
+            decoded.sequences[row].tolist(),
             decoded.lengths[row].tolist(),
             decoded.log_probability[row].tolist(),
             strict=True,
@@ -203,7 +203,7 @@ def test_a_pointer_selects_symbols() -> None:
     model = build_model(symbols=23)
     source, source_mask = torch.randint(4, 23, (3, 7)), batch()[1]
     decoded = Greedy()(model, source, source_mask)
-    assert decoded.written.shape[:2] == (3, 1)
+    assert decoded.sequences.shape[:2] == (3, 1)
 
 
 def test_scores_are_divided_by_the_temperature() -> None:

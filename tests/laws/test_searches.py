@@ -68,8 +68,8 @@ def force_hypotheses(
     model: Any, actual: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG
 ) -> tuple[Tensor, Any]:
     """What a pass over each hypothesis gives: log-probabilities (b, n), of none -inf, and weights of its steps."""
-    rows = torch.arange(len(source)).repeat_interleave(actual.written.shape[1])
-    written = actual.written.flatten(0, 1)
+    rows = torch.arange(len(source)).repeat_interleave(actual.sequences.shape[1])
+    written = actual.sequences.flatten(0, 1)
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
     real = torch.arange(inputs.shape[1]) < actual.lengths.flatten()[:, None]
     output = model(source[rows], source[rows] != 0, inputs, tag[rows], need_weights=True)
@@ -90,10 +90,10 @@ def test_scores_match_teacher_forcing(build_decided_model: BuildModel, compositi
     model = build_decided_model(**composition)
     decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
     assert len(set(decoded.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
-    assert not (decoded.written == BOS).any()
-    steps = torch.arange(decoded.written.shape[2])
-    assert ((decoded.written == PAD) == (steps >= decoded.lengths[..., None])).all()
-    assert decoded.written.shape[2] == decoded.lengths.max()
+    assert not (decoded.sequences == BOS).any()
+    steps = torch.arange(decoded.sequences.shape[2])
+    assert ((decoded.sequences == PAD) == (steps >= decoded.lengths[..., None])).all()
+    assert decoded.sequences.shape[2] == decoded.lengths.max()
     log_probs, weights = force_hypotheses(model, decoded)
     torch.testing.assert_close(decoded.log_probability, log_probs)
     if weights is None:
@@ -111,7 +111,7 @@ def test_greedy_chooses_the_likeliest_symbol(build_decided_model: BuildModel, co
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = build_decided_model(**composition)
     decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, SOURCE_MASK, TAG)
-    written = decoded.written[:, 0]
+    written = decoded.sequences[:, 0]
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
     likeliest = model(SOURCE, SOURCE_MASK, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
     for row, steps in enumerate(decoded.lengths[:, 0].tolist()):
@@ -139,11 +139,11 @@ def test_a_beam_of_one_is_greedy(build_decided_model: BuildModel, composition: A
 
 def same(first: DecodeResult, second: DecodeResult) -> None:
     """Find two searches alike, in all but their scores."""
-    assert first.written.tolist() == second.written.tolist()
+    assert first.sequences.tolist() == second.sequences.tolist()
     assert first.lengths.tolist() == second.lengths.tolist()
     torch.testing.assert_close(first.log_probability, second.log_probability)
     if second.weights is not None:
-        real = torch.arange(first.written.shape[2]) < first.lengths[..., None]
+        real = torch.arange(first.sequences.shape[2]) < first.lengths[..., None]
         real = real[(slice(None), slice(None), *[None] * (second.weights.dim() - 4), slice(None), None)]
         torch.testing.assert_close(first.weights * real, second.weights * real)
 
@@ -163,8 +163,8 @@ def test_the_batch_changes_nothing(build_decided_model: BuildModel, composition:
         alone = search(model, SOURCE[row_slice, :length], SOURCE_MASK[row_slice, :length], tag, need_weights=True)
         steps = int(alone.lengths.max())
         assert alone.lengths.tolist() == together.lengths[row_slice].tolist()
-        assert alone.written.tolist() == together.written[row_slice, :, :steps].tolist()
-        assert (together.written[row, :, steps:] == PAD).all()
+        assert alone.sequences.tolist() == together.sequences[row_slice, :, :steps].tolist()
+        assert (together.sequences[row, :, steps:] == PAD).all()
         torch.testing.assert_close(alone.log_probability, together.log_probability[row_slice])
         torch.testing.assert_close(alone.score, together.score[row_slice])
         if alone.weights is None:
@@ -191,8 +191,8 @@ def test_rows_of_numbers_do_not_depend_on_the_batch(build_model: BuildModel) -> 
         alone = Greedy()(model, SOURCE[row : row + 1, :length], SOURCE_MASK[row : row + 1, :length])
         steps = int(alone.lengths.max())
         assert together.lengths[row].tolist() == [steps]
-        torch.testing.assert_close(alone.written[0], together.written[row, :, :steps])
-        assert (together.written[row, :, steps:] == 0).all()
+        torch.testing.assert_close(alone.sequences[0], together.sequences[row, :, :steps])
+        assert (together.sequences[row, :, steps:] == 0).all()
         torch.testing.assert_close(alone.log_probability[0], together.log_probability[row])
 
 
@@ -202,7 +202,7 @@ def test_decoded_numbers_match_a_parallel_pass(build_model: BuildModel) -> None:
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
     decoded = Greedy()(model, SOURCE, SOURCE_MASK)
-    written = decoded.written[:, 0]
+    written = decoded.sequences[:, 0]
     inputs = torch.cat([torch.zeros(len(written), 1, 5), written[:, :-1]], 1)
     outputs = model(SOURCE, SOURCE_MASK, inputs).logits
     real = torch.arange(inputs.shape[1]) < decoded.lengths
@@ -285,7 +285,7 @@ def test_a_wide_beam_finds_the_best_of_all(small: BuildModel, composition: str, 
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
     for row in range(2):
         best = list_hypotheses(model, row, lambda item: True, **penalty)[:7]
-        written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
+        written = [tuple(x for x in result if x != PAD) for result in decoded.sequences[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
         assert decoded.score[row].tolist() == pytest.approx([score for score, _, _ in best])
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
@@ -299,7 +299,7 @@ def test_a_wide_beam_finds_the_best_of_the_allowed(small: BuildModel, rule: str,
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
     for row in range(2):
         best = list_hypotheses(model, row, allowed, **penalty)[:7]
-        written = [tuple(x for x in result if x != PAD) for result in decoded.written[row].tolist()]
+        written = [tuple(x for x in result if x != PAD) for result in decoded.sequences[row].tolist()]
         assert written == [sequence for _, sequence, _ in best]
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
@@ -316,7 +316,7 @@ def test_a_beam_returns_every_possible_sequence(small: BuildModel) -> None:
 
     decoded = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, token_filter=few)
     for row in range(2):
-        written = {tuple(x for x in sequence if x != PAD) for sequence in decoded.written[row, :5].tolist()}
+        written = {tuple(x for x in sequence if x != PAD) for sequence in decoded.sequences[row, :5].tolist()}
         assert written == {(EOS,), (3, EOS), (5, EOS), (3, 5, EOS), (5, 3, EOS)}
         assert decoded.lengths[row, 5:].tolist() == [0] * 6
         assert decoded.score[row, 5:].tolist() == decoded.log_probability[row, 5:].tolist() == [float("-inf")] * 6
@@ -333,7 +333,7 @@ def test_hypotheses_are_sorted_and_distinct(build_decided_model: BuildModel, com
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
     assert decoded.weights is None  # need_weights=False
-    for row in decoded.written.tolist():
+    for row in decoded.sequences.tolist():
         assert len(set(map(tuple, row))) == 5
 
 
@@ -357,21 +357,21 @@ def test_a_prefix_is_kept(build_decided_model: BuildModel, search: Any, composit
     decoded = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE, SOURCE_MASK, prefix=prefix
     )
-    assert decoded.written[0, 0, :3].tolist() == [11, 3, 3]
+    assert decoded.sequences[0, 0, :3].tolist() == [11, 3, 3]
     assert decoded.lengths[0, 0] == 4
-    assert decoded.written[1, 0, 0] == 7
-    assert decoded.written[2, 0].tolist() == [13, 5, EOS, PAD]
+    assert decoded.sequences[1, 0, 0] == 7
+    assert decoded.sequences[2, 0].tolist() == [13, 5, EOS, PAD]
     torch.testing.assert_close(decoded.log_probability, force_hypotheses(model, decoded, tag=torch.zeros(4).long())[0])
     free = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
         model, SOURCE[3:], SOURCE_MASK[3:]
     )
-    assert decoded.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
+    assert decoded.sequences[3, 0, :2].tolist() == free.sequences[0, 0].tolist()
 
 
 def test_a_greedy_prefix_changes_nothing(build_decided_model: BuildModel) -> None:
     model = build_decided_model(scope="encoder_decoder")
     free = Greedy()(model, SOURCE, SOURCE_MASK)
-    same(Greedy()(model, SOURCE, SOURCE_MASK, prefix=free.written[:, 0, :3]), free)
+    same(Greedy()(model, SOURCE, SOURCE_MASK, prefix=free.sequences[:, 0, :3]), free)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -390,7 +390,7 @@ def test_choices_are_obeyed(build_decided_model: BuildModel, search: Any) -> Non
 
     decoded = search()(model, SOURCE, SOURCE_MASK, token_filter=remaining_choices)
     for row, (written, steps) in enumerate(
-        zip(decoded.written[:, 0].tolist(), decoded.lengths[:, 0].tolist(), strict=True)
+        zip(decoded.sequences[:, 0].tolist(), decoded.lengths[:, 0].tolist(), strict=True)
     ):
         assert sorted(written[: steps - 1]) == allowed_symbols[row].nonzero()[:, 0].tolist()
         assert written[steps - 1] == EOS
@@ -410,7 +410,7 @@ def test_no_ngram_repeats(build_decided_model: BuildModel, search: Any, size: in
     free = search(min_length=11)(model, SOURCE, SOURCE_MASK)
     bound = search(min_length=11, no_repeat_ngram_size=size)(model, SOURCE, SOURCE_MASK)
     for result, is_bound in ((free, False), (bound, True)):
-        for written, steps in zip(result.written[:, 0].tolist(), result.lengths[:, 0].tolist(), strict=True):
+        for written, steps in zip(result.sequences[:, 0].tolist(), result.lengths[:, 0].tolist(), strict=True):
             assert steps >= 12
             assert no_repeat(size)(tuple(written[:steps])) == is_bound
             assert EOS not in written[:11]
@@ -425,7 +425,7 @@ def test_without_choices_a_search_ends(build_decided_model: BuildModel, search: 
 
     decoded = search(min_length=5)(build_decided_model(), SOURCE, SOURCE_MASK, token_filter=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
-    assert (decoded.written[:, 0, 2] == EOS).all()
+    assert (decoded.sequences[:, 0, 2] == EOS).all()
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -440,7 +440,7 @@ def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model: BuildMo
 
     decoded = search()(model, SOURCE, SOURCE_MASK, token_filter=allow_none)
     assert decoded.lengths[:, 0].tolist() == [3] * 4
-    assert (decoded.written[:, 0, 2] == EOS).all()
+    assert (decoded.sequences[:, 0, 2] == EOS).all()
 
 
 def p_value(counts: dict[Any, int], shares: dict[Any, float]) -> float:
@@ -485,7 +485,7 @@ def test_samples_follow_the_distribution(small: BuildModel, knobs: Any) -> None:
     decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
         model, TWO[:1], TWO[:1] != 0
     )
-    written = [tuple(x for x in sequence if x != PAD) for sequence in decoded.written[0].tolist()]
+    written = [tuple(x for x in sequence if x != PAD) for sequence in decoded.sequences[0].tolist()]
     counts = {item: written.count(item) for item in set(written)}
 
     def shares(**knobs: Any) -> dict[tuple[int, ...], float]:
@@ -510,10 +510,10 @@ def test_samples_depend_on_the_seed_and_the_source(build_decided_model: BuildMod
     model = build_decided_model()
     first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, SOURCE_MASK) for seed in (7, 7, 11))
     same(first, again)
-    assert first.written.tolist() != second.written.tolist()
+    assert first.sequences.tolist() != second.sequences.tolist()
     twice = Sampling(nbest=5, seed=7)(model, SOURCE[[1, 1]], SOURCE_MASK[[1, 1]])
-    assert twice.written[0].tolist() == twice.written[1].tolist()
-    assert len(set(map(tuple, twice.written[0].tolist()))) > 1
+    assert twice.sequences[0].tolist() == twice.sequences[1].tolist()
+    assert len(set(map(tuple, twice.sequences[0].tolist()))) > 1
     assert first.log_probability.tolist() == first.score.tolist()
 
 

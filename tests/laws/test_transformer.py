@@ -191,8 +191,8 @@ def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
     with torch.no_grad():
         model.output.weight *= 3
         decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
-        for rank in range(decoded.written.shape[1]):
-            written, steps = decoded.written[:, rank], decoded.lengths[:, rank]
+        for rank in range(decoded.sequences.shape[1]):
+            written, steps = decoded.sequences[:, rank], decoded.lengths[:, rank]
             inputs = torch.cat([model.target.start_input(2, SOURCE.device)[:, None], written[:, :-1]], 1)
             output = model(SOURCE, SOURCE_MASK, inputs, TAG, need_weights=True)
             log_probs = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]

@@ -65,7 +65,7 @@ class Strings(NamedTuple):
         """The share of decoded strings that are right to the last symbol, and the weights."""
         with torch.no_grad():
             decoded = Greedy()(model.eval(), batch.source, batch.source_mask, need_weights=True)
-        written = decoded.written[:, 0]
+        written = decoded.sequences[:, 0]
         steps = min(written.shape[1], batch.target.shape[1])
         right = (written[:, :steps] == batch.target[:, :steps]).all(-1) & (written[:, steps:] == PAD).all(-1)
         return float(right.float().mean()), None if decoded.weights is None else decoded.weights[:, 0]

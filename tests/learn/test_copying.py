@@ -63,7 +63,7 @@ def taught_and_untaught(output: str, train: Callable[..., Any]) -> tuple[float, 
 
     def right(allowed_names: range) -> float:
         batch = draw(200, allowed_names, chance)
-        decoded = Greedy()(model, batch.source, batch.source_mask).written[:, 0]
+        decoded = Greedy()(model, batch.source, batch.source_mask).sequences[:, 0]
         return float((decoded[:, :2] == batch.target).all(-1).float().mean())
 
     return right(TAUGHT), right(UNTAUGHT)

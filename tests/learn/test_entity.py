@@ -56,7 +56,7 @@ def train_model(train: Callable[..., Any]) -> Any:
 def test_the_model_learns_locations(train: Callable[..., Any]) -> None:
     model, batch = train_model(train), draw(300, random.Random(3))
     decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
-    right = decoded.written[:, 0, 0] == batch.target[:, 0]
+    right = decoded.sequences[:, 0, 0] == batch.target[:, 0]
     assert right.float().mean() > 0.9
     assert decoded.weights is not None
     assert gate_difference(decoded.weights[:, 0, :, 0], batch.source) > 0.2

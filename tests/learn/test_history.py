@@ -66,7 +66,7 @@ def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
     model = train(build_model(SINE, sizes), lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
     decoded = Greedy()(model, batch.source, batch.source_mask)
-    assert (decoded.written[:, 0] - batch.target).square().mean() < 0.05
+    assert (decoded.sequences[:, 0] - batch.target).square().mean() < 0.05
 
 
 def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None:
@@ -87,7 +87,7 @@ def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1
     prompt = torch.tensor([[5, 6], [6, 4]])
     decoded = Greedy(max_length_extra=10)(model, prompt, prompt > 0, prefix=prompt)
-    assert decoded.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
+    assert decoded.sequences[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
 
 
 def test_an_untrained_model_has_uniform_perplexity() -> None:

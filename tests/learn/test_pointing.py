@@ -45,7 +45,7 @@ def test_the_model_learns_to_sort(train: Callable[..., Any]) -> None:
     train(model, lambda: draw(64, chance), STEPS, max_norm=1.0)
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those of the training
     decoded = Greedy()(model, batch.source, batch.source_mask)
-    steps = decoded.written.shape[2]
+    steps = decoded.sequences.shape[2]
     assert steps == LONGEST + 1
-    right = (decoded.written[:, 0] == batch.target).all(-1).float().mean().item()
+    right = (decoded.sequences[:, 0] == batch.target).all(-1).float().mean().item()
     assert right > 0.6
