@@ -19,7 +19,7 @@ from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
 from attnx.accel.linear_cpu import FastLinearOutput, fast_linear
 from attnx.accel.lstm.autograd import lstm_step
 from attnx.accel.lstm.bindings import pack_weights
-from attnx.accel.lstm.module import FastLSTMLayer
+from attnx.accel.lstm.module import FastMemoryCellLayer
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention
 from attnx.decoding.contracts import StepModel
@@ -82,7 +82,7 @@ class FusedDecoder:
             return False
         is_mapped = isinstance(readout.join, nn.Sequential) and readout.inputs != ("context",)
         is_state = isinstance(readout.join, nn.Identity) and readout.inputs == ("state",)
-        is_one_layer = type(decoder.layers[0]) is FastLSTMLayer and decoder.num_layers == 1
+        is_one_layer = type(decoder.layers[0]) is FastMemoryCellLayer and decoder.num_layers == 1
         is_plain = type(attention) in (FastAttention, NoAttention) and not attention.needs_history
         reads_context = any(part.needs == "context" for part in model.query.inputs)
         has_decoder_memory = model.state_projection is not None

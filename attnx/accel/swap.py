@@ -14,13 +14,13 @@ from attnx.accel.attention.modules import (
     matching_kernels,
 )
 from attnx.accel.linear_cpu import FastLinearOutput
-from attnx.accel.lstm.module import FastEmbedding, FastLSTMLayer
+from attnx.accel.lstm.module import FastEmbedding, FastMemoryCellLayer
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scorers.additive import Additive
 from attnx.nn.outputs.linear import LinearOutput
-from attnx.nn.recurrent import LSTMLayer
+from attnx.nn.recurrent import MemoryCellLayer
 
 M = TypeVar("M", bound=nn.Module)
 FAST: dict[type[nn.Module], type[nn.Module]] = {
@@ -29,7 +29,7 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     Additive: FastAdditive,
     Softmax: FastSoftmax,
     LinearOutput: FastLinearOutput,
-    LSTMLayer: FastLSTMLayer,
+    MemoryCellLayer: FastMemoryCellLayer,
     nn.Embedding: FastEmbedding,
 }
 """The faster class of each; a subclass of one is left as it is."""

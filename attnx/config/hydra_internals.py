@@ -17,6 +17,13 @@ def basic_sweeper(**options: Any) -> Any:
     return sweeper
 
 
+def is_glob(override: Any) -> bool:
+    """Whether a parsed override is a pattern of names, as ``scorer=glob(*)``."""
+    from hydra.core.override_parser.types import ValueType
+
+    return bool(override.value_type is ValueType.GLOB_CHOICE_SWEEP)
+
+
 def split_jobs(overrides: list[Any]) -> list[Sequence[str]]:
     """The overrides of each job of a grid, from parsed overrides."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchmetrics import Metric
 
 from attnx.laws.candidate import LawSkipped
@@ -83,9 +83,9 @@ class MetricLaws(PartLaws):
         merged, further = self._build(), self._build()
         merged.update(predictions[:1], references[:1])
         further.update(predictions[1:], references[1:])
-        for part, other in zip(merged.modules(), further.modules(), strict=True):
+        for part, further_part in zip(merged.modules(), further.modules(), strict=True):
             if isinstance(part, Metric):
-                _merge_states(part, other)
+                _merge_states(part, further_part)
         _require_same_values(self._values((predictions, references)), self._values(part=merged), "merged")
 
     def reset_clears_the_state(self) -> None:
@@ -97,11 +97,11 @@ class MetricLaws(PartLaws):
         _require_same_values(self._values(first), self._values(first, part=self.part), "after a reset")
 
 
-def _merge_states(part: Metric, other: Metric) -> None:
+def _merge_states(part: Metric, further: nn.Module) -> None:
     """Merge the states of two metrics into the first, as processes do: lists are joined, tensors reduced."""
     part._computed = None
     for name, reduce in part._reductions.items():
-        first, second = getattr(part, name), getattr(other, name)
+        first, second = getattr(part, name), getattr(further, name)
         if isinstance(first, list):
             setattr(part, name, [*first, *second])
         else:

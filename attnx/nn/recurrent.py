@@ -50,19 +50,19 @@ class RecurrentLayer(nn.RNNBase):
         return tuple(result) if self.mode == "LSTM" else (result,)
 
 
-class LSTMLayer(RecurrentLayer, nn.LSTM):
+class MemoryCellLayer(RecurrentLayer, nn.LSTM):
     """A layer of LSTM cells; its state is (h, c)."""
 
 
-class GRULayer(RecurrentLayer, nn.GRU):
+class GatedLayer(RecurrentLayer, nn.GRU):
     """A layer of GRU cells; its state is (h,)."""
 
 
-class RNNLayer(RecurrentLayer, nn.RNN):
+class TanhLayer(RecurrentLayer, nn.RNN):
     """A layer of plain cells with tanh; its state is (h,)."""
 
 
-LAYERS: dict[str, type[RecurrentLayer]] = {"lstm": LSTMLayer, "gru": GRULayer, "rnn": RNNLayer}
+LAYERS: dict[str, type[RecurrentLayer]] = {"lstm": MemoryCellLayer, "gru": GatedLayer, "rnn": TanhLayer}
 
 
 class Recurrent(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.groups import conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import BASIC_SWEEPER, clear_hydra, override_parser, split_jobs
+from attnx.config.hydra_internals import BASIC_SWEEPER, clear_hydra, is_glob, override_parser, split_jobs
 from attnx.config.hydra_store import register_configs
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
@@ -68,7 +68,6 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
 
 def _expand(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
-    from hydra.core.override_parser.types import ValueType
 
     parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
@@ -86,7 +85,7 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
         cluster=str(node.launcher.get("cluster", "")),
     )
-    globs = [item.input_line for item in parsed if item.value_type is ValueType.GLOB_CHOICE_SWEEP]
+    globs = [item.input_line for item in parsed if is_glob(item)]
     if request.is_search and globs:
         raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
     if request.is_search:

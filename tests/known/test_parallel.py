@@ -371,7 +371,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
             ["de", "en"],
             "task.dataset=wide.csv: cannot be read: wide.csv:2: 3 fields, but the header has 2: '1,ein,one'",
         ),
-        ("open.csv", ["de", "en"], "task.dataset=open.csv: cannot be read: open.csv: is not a CSV file, or a quote"),
+        ("open.csv", ["de", "en"], "task.dataset=open.csv: cannot be read: "),
         ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
     ]
     for name, columns, message in cases:

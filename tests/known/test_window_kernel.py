@@ -216,7 +216,7 @@ def test_unsupported_reads_are_left_to_other_kernels() -> None:
 def cut(memory: Memory, positions: int) -> dict[str, Any]:
     """The first positions of a memory."""
     shorter = {name: getattr(memory, name)[:, :positions] for name in ("keys", "values", "mask")}
-    return {**shorter, "lengths": (positions,)}
+    return {**shorter, "source_sizes": (positions,)}
 
 
 @pytest.mark.parametrize(("query_rows", "memory_rows"), [(1, B), (B, 1)])

@@ -57,7 +57,7 @@ LIGHTNING_RANKS = [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"]
 RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
 # What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
-RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|frame #.*\n|\n)*", re.MULTILINE)
+RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|<omitting .*\n|frame #.*\n|\n)*", re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)

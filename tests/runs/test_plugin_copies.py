@@ -240,7 +240,7 @@ def test_changed_code_does_not_resume_a_sweep() -> None:
     reject_other_code(Path("one"))
     edit(NEGATED)
     with pytest.raises(
-        UserError, match=r"the code of mine\.py.*, put that back, or start the sweep anew with fresh=true"
+        UserError, match=r"the code of mine\.py.*, put that back, or add fresh=true to the sweep's command"
     ):
         reject_other_code(Path("one"))
 

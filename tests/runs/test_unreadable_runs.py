@@ -292,8 +292,10 @@ def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pyt
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
     assert (tmp_path / "zeros.npz").stat().st_size < 2000
     assert read_arrays(tmp_path / "zeros.npz")["a"].shape == (100_000,)
-    whole = (tmp_path / "zeros.npz").read_bytes()
-    (tmp_path / "flipped.npz").write_bytes(whole[:100] + bytes(255 - byte for byte in whole[100:140]) + whole[140:])
+    packed_bytes = (tmp_path / "zeros.npz").read_bytes()
+    (tmp_path / "flipped.npz").write_bytes(
+        packed_bytes[:100] + bytes(255 - byte for byte in packed_bytes[100:140]) + packed_bytes[140:]
+    )
     with pytest.raises(UserError, match=r"flipped\.npz: is damaged"):
         read_arrays(tmp_path / "flipped.npz")
     monkeypatch.setattr(bounded_arrays, "MAX_UNPACKED_BYTES", 100_000)

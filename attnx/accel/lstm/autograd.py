@@ -217,15 +217,20 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_table_weight = [] if table is None else [summed.t() @ table]
             grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
             grad_weights += [grad_weight_ih, grad_weight_hh, summed.sum(0)]
-        if grad_table is not None and ctx.padding_idx is not None:
-            grad_table[ctx.padding_idx] = 0
-        return None, grad_table, grad_inputs, *grad_start, *grad_weights
+        return None, _without_padding(grad_table, ctx.padding_idx), grad_inputs, *grad_start, *grad_weights
 
 
 def _split_weight(weight_ih: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
     """The columns of the table's rows, and those of the other inputs."""
     table_weight, input_weight = weight_ih.tensor_split([0 if table is None else table.shape[1]], 1)
     return table_weight, input_weight
+
+
+def _without_padding(grad_table: Tensor | None, padding_idx: int | None) -> Tensor | None:
+    """The gradient of a table whose padding row has none."""
+    if grad_table is not None and padding_idx is not None:
+        grad_table[padding_idx] = 0
+    return grad_table
 
 
 def _add_product(total: Tensor | None, first: Tensor, second: Tensor) -> Tensor:

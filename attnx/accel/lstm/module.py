@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import DirectionWeights, Lookup
 from attnx.accel.lstm.bindings import can_run_lstm
-from attnx.nn.recurrent import LayerState, LSTMLayer, concat
+from attnx.nn.recurrent import LayerState, MemoryCellLayer, concat
 
 
 class FastEmbedding(nn.Embedding):
@@ -28,7 +28,7 @@ class FastEmbedding(nn.Embedding):
         return rows
 
 
-class FastLSTMLayer(LSTMLayer):
+class FastMemoryCellLayer(MemoryCellLayer):
     """The LSTM layer in C where it is faster than torch's: on a CPU, in single precision."""
 
     def run(

@@ -143,7 +143,8 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     for sweep in sweeps:
         refuse_links(sweep.path)
     for deletion in deletions:
-        path, hidden = deletion.run.path.absolute(), None
+        path, hidden = deletion.run.path, None
+        path = path if path.name else path.absolute()  # "." has no name to change
         try:
             with lock_run(path):  # nobody resumes it meanwhile
                 if deletion.checkpoints:

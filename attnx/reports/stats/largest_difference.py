@@ -18,6 +18,7 @@ from scipy.special import ndtr
 NODES: Final = 48
 RANGE_NODES: Final = 160
 MAX_DEVIATE: Final = 8.5  # no normal deviate is larger, to double precision
+TAIL: Final = 1e-14  # of the distribution of an estimated deviation, which is left out on both sides
 
 
 def dunnett_sf(t: float, sizes: Sequence[int], control: int, degrees: float) -> float:
@@ -78,5 +79,7 @@ def _nodes(degrees: float) -> tuple[NDArray[np.float64], ...]:
     """Quadrature nodes and weights of a normal deviate, and of an estimated over a true standard deviation."""
     means, weights = np.polynomial.hermite_e.hermegauss(NODES)
     shares, share_weights = np.polynomial.legendre.leggauss(NODES)
-    deviations = stats.chi.ppf((shares + 1) / 2, degrees) / np.sqrt(degrees)
-    return means, weights / np.sqrt(2 * np.pi), deviations, share_weights / 2
+    low, high = stats.chi.ppf(TAIL, degrees), stats.chi.isf(TAIL, degrees)
+    deviations = low + (high - low) * (shares + 1) / 2
+    deviation_weights = share_weights * (high - low) / 2 * stats.chi.pdf(deviations, degrees)
+    return means, weights / np.sqrt(2 * np.pi), deviations / np.sqrt(degrees), deviation_weights
