@@ -12,7 +12,6 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.laws.laws import PartLaws
 from attnx.laws.violation import describe_type, require
-from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask
 
 FACTS = {"monitor": str, "maximize": bool, "label_smoothing": float}
@@ -66,11 +65,7 @@ class TaskLaws(PartLaws):
         """A task that is saved and restored detokenizes outputs to the same texts, and tokenizes these alike."""
         data, restored = self._load(), self._build()
         with tempfile.TemporaryDirectory() as folder:
-            for side, symbols, features in (
-                (data.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
-                (data.target, TARGET_SYMBOLS, TARGET_FEATURES),
-            ):
-                side.save(Path(folder) / (symbols if isinstance(side, Vocabulary) else features))
+            data.save_sides(Path(folder))
             self.part.save(Path(folder))
             restored.restore(Path(folder))
         for pair in data.pairs.test[:NUM_EXAMPLES] if isinstance(data.target, Vocabulary) else ():

@@ -24,6 +24,7 @@ from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.sweeps.stop_request import stopped
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import FORKING_ENVIRONMENT, describe_exit
 
@@ -77,7 +78,7 @@ class SweepSession:
         if self.processes is not None:
             self.processes.close()
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-            raise self._stopped(signal.SIGINT) from error
+            raise stopped(self.sweep, signal.SIGINT) from error
 
     def run(
         self,
@@ -109,7 +110,7 @@ class SweepSession:
                 self.screen.show(self.sweep, self.progress)
         if self.stop_signal.signum:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it silently.
-            raise self._stopped(self.stop_signal.signum)
+            raise stopped(self.sweep, self.stop_signal.signum)
 
     def _has_room(self, processes: Processes) -> bool:
         return processes.is_ready and len(self.running) < self.max_parallel
@@ -176,9 +177,6 @@ class SweepSession:
         fork_server = self.fork_server or start_fork_server(job_environment(self.max_parallel))
         fork_server.set_lock(self.lock)
         return fork_server
-
-    def _stopped(self, signum: int) -> Stopped:
-        return Stopped(f"resume with: {self.sweep.resume_command}", signum)
 
     def job_spec(self, job: SweepJob, config: Mapping[str, Any], **variables: str) -> JobSpec:
         """The spec of a job, with further environment variables."""

@@ -17,6 +17,11 @@ def is_stop_requested(sweep: Path) -> bool:
     return (sweep / STOP_REQUEST).exists()
 
 
+def stopped(sweep: Sweep, signum: int) -> Stopped:
+    """The error of a command that a signal has stopped; it says how to go on."""
+    return Stopped(f"resume with: {sweep.resume_command}", signum)
+
+
 @contextlib.contextmanager
 def request_stop_by_signal(sweep: Sweep) -> Iterator[None]:
     """Ask a sweep's jobs to save and end when this process gets a signal; a second one ends the launcher.
@@ -45,4 +50,4 @@ def request_stop_by_signal(sweep: Sweep) -> Iterator[None]:
     finally:
         (sweep.path / STOP_REQUEST).unlink(missing_ok=True)
     if stop_signal.signum:
-        raise Stopped(f"resume with: {sweep.resume_command}", stop_signal.signum) from error
+        raise stopped(sweep, stop_signal.signum) from error

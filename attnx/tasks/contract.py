@@ -21,6 +21,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.ops import reinforce_loss
+from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
 
 TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
@@ -73,6 +74,14 @@ class SequenceData:
         if self.rows is not None:
             return self.rows
         return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
+
+    def save_sides(self, folder: Path) -> None:
+        """Write the vocabulary or the scales of each side, as a run folder has them."""
+        for side, symbols, features in (
+            (self.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
+            (self.target, TARGET_SYMBOLS, TARGET_FEATURES),
+        ):
+            side.save(folder / (symbols if isinstance(side, Vocabulary) else features))
 
     def evaluation_dataset(self, pairs: list[Pair]) -> PairDataset:
         """Encode pairs, a row each, with the first reference as the target."""

@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from attnx.accel.prebuild import without_c
-from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.models.resolve import resolve_model
@@ -26,11 +25,7 @@ from attnx.runs.layout import (
     CONFIG,
     FORMAT,
     RUN,
-    SOURCE_FEATURES,
-    SOURCE_SYMBOLS,
     TAGS,
-    TARGET_FEATURES,
-    TARGET_SYMBOLS,
     VOCABULARY,
 )
 from attnx.runs.naming import RUNS, chosen_folder
@@ -149,11 +144,7 @@ def save_vocabularies(folder: Path, prepared: PreparedRun) -> None:
     """Write the vocabulary or features of each side, the tags if there are any, and what the task adds."""
     data = prepared.data
     (folder / VOCABULARY).mkdir(exist_ok=True)
-    for side, symbols, features in (
-        (data.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
-        (data.target, TARGET_SYMBOLS, TARGET_FEATURES),
-    ):
-        side.save(folder / VOCABULARY / (symbols if isinstance(side, Vocabulary) else features))
+    data.save_sides(folder / VOCABULARY)
     if data.tags:
         write_json(folder / VOCABULARY / TAGS, data.tags)
     prepared.module.task.save(folder / VOCABULARY)

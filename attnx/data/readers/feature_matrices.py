@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +14,11 @@ from attnx.data.features import Matrix
 from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
+from attnx.files.bounded_arrays import DAMAGED
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
 
-# A broken header is parsed as Python, and may tell of more numbers than fit into memory.
-BROKEN_HEADER = (SyntaxError, TokenError, MemoryError)
-BROKEN_FILE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, *BROKEN_HEADER)
 # Texts of missing numbers: a row of nothing else has no names of columns.
 GAPS = ("nan", "na", "n/a", "null", "none", "?")
 # pandas' name of an unnamed index column.
@@ -186,7 +181,7 @@ def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             loaded = np.load(stream, allow_pickle=False)
             arrays = {"features": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
             return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    except BROKEN_FILE as error:
+    except DAMAGED as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(f"{path}: is not a NumPy file of plain numbers: {reason}") from error
 
