@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_sections.aims import verdicts
+from gpu_sections.aims import Verdict, verdicts
 from gpu_sections.cases import FAILED, Row, Setting, read_rows, write_rows
 from gpu_sections.tables import all_tables, markdown, show
 from peers.environments import ROOT, last_word
@@ -49,7 +49,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--out", type=Path, default=ROOT / ".benchmarks" / "gpu", metavar="FOLDER", help="folder of gpu.json and gpu.md"
     )
-    add("--check", action="store_true", help="run every section at toy sizes on the CPU, to prove the program")
+    add("--check", action="store_true", help="run every section at toy sizes, which a CPU can, to prove the program")
     add("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="only these")
     add("--measure", choices=SECTIONS, help=argparse.SUPPRESS)  # in the process of a section
     add("--folder", type=Path, help=argparse.SUPPRESS)
@@ -87,15 +87,16 @@ def run_section(section: str, folder: Path, is_check: bool, seconds: float) -> l
     return [*rows, Row(section, {}, f"{FAILED}{reason}")] if reason else rows
 
 
-def run_sections(sections: Sequence[str], is_check: bool, console: Console) -> dict[str, list[Row]]:
-    """Measure sections one after another; each ends when the time of all so far is over."""
+def run_sections(options: argparse.Namespace, console: Console) -> dict[str, list[Row]]:
+    """Measure sections one after another, and write what is measured; each ends when the time of all so far is over."""
     start, limit, rows = time.monotonic(), 0.0, {}
     with tempfile.TemporaryDirectory() as folder:
-        for section in sections:
+        for section in options.sections:
             limit += SECTIONS[section]
             with console.status(section):
-                rows[section] = run_section(section, Path(folder), is_check, start + limit - time.monotonic())
+                rows[section] = run_section(section, Path(folder), options.check, start + limit - time.monotonic())
             console.print(f"{section}: {len(rows[section])} rows, {time.monotonic() - start:.0f} s so far")
+            write(rows, options)
     return rows
 
 
@@ -119,12 +120,15 @@ def first_line(command: Sequence[str]) -> str:
     return printed.partition("\n")[0]
 
 
-def report(rows: dict[str, list[Row]], options: argparse.Namespace, console: Console) -> None:
-    """Print the tables, and write them and the JSON file."""
-    device, judged = describe_device(), verdicts({} if options.check else rows)
+def judge(rows: dict[str, list[Row]], options: argparse.Namespace) -> list[Verdict]:
+    """The aims; toy sizes say nothing of them."""
+    return verdicts({} if options.check else rows)
+
+
+def write(rows: dict[str, list[Row]], options: argparse.Namespace) -> None:
+    """Write the tables and the JSON file."""
+    device, judged = describe_device(), judge(rows, options)
     packages = [name for name in ("torch", "triton", "lightning") if importlib.util.find_spec(name)]
-    tables = all_tables(rows, judged)
-    show(tables, console)
     measurements = {
         "gpu": device,
         "aims": [item._asdict() for item in judged],
@@ -132,8 +136,7 @@ def report(rows: dict[str, list[Row]], options: argparse.Namespace, console: Con
     }
     record(options.out / "gpu.json", {"check": options.check, "sections": options.sections}, measurements, packages)
     heading = "# attnx on a GPU\n\n" + ", ".join(f"{name} {value or 'unknown'}" for name, value in device.items())
-    (options.out / "gpu.md").write_text(markdown(heading, tables), encoding="utf-8")
-    console.print(f"written to {options.out / 'gpu.json'} and gpu.md", highlight=False)
+    (options.out / "gpu.md").write_text(markdown(heading, all_tables(rows, judged)), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,11 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(NO_GPU, file=sys.stderr)
         return 2
     if options.measure:
-        device = torch.device("cpu" if options.check else "cuda")
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         measure(options.measure, Setting(device, options.check, options.folder), options.seconds)
         return 0
-    rows = run_sections(options.sections, options.check, console)
-    report(rows, options, console)
+    rows = run_sections(options, console)
+    show(all_tables(rows, judge(rows, options)), console)
+    console.print(f"written to {options.out / 'gpu.json'} and gpu.md", highlight=False)
     return int(any(row.note.startswith(FAILED) for section in rows.values() for row in section))
 
 

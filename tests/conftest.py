@@ -12,6 +12,9 @@ from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does; numpy reads it when it is imported
+# Many tests fork this process, and a fork of one that has used a GPU cannot train.
+if os.environ.get("ATTNX_TEST_GPU") != "1":
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import pytest
 import torch

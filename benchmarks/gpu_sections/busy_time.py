@@ -8,10 +8,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "cpu": ProfilerActivity.CPU}
-TYPES = {"cuda": ("kernel", "gpu_memcpy", "gpu_memset"), "cpu": ("cpu_op",)}
-"""The profiler's names of what runs on a device; its annotations span what is idle, too."""
-Interval = tuple[int, int]
-"""Start and end in nanoseconds."""
+TYPES = {"cuda": "CUDA", "cpu": "CPU"}
+"""The profiler's names of a device."""
+Interval = tuple[float, float]
+"""Start and end in microseconds."""
 
 
 def device_profiler(device: torch.device) -> profile:
@@ -20,28 +20,29 @@ def device_profiler(device: torch.device) -> profile:
 
 
 def device_intervals(profiler: profile, device: torch.device) -> list[Interval]:
-    """The intervals of everything that ran on a device.
+    """The intervals of everything that ran on a device; annotations span what is idle, too, and are left out.
 
     Raises:
         RuntimeError: the profiler saw nothing, as without access to the GPU's counters.
     """
-    assert profiler.profiler is not None
-    results = profiler.profiler.kineto_results
-    assert results is not None
-    types = TYPES[device.type]
-    intervals = [(event.start_ns(), event.end_ns()) for event in results.events() if event.activity_type() in types]
+    events = profiler.events() or ()  # type: ignore[no-untyped-call]
+    intervals = [
+        (event.time_range.start, event.time_range.end)
+        for event in events
+        if event.device_type.name == TYPES[device.type] and not event.is_user_annotation
+    ]
     if not intervals:
         raise RuntimeError("torch's profiler saw no kernel")
     return intervals
 
 
-def covered_nanoseconds(intervals: Iterable[Interval]) -> int:
+def covered_microseconds(intervals: Iterable[Interval]) -> float:
     """The length of the union of intervals.
 
-    >>> covered_nanoseconds([(0, 3), (2, 5), (7, 8), (7, 8)])
-    6
+    >>> covered_microseconds([(0, 3), (2, 5), (7, 8), (7, 8)])
+    6.0
     """
-    total, last = 0, 0
+    total, last = 0.0, 0.0
     for start, end in sorted(intervals):
         total += max(0, end - max(start, last))
         last = max(last, end)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from gpu_sections.busy_time import covered_nanoseconds, device_intervals, device_profiler
+from gpu_sections.busy_time import covered_microseconds, device_intervals, device_profiler
 from gpu_sections.cases import Case, Figures, Setting
 from gpu_sections.row_names import FLOAT32, IDLE, LOOP, training_row
 from gpu_sections.steps import CHECK_STEPS, SCHEDULES, STEPS, Steps, Train, watch_steps
@@ -45,7 +45,7 @@ def _measure(setting: Setting, train: Train) -> Figures:
         train(sum(steps) + 1)
     seconds, intervals = stamps[1] - stamps[0], device_intervals(profiler, setting.device)
     return {
-        IDLE: 100 * (1 - covered_nanoseconds(intervals) / 1e9 / seconds),
+        IDLE: 100 * (1 - covered_microseconds(intervals) / 1e6 / seconds),
         "kernels a step": len(intervals) / steps.measured,
         "ms a step": 1000 * seconds / steps.measured,
     }

@@ -34,6 +34,8 @@ class Sizes(NamedTuple):
 
 
 SIZES, CHECK_SIZES = Sizes(8, 190, 701, 128), Sizes(4, 52, 161, 16)
+CHUNK_MIB, CHECK_CHUNK_MIB = 64, 1
+"""Of the kernel that computes in chunks, so that there are several."""
 WINDOW = 2
 ZERO = 1e-9
 """The share of the largest gradient below which one in float64 is rounding alone."""
@@ -91,9 +93,9 @@ def _decline(reason: str) -> Figures:
 def _compare(setting: Setting, kernel: Kernel, scorer: str, call: Call, dtype: torch.dtype) -> Figures:
     """The largest errors of a kernel's outputs and gradients, and of the definition's in the same type."""
     torch.manual_seed(0)
-    sizes = CHECK_SIZES if setting.is_check else SIZES
+    sizes, chunk_mib = (CHECK_SIZES, CHECK_CHUNK_MIB) if setting.is_check else (SIZES, CHUNK_MIB)
     scope = (call.scope, {"window": WINDOW} if call.scope == "local" else {})
-    attention: Any = build_attention(scorer, scope, "softmax", (sizes.width,) * 3, {"chunk_mib": 1})
+    attention: Any = build_attention(scorer, scope, "softmax", (sizes.width,) * 3, {"chunk_mib": chunk_mib})
     attention.to(setting.device, dtype)
     shapes = (sizes.rows, sizes.queries, sizes.width), (sizes.rows, sizes.positions, sizes.width)
     operands = [torch.randn(shape).to(setting.device, dtype) for shape in (*shapes, shapes[0])]

@@ -13,7 +13,7 @@ from additive_operator import broadcast, by_attnx, compiled
 from peers.measures import Read, draw_tensors, work_of
 from torch import Tensor
 
-from gpu_sections.busy_time import covered_nanoseconds, device_intervals, device_profiler
+from gpu_sections.busy_time import covered_microseconds, device_intervals, device_profiler
 from gpu_sections.cases import Case, Figures, Setting
 from gpu_sections.row_names import (
     ATTNX,
@@ -67,7 +67,7 @@ def _measure(device: torch.device, read_of: Callable[[int], Read], shape: Shape,
         work()
         synchronize(device)
     with contextlib.suppress(RuntimeError):  # without a profiler the other figures are there
-        figures[KERNEL_MILLISECONDS] = covered_nanoseconds(device_intervals(profiler, device)) / 1e6
+        figures[KERNEL_MILLISECONDS] = covered_microseconds(device_intervals(profiler, device)) / 1e3
     return figures
 
 

@@ -243,8 +243,7 @@ def test_blocks_of_queries_match_the_complete_read(scope: Any, narrowed: str, mo
     }
     memory = hide_future(attention.make_memory(states), torch.arange(queries) % positions)
     complete = attention(query_states, memory, **inputs).context
-    monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 0)
-    monkeypatch.setattr(blocks, "SCORES_PER_BLOCK", 1)
+    monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=0, scores_per_block=1))
     torch.testing.assert_close(attention(query_states, memory, **inputs).context, complete)
 
 
@@ -286,8 +285,7 @@ def test_memory_grows_with_the_scores() -> None:
 
 def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many of both are four times the scores, and twice the memory."""
-    monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 2**12)
-    monkeypatch.setattr(blocks, "SCORES_PER_BLOCK", 2**12)
+    monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=2**12, scores_per_block=2**12))
     attention: Any = accel.enable(build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16})))
     small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
     assert large < 2.2 * small

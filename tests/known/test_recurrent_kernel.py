@@ -10,7 +10,7 @@ import torch
 
 from attnx import accel
 from attnx.accel import c_build
-from attnx.accel.attention.additive import blocks, cpu
+from attnx.accel.attention.additive import cpu
 from attnx.attention import build
 
 B, Q, M, WIDTH = 3, 41, 149, 7
@@ -22,7 +22,7 @@ def test_the_kernel_scores_all_queries_at_once(normalizer: str, monkeypatch: pyt
     """Also where other normalizers have a block of queries at a time."""
     if c_build.unsupported_platform() is not None:
         pytest.skip("no C on this platform")
-    monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 97)
+    monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=97))
     monkeypatch.setattr(cpu, "MIN_TERMS_FOR_C", 0)
     torch.manual_seed(0)
     knobs = {} if normalizer == "forward" else {"noise": 0.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
 import re
@@ -23,7 +22,6 @@ CAPABILITIES = {"A100": 80, "H100": 90, "B200": 100}
 MAX_SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
 # A processor of these GPUs starts an instruction of a warp in every cycle, and a reciprocal of a warp in every eighth.
 CYCLES_PER_RECIPROCAL = 8
-VALUE_WIDTH = 512
 
 
 class Launch(NamedTuple):
@@ -55,18 +53,10 @@ def module(triton_that: Callable[[str], ModuleType]) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def fused(module: ModuleType) -> Any:
-    return importlib.import_module("attnx.accel.attention.additive.triton_fused")
-
-
-@pytest.fixture(scope="module")
-def functions(module: Any, fused: Any) -> dict[str, Any]:
+def functions(module: Any) -> dict[str, Any]:
     """All that Triton compiles in the modules, by name."""
     tuned, jitted = module.triton.runtime.Autotuner, module.triton.JITFunction
-    members = {
-        name: member.fn if isinstance(member, tuned) else member
-        for name, member in (vars(module) | vars(fused)).items()
-    }
+    members = {name: member.fn if isinstance(member, tuned) else member for name, member in vars(module).items()}
     return {name: member for name, member in members.items() if isinstance(member, jitted)}
 
 
@@ -90,24 +80,23 @@ def recorded_launches(module: Any) -> Iterator[list[Launch]]:
 
 
 @pytest.fixture
-def launched(module: Any, fused: Any, recorded_launches: list[Launch]) -> Callable[..., list[Launch]]:
+def launched(module: Any, recorded_launches: list[Launch]) -> Callable[..., list[Launch]]:
     """The launches of a call, each once."""
 
     def launches_of(function: Callable[..., Any], *args: Any) -> list[Launch]:
         recorded_launches.clear()
         function(*args)
-        return sorted({str(launch): launch for launch in recorded_launches}.values())
+        unlike = {str(launch): launch for launch in recorded_launches}
+        return [unlike[text] for text in sorted(unlike)]
 
     return launches_of
 
 
-def launch_all(module: Any, fused: Any, dtype: torch.dtype, value_width: int) -> None:
-    """Scores and contexts, and all gradients."""
-    shapes = (2, 3, 5), (2, 7, 5), (5,), (2, 7, value_width)
-    operands = [torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes]
-    additive_scores(module.BACKEND, *operands[:3]).sum().backward()
-    mask = torch.ones(2, 1, 7, dtype=torch.bool).expand(2, 3, 7)
-    fused.attend_online(*(operand.float() for operand in operands), mask, 1.0).sum().backward()
+def launch_all(module: Any, dtype: torch.dtype) -> None:
+    """Scores and all gradients."""
+    shapes = (2, 3, 5), (2, 7, 5), (5,)
+    queries, keys, v = (torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)
+    additive_scores(module.BACKEND, queries, keys, v).sum().backward()
 
 
 @pytest.fixture(scope="module", params=CAPABILITIES.values(), ids=list(CAPABILITIES))
@@ -118,7 +107,6 @@ def capability(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="module")
 def programs(
     module: Any,
-    fused: Any,
     functions: dict[str, Any],
     recorded_launches: list[Launch],
     capability: int,
@@ -127,8 +115,8 @@ def programs(
     """Every launched function, compiled for a GPU with each of its tiles, the first one first, by name."""
     folder = tmp_path_factory.mktemp("triton")
     recorded_launches.clear()
-    launch_all(module, fused, torch.float32, VALUE_WIDTH)
-    tiles = dict(zip(PAIRS, (module.SCORE_TILES, module.GRADIENT_TILES, fused.ATTENTION_TILES), strict=True))
+    launch_all(module, torch.float32)
+    tiles = dict(zip(PAIRS, (module.SCORE_TILES, module.GRADIENT_TILES), strict=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(folder))
         return {
@@ -190,7 +178,7 @@ def loops_over_pairs(program: Program) -> list[Counter[str]]:
     return sorted((loop for loop in program.loops if loop["MUFU.RCP"]), key=lambda loop: loop["MUFU.EX2"])
 
 
-PAIRS = ("_scores_kernel", "_gradients_kernel", "_attention_kernel")
+PAIRS = ("_scores_kernel", "_gradients_kernel")
 """The kernels that evaluate a tanh for every pair and hidden unit."""
 
 
@@ -201,7 +189,7 @@ def test_every_kernel_compiles(programs: dict[str, list[Program]], capability: i
 
 
 def test_registers_and_shared_memory_suffice(programs: dict[str, list[Program]], capability: int) -> None:
-    """No register is spilled to memory, whatever the tile, with the widest values, too."""
+    """No register is spilled to memory, whatever the tile."""
     for program in itertools.chain(*programs.values()):
         assert program.resources["REG"] > 0
         assert program.resources["STACK"] == program.resources["LOCAL"] == 0, program.launch
@@ -221,9 +209,9 @@ def test_a_pair_costs_a_reciprocal(programs: dict[str, list[Program]], name: str
 
 
 def test_every_function_is_launched_or_called(
-    module: Any, fused: Any, functions: dict[str, Any], launched: Callable[..., list[Launch]]
+    module: Any, functions: dict[str, Any], launched: Callable[..., list[Launch]]
 ) -> None:
-    names = {launch.name for launch in launched(launch_all, module, fused, torch.float32, VALUE_WIDTH)}
+    names = {launch.name for launch in launched(launch_all, module, torch.float32)}
     called = {
         name for name in functions if any(f"{name}(" in functions[caller].src for caller in functions if caller != name)
     }
@@ -232,12 +220,10 @@ def test_every_function_is_launched_or_called(
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
-def test_all_types_share_one_program(
-    module: Any, fused: Any, launched: Callable[..., list[Launch]], dtype: torch.dtype
-) -> None:
+def test_all_types_share_one_program(module: Any, launched: Callable[..., list[Launch]], dtype: torch.dtype) -> None:
     """Narrower types are widened before, so that what is built for float32 is all there is to build."""
-    expected = launched(launch_all, module, fused, torch.float32, VALUE_WIDTH)
-    assert launched(launch_all, module, fused, dtype, VALUE_WIDTH) == expected
+    expected = launched(launch_all, module, torch.float32)
+    assert launched(launch_all, module, dtype) == expected
 
 
 def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) -> None:
@@ -248,17 +234,12 @@ def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) ->
         assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
-def test_building_launches_every_kernel(module: Any, fused: Any, launched: Callable[..., list[Launch]]) -> None:
+def test_building_launches_every_kernel(module: Any, launched: Callable[..., list[Launch]]) -> None:
     """A kernel that cannot be built for the gradients is not begun with."""
-
-    def build() -> None:
-        module.compile_kernels(torch.device("cpu"))
-        fused.compile_kernel(torch.device("cpu"))
-
-    assert launched(build) == launched(launch_all, module, fused, torch.float32, 1)
+    assert launched(module.compile_kernels, torch.device("cpu")) == launched(launch_all, module, torch.float32)
 
 
-def test_any_number_of_rows_fits_into_a_grid(module: Any, fused: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_rows_fits_into_a_grid(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU has room for 2^31 programs along the first axis of a grid, and for 65,535 along the others."""
     grids: list[tuple[int, ...]] = []
 
@@ -269,8 +250,6 @@ def test_any_number_of_rows_fits_into_a_grid(module: Any, fused: Any, monkeypatc
     few, many = (torch.ones(2, count, 1, requires_grad=True) for count in (3, 70_001))
     for queries, keys in ((few, many), (many, few)):
         additive_scores(module.BACKEND, queries, keys, torch.ones(1)).sum().backward()
-        mask = torch.ones(1, 1, 1, dtype=torch.bool).expand(2, queries.shape[1], keys.shape[1])
-        fused.attend_online(queries, keys, torch.ones(1), keys, mask, 1.0)
     assert max(first for first, *_ in grids) == 2 * 70_001
     assert all(size < 2**16 for _, *behind_first in grids for size in behind_first)
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
 import torch
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from attnx import accel
 from attnx.data.batches import Batch
 from attnx.tasks.contract import token_loss
+from attnx.training.trainers.lightning import set_tf32
 
 aten = torch.ops.aten
 # What fake tensors are made of, and a third of their cost. Autograd ends the process for CUDA where torch has none.
 DEVICE = torch.device("meta")
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 COPIES = (aten._to_copy.default, aten.copy_.default)
 
 
@@ -92,3 +96,41 @@ def take_training_step() -> Callable[[Any, Batch], None]:
         assert {weight.grad.device for weight in model.parameters()} == {DEVICE}
 
     return step
+
+
+@pytest.fixture
+def assert_same_on_gpu() -> Callable[[Any, Batch], None]:
+    """Compare a GPU with the CPU: the definition in double precision, and what accel makes of it in single."""
+    if False:
+        pytest.skip("needs a GPU and ATTNX_TEST_GPU=1")
+    set_tf32("32")
+
+    def compare(model: Any, batch: Batch) -> None:
+        expected = _loss_and_gradients(model, batch, CPU)
+        _require_close(_loss_and_gradients(model, batch, GPU), expected, 1e-7)
+        torch.set_default_dtype(torch.float32)
+        fast_model, single = accel.enable(copy.deepcopy(model)).float(), Batch(*map(_to_single, batch))
+        _require_close(_loss_and_gradients(fast_model, single, GPU), expected, 3e-4)
+
+    return compare
+
+
+def _loss_and_gradients(model: Any, batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """In training, for which alone cuDNN has gradients; a model that drops or samples anything draws other numbers."""
+    model = copy.deepcopy(model).to(device).train()
+    loss = token_loss(model, move_data_to_device(batch, device)).mean
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradients = {name: value.grad.cpu() for name, value in model.named_parameters() if value.grad is not None}
+    return {"loss": loss.detach().cpu(), **gradients}
+
+
+def _require_close(results: dict[str, Tensor], expected: dict[str, Tensor], tolerance: float) -> None:
+    assert results.keys() == expected.keys()
+    for name, tensor in expected.items():
+        scale = max(1.0, float(tensor.abs().max()))
+        error = float((results[name].double() - tensor).abs().max()) / scale
+        assert error < tolerance, f"{name} differs by {error:.1e} of {scale:.1e}"
+
+
+def _to_single(tensor: Tensor | None) -> Tensor | None:
+    return tensor.float() if tensor is not None and tensor.is_floating_point() else tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -69,10 +70,24 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
         assert (weights[row, ..., length:] == 0).all()
 
 
+def training_batch() -> Batch:
+    target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
+    return Batch(SOURCE, SOURCE > 0, target, target > 0, torch.arange(3), TAG)
+
+
+def test_a_gpu_computes_the_same(
+    sample_combination: dict[str, Any], assert_same_on_gpu: Callable[[Any, Batch], None]
+) -> None:
+    """But for samples: a GPU draws other ones."""
+    model = build_model(**sample_combination)
+    if any(getattr(module, "is_sampled", False) for module in model.modules()):
+        pytest.skip("it samples positions")
+    assert_same_on_gpu(model, training_batch())
+
+
 def test_every_parameter_has_a_gradient(sample_combination: dict[str, Any]) -> None:
     model = build_model(**sample_combination).train()
-    target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
-    batch: Any = Batch(SOURCE, SOURCE > 0, target, target > 0, torch.arange(3), TAG)
+    batch: Any = training_batch()
     token_loss(model, batch).mean.backward()
     assert not [name for name, weight in model.named_parameters() if weight.grad is None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS, PAD, STOP
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
@@ -72,6 +74,16 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
         length = source.shape[1]
         torch.testing.assert_close(together.weights[row : row + 1, ..., :length], alone.weights)
         assert (together.weights[row, ..., length:] == 0).all()
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_gpu_computes_the_same(
+    sample_combination: dict[str, Any], assert_same_on_gpu: Callable[[Any, Batch], None]
+) -> None:
+    source, source_mask = batch([0, 1, 2, 3])
+    target, index = torch.tensor([[5, EOS], [6, EOS], [7, EOS], [8, EOS]]), torch.arange(4)
+    learned = Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index))
+    assert_same_on_gpu(build_model(**sample_combination), learned)
 
 
 @pytest.mark.usefixtures("float64")

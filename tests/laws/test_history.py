@@ -128,11 +128,20 @@ def test_decoding_matches_the_parallel_forecast() -> None:
 def test_a_training_step_waits_for_no_device(
     asks: tuple[str, str], quantiles: list[float] | None, take_training_step: Callable[..., None]
 ) -> None:
-    source, source_mask, target = draw_batch(NUM_KNOWN)
+    take_training_step(build_model(asks=asks, quantiles=quantiles, known=NUM_KNOWN), training_batch(NUM_KNOWN))
+
+
+def training_batch(num_known: int) -> Batch:
+    """What the model learns, with lengths on the CPU."""
+    source, source_mask, target = draw_batch(num_known)
     target_mask, index = torch.ones(target.shape[:2], dtype=torch.bool), torch.arange(ROWS)
     lengths = source_mask.sum(-1)
-    batch = Batch(source, source_mask, target, target_mask, index, torch.zeros_like(index), source_lengths=lengths)
-    take_training_step(build_model(asks=asks, quantiles=quantiles, known=NUM_KNOWN), batch)
+    return Batch(source, source_mask, target, target_mask, index, torch.zeros_like(index), source_lengths=lengths)
+
+
+def test_a_gpu_computes_the_same(sample_combination: dict[str, Any], assert_same_on_gpu: Callable[..., None]) -> None:
+    model = build_model(**sample_combination)
+    assert_same_on_gpu(model, training_batch(sample_combination["known"]))
 
 
 @pytest.mark.parametrize("has_lengths", [False, True])

@@ -15,7 +15,7 @@ from torch import Tensor
 import attnx.accel
 from attnx import accel, registry
 from attnx.accel import c_build
-from attnx.accel.attention.additive import blocks, cpu
+from attnx.accel.attention.additive import cpu, triton_kernels
 from attnx.accel.attention.modules import FastAttention
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
@@ -61,8 +61,7 @@ MISSING = {
     "additive": lambda: (
         None if c_build.compile_library(FOLDER / "attention/additive/additive.c").library else "no C compiler"
     ),
-    "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
-    "fused_additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
+    "additive_cuda": lambda: None if torch.cuda.is_available() else "needs a GPU and ATTNX_TEST_GPU=1",
 }
 
 
@@ -70,7 +69,6 @@ MISSING = {
 DECLINED: dict[str, dict[str, list[Any]]] = {
     "additive": {"dtype": ["float64"]},
     "additive_cuda": {"dtype": ["float64"]},
-    "fused_additive_cuda": {"dtype": ["float64"], "size": ["few"], "need_weights": [True], "keep": [True]},
     "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"], "bias": ["distance", "relative"]},
     "checkpointed": {"size": ["few"]},
     "window": {"size": ["few"], "need_weights": [True]},
@@ -93,9 +91,10 @@ def possible(choices: dict[str, Any]) -> bool:
 @pytest.fixture(autouse=True)
 def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test draws the same, and blocks and tiles are so small that there are several."""
-    small = {(blocks, "MAX_SCORES_TO_KEEP"): 997, (blocks, "SCORES_PER_BLOCK"): 4001}
-    for (module, name), value in (small | {(cpu, "MIN_TERMS_FOR_C"): 0}).items():
-        monkeypatch.setattr(module, name, value)
+    for module in (cpu, triton_kernels):
+        small = module.BACKEND._replace(max_scores_to_keep=997, scores_per_block=4001)
+        monkeypatch.setattr(module, "BACKEND", small)
+    monkeypatch.setattr(cpu, "MIN_TERMS_FOR_C", 0)
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)

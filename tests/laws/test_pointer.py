@@ -98,10 +98,20 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_training_step_waits_for_no_device(rule: str, take_training_step: Callable[..., None]) -> None:
+    take_training_step(build_model(constraint=rule), training_batch(rule))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("rule", RULES)
+def test_a_gpu_computes_the_same(rule: str, plain_scorer: Choice, assert_same_on_gpu: Callable[..., None]) -> None:
+    assert_same_on_gpu(build_model(plain_scorer, constraint=rule), training_batch(rule))
+
+
+def training_batch(rule: str) -> Batch:
+    """What the model learns, with lengths on the CPU."""
     source, source_mask, _, target = batch(rule)
     index, lengths = torch.arange(len(LENGTHS)), torch.tensor(LENGTHS)
-    data = Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index), source_lengths=lengths)
-    take_training_step(build_model(constraint=rule), data)
+    return Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index), source_lengths=lengths)
 
 
 @pytest.mark.parametrize("rule", RULES)

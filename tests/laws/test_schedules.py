@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from attnx import accel, registry
 from attnx.data.batches import Batch
@@ -192,10 +193,10 @@ def possible(choices: Config) -> bool:
     )
 
 
-def choices(options: Config) -> Config:
+def choices(options: Config, dropout: float = 0.3) -> Config:
     """The nodes of a configuration, with units dropped everywhere something can be dropped."""
     below, above = options["layers"]
-    cell, read = {"dropout": 0.3, "cell": options["cell"]}, {options["keys_from"], options["values_from"]}
+    cell, read = {"dropout": dropout, "cell": options["cell"]}, {options["keys_from"], options["values_from"]}
     reads = {"name": options["encoder"], "layers": below, "bidirectional": options["bidirectional"]}
     reads |= {} if "states" in read else {"dropout": 0.0}  # else perhaps one layer is read
     model = {
@@ -204,8 +205,8 @@ def choices(options: Config) -> Config:
     hidden = options["hidden"] * options["heads"]
     return {
         **{kind: options[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
-        "model": {"dropout": 0.3, **model},
-        "attention": ("standard", {"dropout": 0.3, "heads": options["heads"], "bias": options["bias"]}),
+        "model": {"dropout": dropout, **model},
+        "attention": ("standard", {"dropout": dropout, "heads": options["heads"], "bias": options["bias"]}),
         "encoder": {**cell, **reads, "hidden_size": hidden},
         "decoder": {**cell, "layers": above},
         "readout": {"inputs": options["read_out"], "tanh": options["tanh"]},
@@ -217,6 +218,14 @@ def assert_laws(model: Any) -> None:
     """All laws of schedules."""
     for law in ModelLaws.collect():
         getattr(ModelLaws(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS), law.method)()
+
+
+def training_batch(model: Any, rows: Tensor) -> Batch:
+    """What a model learns, symbols or these rows, with lengths on the CPU."""
+    target = INPUTS.roll(-1, 1)
+    values = rows if isinstance(model.target, Numbers) else target
+    index, lengths = torch.arange(len(SOURCE)), SOURCE_MASK.sum(-1)
+    return Batch(SOURCE, SOURCE_MASK, values, target != 0, index, TAG, source_lengths=lengths)
 
 
 def test_the_schedules_obey_their_laws(build_model: BuildModel, combination: Config) -> None:
@@ -250,11 +259,18 @@ def test_a_training_step_waits_for_no_device(
     build_model: BuildModel, take_training_step: Callable[..., None], sample_combination: Config
 ) -> None:
     """In combinations in which every choice occurs, with lengths that the batch has on the CPU."""
-    model, target = build_model(**choices(sample_combination)), INPUTS.roll(-1, 1)
-    values = ROWS.float() if isinstance(model.target, Numbers) else target
-    index, lengths = torch.arange(len(SOURCE)), SOURCE_MASK.sum(-1)
-    batch = Batch(SOURCE, SOURCE_MASK, values, target != 0, index, TAG, source_lengths=lengths)
-    take_training_step(model, batch)
+    model = build_model(**choices(sample_combination))
+    take_training_step(model, training_batch(model, ROWS.float()))
+
+
+def test_a_gpu_computes_the_same(
+    build_model: BuildModel, assert_same_on_gpu: Callable[..., None], sample_combination: Config
+) -> None:
+    """In combinations in which every choice occurs, but for samples: a GPU draws other ones."""
+    model = build_model(**choices(sample_combination, dropout=0.0))
+    if any(getattr(module, "is_sampled", False) for module in model.modules()):
+        pytest.skip("it samples positions")
+    assert_same_on_gpu(model, training_batch(model, ROWS))
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)

@@ -145,9 +145,19 @@ def test_a_training_step_waits_for_no_device(
 ) -> None:
     """In combinations in which every choice occurs."""
     laws = case(of(sample_combination))
-    is_numbers, index = laws.inputs.dim() == 3, torch.arange(len(SOURCE))
-    target, target_mask = laws.inputs if is_numbers else laws.inputs.roll(-1, 1), INPUTS.roll(-1, 1) != 0
-    take_training_step(laws.model, Batch(laws.source, SOURCE_MASK, target, target_mask, index, TAG))
+    take_training_step(laws.model, training_batch(laws))
+
+
+def test_a_gpu_computes_the_same(sample_combination: Config, assert_same_on_gpu: Callable[..., None]) -> None:
+    """In combinations in which every choice occurs."""
+    laws = case(of(sample_combination))
+    assert_same_on_gpu(laws.model, training_batch(laws))
+
+
+def training_batch(laws: ModelLaws) -> Batch:
+    """What the model learns, symbols or rows."""
+    target, index = laws.inputs if laws.inputs.dim() == 3 else laws.inputs.roll(-1, 1), torch.arange(len(SOURCE))
+    return Batch(laws.source, SOURCE_MASK, target, INPUTS.roll(-1, 1) != 0, index, TAG)
 
 
 def test_a_transformer_obeys_its_laws(combination: Config) -> None:

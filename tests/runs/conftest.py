@@ -437,7 +437,7 @@ def weights() -> Callable[..., dict[str, torch.Tensor]]:
     """The weights in a run's checkpoint."""
 
     def load(folder: str | Path, which: str = "last") -> dict[str, torch.Tensor]:
-        state = torch.load(Path(folder) / "checkpoints" / f"{which}.ckpt", weights_only=True)["state_dict"]
+        state = torch.load(Path(folder) / "checkpoints" / f"{which}.ckpt", "cpu", weights_only=True)["state_dict"]
         assert state
         return dict(state)
 

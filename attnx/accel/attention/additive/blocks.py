@@ -17,10 +17,6 @@ from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
-MAX_SCORES_TO_KEEP = 2**20
-"""Up to so many scores, the scores and weights are saved for the gradients; above, they are computed again."""
-SCORES_PER_BLOCK = 2**18
-"""Scores in a block, few enough for a processor's cache."""
 MIN_QUERIES_PER_BLOCK = 8
 """Queries in a block, so that several share the exponentials of the keys."""
 
@@ -31,10 +27,15 @@ class AdditiveBackend(NamedTuple):
     Attributes:
         scores: queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m).
         gradients: these operands and the gradients of the scores -> the gradients of queries, keys and v.
+        max_scores_to_keep: up to so many, scores and weights are saved for the gradients; above, they are computed
+            again.
+        scores_per_block: of those computed at a time.
     """
 
     scores: Callable[[Tensor, Tensor, Tensor], Tensor]
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+    max_scores_to_keep: int
+    scores_per_block: int
 
 
 def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
@@ -59,10 +60,10 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
     if (
         inputs.need_weights
         or inputs.history is not None
-        or inputs.prepared_queries.shape[:2].numel() * positions <= MAX_SCORES_TO_KEEP
+        or inputs.prepared_queries.shape[:2].numel() * positions <= backend.max_scores_to_keep
     ):
         return attend(inputs)
-    return attend_in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, SCORES_PER_BLOCK // positions))
+    return attend_in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, backend.scores_per_block // positions))
 
 
 def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:

@@ -120,4 +120,5 @@ def _shape(*numbers: int) -> tuple[Shape, int]:
     return shape, _library().additive_scratch(shape)
 
 
-BACKEND = blocks.AdditiveBackend(_scores_in_c, _gradients_in_c)
+# A block is so small that a processor's cache holds it.
+BACKEND = blocks.AdditiveBackend(_scores_in_c, _gradients_in_c, max_scores_to_keep=2**20, scores_per_block=2**18)

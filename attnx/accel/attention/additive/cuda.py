@@ -17,8 +17,7 @@ class CudaAdditive:
     Formula: ``v . tanh(a + b) = v . (1 - 2 / (1 + e^(2a) e^(2b)))``, the exponentials once a query and once a position
     Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
 
-    Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Never run on a GPU: its
-    Triton code is compiled for three generations of them, and tested in Triton's interpreter. Tiles are chosen by time,
+    Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Tiles are chosen by time,
     and have no influence on the results: scores are sums over the hidden units in their order, and gradients of queries
     and of keys are summed by a pass each, without atomic additions.
     """

@@ -1,0 +1,116 @@
+"""Runs on a GPU: every way to train, a killed run, a sweep, and models on two devices."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU and ATTNX_TEST_GPU=1"),
+    pytest.mark.filterwarnings("ignore"),  # torch's compilers look at what they warn others of
+]
+GPU = "trainer.accelerator=gpu"
+# Step by step, with parts that Triton's kernels serve.
+LOOP = ("+query=previous_state", "model.feed=now", "scorer=additive")
+
+
+def read_json(*parts: str) -> Any:
+    return json.loads(Path(*parts).read_text(encoding="utf-8"))
+
+
+def final_loss(folder: str) -> float:
+    return float(rows(folder)[-1]["valid_loss"])
+
+
+@pytest.mark.parametrize("precision", ["32", "tf32", "bf16-mixed", "16-mixed"])
+@pytest.mark.parametrize("composition", [(), LOOP], ids=["run then attend", "step by step"])
+def test_every_precision_trains(precision: str, composition: tuple[str, ...], run: Callable[..., Any]) -> None:
+    run(*composition, GPU, "trainer.precision=32", "trainer.max_steps=60", folder="exact")
+    run(*composition, GPU, f"trainer.precision={precision}", "trainer.max_steps=60", folder="one")
+    assert read_json("one", "results.json")["peak_gpu_memory_mb"] > 0
+    assert final_loss("one") == pytest.approx(final_loss("exact"), rel=0.05)
+
+
+def test_a_gpu_trains_what_a_cpu_trains(run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+    """And its run can be opened without one."""
+    run(*LOOP, GPU, "trainer.max_steps=5", folder="gpu")
+    run(*LOOP, "trainer.accelerator=cpu", "trainer.max_steps=5", folder="cpu")
+    for (name, first), second in zip(weights("gpu").items(), weights("cpu").values(), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4, msg=name)
+    Path("words.txt").write_text("dab\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "attnx", "predict", "gpu", "words.txt"],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert attnx.open_run("gpu").predict(["dab"])
+
+
+@pytest.mark.parametrize("mode", ["steps", "graphs"])
+def test_compiled_steps_train_equally(mode: str, run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+    run(*LOOP, GPU, "trainer.max_steps=20", folder="plain")
+    run(*LOOP, GPU, "trainer.max_steps=20", f"trainer.compile={mode}", folder="compiled")
+    assert read_json("compiled", "run.json")["compiled"].startswith("each step of the loop but the first")
+    for (name, first), second in zip(weights("plain").items(), weights("compiled").values(), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-2, atol=1e-3, msg=name)
+
+
+def test_parts_on_two_devices_train_as_on_one(run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+    run(GPU, folder="plain")
+    run(GPU, "placement.encoder=cpu", folder="placed")
+    placed = {"encoder": "cpu", "attention": "cuda:0", "decoder": "cuda:0"}
+    assert read_json("placed", "run.json")["placement"] == placed
+    for (name, first), second in zip(weights("plain").items(), weights("placed").values(), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_a_killed_run_resumes_with_equal_results(
+    words: Path, sized: Callable[..., list[str]], same_weights: Callable[..., bool], no_pictures_folder: str
+) -> None:
+    """Bit by bit, by commands."""
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([no_pictures_folder, *sys.path])}
+    knobs = sized(GPU, "trainer.max_steps=2000", "trainer.num_validations=40", "model.dropout=0.2")
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", "attnx", *words], env=variables, stdout=subprocess.DEVNULL)
+
+    processes = [start(*knobs, f"folder={folder}") for folder in ("whole", "cut")]
+    while not Path("cut/checkpoints/last.ckpt").exists():
+        assert processes[1].poll() is None
+        time.sleep(0.01)
+    processes[1].send_signal(signal.SIGKILL)
+    assert [process.wait() for process in processes] == [0, -signal.SIGKILL]
+    assert start("resume", "cut").wait() == 0
+    assert same_weights(["whole", "cut"])
+    assert rows("whole") == rows("cut")
+
+
+def rows(folder: str) -> list[dict[str, str]]:
+    """The rows of a run, but for its speed."""
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+
+
+def test_jobs_of_a_sweep_share_a_gpu(words: Path, sized: Callable[..., list[str]], no_pictures_folder: str) -> None:
+    """They are forks of a process that has not used it."""
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([no_pictures_folder, *sys.path])}
+    overrides = sized(GPU, "scorer=dot,additive", "name=two")
+    done = subprocess.run(
+        [sys.executable, "-m", "attnx", "-m", *overrides, "-j", "2"], env=variables, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for job in "01":
+        assert read_json("multirun", "two", job, "results.json")["peak_gpu_memory_mb"] > 0
