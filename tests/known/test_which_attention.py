@@ -69,6 +69,28 @@ def test_the_tables_of_the_page_are_those_of_the_study(page: Page, tasks: dict[s
     assert fill_tables(text.replace("| the defaults |", "| dot |"), page.report, tasks, *numbers) == text
 
 
+def test_one_interaction_is_significant(page: Page) -> None:
+    significant = {
+        (comparison.constant["task"], *pair.names)
+        for comparison in page.report.comparisons
+        for pair in comparison.rankings[0].interactions
+        if pair.test.adjusted_p < SIGNIFICANCE_LEVEL
+    }
+    assert significant == {("g2p_multilingual", "heads", "query")}
+    with_query = {
+        heads: [
+            fmean(run.results["test_per_macro"] for run in setting.runs)
+            for setting in page.comparison("g2p_multilingual").settings
+            for choices in [setting.runs[0].choices]
+            if choices.get("query") in ("[token,last_context]", "last_context")
+            and choices.get("attention.heads") == heads
+        ]
+        for heads in ("1", "4")
+    }
+    assert fmean(with_query["4"]) > 2 * fmean(with_query["1"])
+    assert len(with_query["4"]) == 4
+
+
 def test_changes_are_worse_or_alike(page: Page) -> None:
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
     changes, is_significant, report = page.changes, page.is_significant, page.report
