@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from attnx.files.bounded_arrays import read_array
+
 Numbers = npt.NDArray[np.floating]
 
 
@@ -74,5 +76,5 @@ class Linear:
 
     @classmethod
     def load(cls, path: Path) -> Linear:
-        """Read the file that :meth:`save` wrote."""
-        return cls(np.load(path, allow_pickle=False))
+        """Read the file that :meth:`save` wrote; a damaged one is a UserError."""
+        return cls(read_array(path))

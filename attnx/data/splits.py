@@ -72,6 +72,18 @@ def split_by_hash(
     return splits
 
 
+def hold_out_missing(
+    train: Iterable[T],
+    existing: Mapping[str, Iterable[T]],
+    key: Callable[[T], str],
+    holdout: float,
+    sort_held_out: bool = False,
+) -> Splits[T]:
+    """The ``existing`` valid and test splits; one that is missing is held out of ``train``, as by split_by_hash."""
+    splits = split_by_hash(train, key, *holdout_shares(holdout, existing), sort_held_out)
+    return splits._replace(**{name: list(items) for name, items in existing.items()})
+
+
 def overlap_notes(train: Container[T], splits: Mapping[str, Collection[T]]) -> list[str]:
     """Return a note on each split with sources that are in the training split too."""
     overlaps = {name: sum(source in train for source in sources) for name, sources in splits.items()}

@@ -1,15 +1,18 @@
-"""Reads untrusted NumPy array files: of bounded unpacked size, and without code."""
+"""Reads untrusted NumPy array files: of bounded size, and without code."""
 
 from __future__ import annotations
 
+import math
+import os
 import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
@@ -22,6 +25,33 @@ DAMAGED: Final = (
     *(OSError, ValueError, EOFError, MemoryError, SyntaxError, NotImplementedError, RuntimeError),
     *(TokenError, zipfile.BadZipFile, zlib.error),
 )
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read the array of an ``.npy`` file.
+
+    Raises:
+        UserError: the file is missing, damaged, not regular, claims to hold more than it has, or has Python objects.
+    """
+    try:
+        with open_regular_file(path) as file:
+            claimed, size = _claimed_bytes(file), os.fstat(file.fileno()).st_size
+            if claimed > size:
+                raise UserError(f"{path}: is damaged: its array has {claimed:,} bytes, and the file {size:,}")
+            file.seek(0)
+            return npy_format.read_array(file, allow_pickle=False)
+    except UserError:
+        raise
+    except DAMAGED as error:
+        raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error
+
+
+def _claimed_bytes(file: BinaryIO) -> int:
+    """The size of an ``.npy`` file's array by its header, which NumPy believes."""
+    version = npy_format.read_magic(file)
+    read_header = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    return math.prod(shape) * dtype.itemsize
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:

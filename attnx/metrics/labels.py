@@ -85,9 +85,10 @@ def label_ids(
     """The indices (n,) of the predicted and of the right labels; that of an output that is no label is their number.
 
     Raises:
-        ValueError: the lists have unlike lengths, or a reference is no label.
+        ValueError: the lists have unlike lengths.
+        KeyError: a reference is no label.
     """
     ids = {label: index for index, label in enumerate(labels)}
     predicted = [ids.get(" ".join(output), len(labels)) for output in predictions]
-    right = [labels.index(alternatives[0][0]) for _, alternatives in zip(predictions, references, strict=True)]
+    right = [ids[alternatives[0][0]] for _, alternatives in zip(predictions, references, strict=True)]
     return torch.tensor(predicted, device=device), torch.tensor(right, device=device)

@@ -21,7 +21,7 @@ from attnx.data.readers.labeled_texts import (
     read_labeled_texts,
     split_sentences,
 )
-from attnx.data.splits import holdout_shares, overlap_notes, split_by_hash
+from attnx.data.splits import hold_out_missing, overlap_notes
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
@@ -77,7 +77,7 @@ class Classification(SequenceTask):
             raise UserError(f"task.train is not set: name a TSV file of lines with {self.columns.description}")
         files = {part: self._read(part) for part, file in self.files.items() if file}
         train = files.pop("train")
-        pairs = split_by_hash(train, _first_text, *holdout_shares(self.holdout, files))._replace(**files)
+        pairs = hold_out_missing(train, files, _first_text, self.holdout)
         check_splits(pairs)
         texts = {_text(pair) for pair in pairs.train}
         self.notes = overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})

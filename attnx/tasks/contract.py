@@ -101,7 +101,8 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
     tags = sorted({pair.tag for pair in pairs.train})
     for name, split in (("valid", pairs.valid), ("test", pairs.test)):
         for tag in sorted({pair.tag for pair in split} - set(tags)):
-            raise UserError(f"the {name} split has {tag or 'pairs without a tag'!r}, which the training split lacks")
+            shown = repr(tag) if tag else "pairs without a tag"
+            raise UserError(f"the {name} split has {shown}, which the training split lacks")
     return () if tags == [""] else tuple(tags)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -16,7 +16,7 @@ from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.special_tokens import tag_symbol
-from attnx.data.splits import Splits, holdout_shares, split_by_hash
+from attnx.data.splits import Splits, hold_out_missing
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import Probability, register
@@ -87,18 +87,15 @@ class G2p(SequenceTask):
                 raise UserError("task.valid and task.test need task.train: name all files, or none for the dictionary")
             if self.languages:
                 raise UserError("task.languages needs task.train: a folder with a file for each language")
-            return self._hold_out(read_cmudict(stress=self.stress), ())
+            return hold_out_missing(read_cmudict(stress=self.stress), {}, _composed_word, self.holdout)
         if self.stress:
             raise UserError("task.stress=true is for the dictionary shipped with attnx; remove it, or task.train")
         files = {"test": self.test, "valid": self.valid}
         train = self._read("task.train", self.train)
         existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
-        splits = self._hold_out(train, existing)._replace(**existing)
+        splits = hold_out_missing(train, existing, _composed_word, self.holdout)
         _check_overlap(splits)
         return splits
-
-    def _hold_out(self, pairs: list[Pair], existing: Container[str]) -> Splits[Pair]:
-        return split_by_hash(pairs, _composed_word, *holdout_shares(self.holdout, existing))
 
     def _read(self, knob: str, name: str) -> list[Pair]:
         path, compose = resolve_data_path(knob, name), self.graphemes != "as_is"

@@ -13,7 +13,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.splits import Splits, holdout_shares, overlap_notes, split_by_hash
+from attnx.data.splits import Splits, hold_out_missing, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -106,8 +106,7 @@ class LanguageModel(TextTask):
 
     def _split(self, files: dict[str, list[str]]) -> Splits[str]:
         """Hold out the parts without a file, ordered by hash."""
-        shares = holdout_shares(self.holdout, files)
-        splits = split_by_hash(files.pop("train"), str, *shares, sort_held_out=True)._replace(**files)
+        splits = hold_out_missing(files.pop("train"), files, str, self.holdout, sort_held_out=True)
         self.notes = overlap_notes(set(splits.train), {"valid": splits.valid, "test": splits.test})
         return splits
 

@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
-from attnx.data.splits import Splits, holdout_shares, split_by_hash
+from attnx.data.splits import Splits, hold_out_missing
 from attnx.data.synthetic.stories import StoryQuestion, World, parse_story, source_vocabulary
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -99,9 +99,8 @@ class Qa(SequenceTask):
 
     def _split(self, tag: str) -> Splits[Pair]:
         """Split the stories of a task; all questions about a story are in one part."""
-        shares = holdout_shares(self.holdout, ["test"])
-        stories = split_by_hash(self.stories.train(tag), lambda story: story.full_text, *shares)
-        stories = stories._replace(test=self._test_stories(tag))
+        existing = {"test": self._test_stories(tag)}
+        stories = hold_out_missing(self.stories.train(tag), existing, lambda story: story.full_text, self.holdout)
         return Splits(*([self._make_pair(story, tag) for story in part] for part in stories))
 
     def _test_stories(self, tag: str) -> list[StoryQuestion]:

@@ -15,7 +15,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
-from attnx.data.splits import Splits, holdout_shares, overlap_notes, split_by_hash
+from attnx.data.splits import Splits, hold_out_missing, overlap_notes
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
@@ -119,13 +119,12 @@ class AnySequence(SequenceTask):
         paths = {part: resolve_data_path(f"task.{part}", file) for part, file in self.files.items() if file}
         files = {part: reader.read(path) for part, path in paths.items()}
         train = files.pop("train")
-        shares = holdout_shares(self.holdout, files)
         # (source as text, tag) -> pair
-        splits = split_by_hash(train.items(), lambda item: item[0][0], *shares, sort_held_out=True)
+        existing = {part: pairs.items() for part, pairs in files.items()}
+        splits = hold_out_missing(train.items(), existing, lambda item: item[0][0], self.holdout, sort_held_out=True)
         keys = {part: [self._source_key(paths[part], *key) for key in pairs] for part, pairs in files.items()}
         self.notes = overlap_notes({self._source_key(paths["train"], *key) for key, _ in splits.train}, keys)
-        pairs = Splits(*([pair for _, pair in part] for part in splits))
-        return pairs._replace(**{name: list(part.values()) for name, part in files.items()})
+        return Splits(*([pair for _, pair in part] for part in splits))
 
     def _source_key(self, table: Path, source: str, tag: str) -> tuple[str | Path, str]:
         """What tells sources apart: their text, or their file, which tables in two folders may name alike."""

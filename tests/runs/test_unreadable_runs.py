@@ -16,7 +16,7 @@ import yaml
 
 from attnx.errors import UserError
 from attnx.files import bounded_arrays
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_arrays import read_array, read_arrays
 from attnx.files.bounded_files import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
@@ -309,3 +309,21 @@ def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pyt
     for name in ("claims", "objects", "text"):
         with pytest.raises(UserError, match=rf"{name}\.npz: is damaged, or no file of NumPy's arrays"):
             read_arrays(tmp_path / f"{name}.npz")
+
+
+def test_a_damaged_array_is_reported(tmp_path: Path) -> None:
+    """One that is missing, a pipe, empty, text, cut short, of Python objects, or larger than its file."""
+    np.save(tmp_path / "complete.npy", np.arange(12.0).reshape(3, 4))
+    assert read_array(tmp_path / "complete.npy").tolist() == np.arange(12.0).reshape(3, 4).tolist()
+    content = (tmp_path / "complete.npy").read_bytes()
+    os.mkfifo(tmp_path / "pipe.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "text.npy").write_bytes(b"abc")
+    (tmp_path / "short.npy").write_bytes(content[:-8])
+    (tmp_path / "huge.npy").write_bytes(
+        content.replace(b"(3, 4), }", b"(3000000000000, 4), }").replace(b" " * 12, b"", 1)
+    )
+    for name in ("missing", "pipe", "objects", "empty", "text", "short", "huge"):
+        with pytest.raises(UserError, match=rf"{name}\.npy: "):
+            read_array(tmp_path / f"{name}.npy")

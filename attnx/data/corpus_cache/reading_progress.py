@@ -19,7 +19,7 @@ SECONDS_PER_LINE: Final = 60.0
 def show_progress(action: str, total: int, start: int = 0) -> Iterator[Callable[[int], None]]:
     """Yield a function that counts sentences; show on standard error how many, how many per second, and their share.
 
-    ``total`` is the number of sentences, 0 if unknown; ``start`` were read before.
+    ``total`` is the number of sentences; ``start`` were read before.
     """
     console = Console(stderr=True)
     columns = (TextColumn(action), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
@@ -34,12 +34,11 @@ def show_progress(action: str, total: int, start: int = 0) -> Iterator[Callable[
         count += sentences
         now = time.monotonic()
         rate = f"{count:,} sentences, {(count - start) / max(now - started, 1e-9):,.0f}/s"
-        bar.update(task, completed=min(count, total) if total else count, rate=rate, refresh=True)
+        bar.update(task, completed=min(count, total), rate=rate, refresh=True)
         if bar.disable and now - printed >= SECONDS_PER_LINE:
-            share = f", {min(1.0, count / total):.0%}" if total else ""
-            console.print(f"{action}: {rate}{share}", highlight=False, soft_wrap=True)
+            console.print(f"{action}: {rate}, {min(1.0, count / total):.0%}", highlight=False, soft_wrap=True)
             printed = now
 
     with bar:
-        task = bar.add_task(action, total=total or None, rate="")
+        task = bar.add_task(action, total=total, rate="")
         yield advance

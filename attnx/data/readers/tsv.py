@@ -10,6 +10,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.feature_matrices import MatrixReader
 from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
 
 TextUnit = Literal["characters", "words", "ids"]
@@ -124,7 +125,7 @@ class PairReader:
         if len(fields) != len(self.columns):
             expected = ", a tab, ".join(self.columns)
             hint = "; if the third is a tag, set task.tagged=true" if len(fields) == 3 else ""
-            raise UserError(f"{len(fields)} column{'s' * (len(fields) > 1)}; expected {expected}{hint}")
+            raise UserError(f"{count_phrase(len(fields), 'column')}; expected {expected}{hint}")
         if "" in fields:
             index = fields.index("")
             raise UserError(f"column {index + 1} is empty; expected {self.columns[index]}")
