@@ -27,7 +27,7 @@ from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
 from attnx.runs.status import RunStatus
 
-REFERENCE = ["scorer=dot", "scope=[global]"]
+REFERENCE = ["scorer=dot", "scope=global"]
 
 
 def record(
@@ -105,7 +105,21 @@ def test_tests_agree_if_they_rank_settings_alike() -> None:
     assert (agreement.settings, agreement.correlation) == (5, pytest.approx(0.9))
     *_, text = agreement_section([agreement])
     assert "| 5 | +0.90 |" in text
+    assert agreement.p == pytest.approx(10 / 120)  # the exact one, of all orders of five
     assert list(agreement_section([])) == []
+
+
+def test_numbers_may_be_written_differently_in_two_tests() -> None:
+    """Each is compared by its value."""
+    runs = [
+        replace(run, path=Path(task, scorer, text), choices={**run.choices, "model.dropout": text})
+        for task, texts in (("g2p", ("0.0", "0.3")), ("etth1", ("0",)))
+        for text in texts
+        for rank, scorer in enumerate(["additive", "concat", "cosine", "dot", "mlp"])
+        for run in [record(scorer, 1, 5.0 + rank, task)]
+    ]
+    (agreement,) = rank_agreements(comparisons(runs))
+    assert (agreement.settings, agreement.correlation) == (5, pytest.approx(1.0))
 
 
 def test_settings_with_other_knobs_are_not_shared() -> None:
@@ -279,6 +293,12 @@ def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
     result = ablations(comparison.keys, comparison.settings, comparison.rankings[0], reference)
     assert len(result.reference.values) == 3
     assert ("bias", "relative") in [(change.factor, change.value) for change in result.changed]
+
+
+def test_values_of_a_reference_are_read_as_those_of_runs() -> None:
+    words = ["scorer.hidden_sizes=[19, 7]", "query=[token]", "optimizer.lr=4e-3", "scorer.depth=2.0", "name=yes"]
+    expected = {"scorer.hidden_sizes": "[19,7]", "query": "token", "optimizer.lr": "0.004", "scorer.depth": "2"}
+    assert parse_reference(words) == {**expected, "name": "yes"}
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
-
-from attnx.config.view import choice_text, names_text
 from attnx.errors import UserError, suggest
-from attnx.files.parse_number import is_number
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.stats.pooled_variance import pool_variance
 from attnx.reports.sweep.factors import Factor, factors, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
-from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values
+from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values, override_choice
 from attnx.runs.sweep import split_override
 
 Reference = Mapping[str, str]
@@ -50,16 +46,14 @@ def parse_reference(words: Sequence[str]) -> Reference:
     Raises:
         UserError: a word is no ``KEY=VALUE``.
     """
-    choices: dict[str, Any] = {}
+    choices = {}
     for word in words:
         key, value = split_override(word)
-        try:
-            choices[key] = float(value) if is_number(value) else yaml.safe_load(value)
-        except yaml.YAMLError:
-            value = ""
-        if not key or not value:
+        choice = override_choice(key, value)
+        if not key or not choice:
             raise UserError(f"--reference {word}: expected KEY=VALUE, as in --reference scorer=additive scope=global")
-    return {key: names_text(value) if isinstance(value, list) else choice_text(value) for key, value in choices.items()}
+        choices[key] = choice
+    return choices
 
 
 def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> Ablations:

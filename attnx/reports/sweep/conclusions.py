@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scipy import stats
-
 from attnx.reports.stats.multiple_comparisons import EXAMPLES, MAX_SEEDS, SIGNIFICANCE_LEVEL, SeedCount, seeds_needed
 from attnx.reports.stats.pooled_variance import PooledVariance
+from attnx.reports.stats.rank_correlation import permutation_p, rank_correlation
 from attnx.reports.sweep.metrics import Metric, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import DATA, RunRecord
 
 STEPS = "steps"
-MIN_RUNS_FOR_CORRELATION = 4
 MAX_NAMES = 3  # settings named in one sentence
 ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
@@ -195,14 +193,12 @@ def _correlation(runs: Sequence[RunRecord], metric: Metric | None) -> str:
     """The rank correlation of steps and metric, if it is significant."""
     if metric is None:
         return ""
-    pairs = [(run.results[STEPS], run_value(run, metric.key)) for run in runs if STEPS in run.results]
-    pairs = [(steps, value) for steps, value in pairs if value is not None]
-    if len(pairs) < MIN_RUNS_FOR_CORRELATION or len({value for _, value in pairs}) < 2:
+    values = {index: value for index, run in enumerate(runs) if (value := run_value(run, metric.key)) is not None}
+    steps = {index: run.results[STEPS] for index, run in enumerate(runs) if STEPS in run.results}
+    result = rank_correlation(steps, values)
+    if result is None or permutation_p(steps, values) >= SIGNIFICANCE_LEVEL:
         return ""
-    test = stats.spearmanr(*zip(*pairs, strict=True))
-    if not test.pvalue < SIGNIFICANCE_LEVEL:
-        return ""
-    return f" (steps and {metric.label}: rank correlation {test.statistic:+.2f})"
+    return f" (steps and {metric.label}: rank correlation {result.correlation:+.2f})"
 
 
 def p_text(p: float) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.config.view import dotted_keys, names_text
+from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.stats.hard_alignments import read_hard_alignments
 from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
+from attnx.reports.sweep.settings import override_choice
 from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN
 from attnx.runs.metrics_csv import Curve
@@ -124,7 +124,7 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
 def _choice(override: str) -> tuple[str, str]:
     """An override as a choice: ``query=[token]`` is ``token``, as a configuration says it."""
     key, value = split_override(override)
-    return key, names_text(value.strip("[]").split(",")) if key in MULTI_SELECT_KINDS else value
+    return key, override_choice(key, value)
 
 
 def _finite_curves(run: Run) -> dict[str, Curve]:

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from attnx.config.view import value_text
-from attnx.reports.stats.rank_correlation import rank_correlation
+from attnx.config.view import choice_text
+from attnx.reports.stats.rank_correlation import permutation_p, rank_correlation
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.settings import key_part
 
@@ -31,7 +31,7 @@ def rank_agreements(compared: Sequence[Comparison]) -> list[RankAgreement]:
     agreements = []
     for (first, a), (second, b) in combinations(means, 2):
         if (agreement := rank_correlation(a, b)) is not None:
-            agreements.append(RankAgreement((first, second), *agreement))
+            agreements.append(RankAgreement((first, second), *agreement, permutation_p(a, b)))
     return agreements
 
 
@@ -48,5 +48,5 @@ def _means(comparison: Comparison, keys: Iterable[str]) -> dict[Hashable, float]
     ranking = comparison.rankings[0]
     sign = -1 if ranking.metric.is_higher_better else 1
     choices = [comparison.settings[row.setting].runs[0].choices for row in ranking.rows]
-    identities = [tuple(value_text(run[key]) if key in run else None for key in keys) for run in choices]
+    identities = [tuple(choice_text(run[key]) if key in run else None for key in keys) for run in choices]
     return {identity: sign * row.mean for identity, row in zip(identities, ranking.rows, strict=True)}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnx.config.view import choice_text, value_text
+from attnx.config.view import choice_text, names_text, value_text
+from attnx.files.parse_number import is_number
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 
 KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
@@ -24,6 +26,17 @@ class Setting(NamedTuple):
     values: tuple[str, ...]
     runs: list[RunRecord]
     unfinished_seeds: list[Any]
+
+
+def override_choice(key: str, value: str) -> str:
+    """The value of an override as reports compare it, however it is written.
+
+    >>> override_choice("query", "[token]"), override_choice("scorer.depth", "1e1")
+    ('token', '10')
+    """
+    if key in MULTI_SELECT_KINDS:
+        return names_text(value.strip("[]").split(","))
+    return choice_text(float(value)) if is_number(value) else value.replace(" ", "")
 
 
 def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
