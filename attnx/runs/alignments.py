@@ -17,7 +17,7 @@ from attnx.runs.layout import ALIGNMENTS
 END = "</s>"
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites", "unaligned_source")
-NUMBERS = ("weights", "center", "heads", "encoder", "decoder", "features")
+NUMBERS = ("weights", "heads", "encoder", "decoder", "features")
 SCALARS = {
     "num_decoder_states": int,
     "name": str,
@@ -37,8 +37,6 @@ class Alignment(NamedTuple):
         source: (m,) the columns: source symbols, then the output symbol of each decoder state.
         output: (t,) the predicted symbols.
         reference: the right ones.
-        allowed: (t, m) the mask of the scope, if saved.
-        center: (t,) the center column of each step, if saved.
         num_decoder_states: how many of the columns, the last ones, are decoder states.
         name: of a source whose symbols are names of steps; "" for symbols.
         is_numeric: whether output and reference are names of steps, too, since outputs are rows of numbers.
@@ -60,8 +58,6 @@ class Alignment(NamedTuple):
     source: tuple[str, ...]
     output: tuple[str, ...]
     reference: tuple[str, ...]
-    allowed: NDArray[np.bool_] | None = None
-    center: Weights | None = None
     num_decoder_states: int = 0
     name: str = ""
     is_numeric: bool = False
@@ -181,8 +177,6 @@ def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     if not 0 <= states <= columns:
         raise UserError(f"{where}: {states} of its {columns} columns cannot be decoder states")
     fields |= {name: tuple(map(str, fields[name])) for name in SYMBOLS if name in fields}
-    if "allowed" in fields:
-        fields["allowed"] = fields["allowed"].astype(np.bool_)
     return Alignment(**fields)
 
 
@@ -214,7 +208,7 @@ def _check_shapes(path: Path | str, arrays: Mapping[str, Any]) -> None:
     if not steps or not columns:
         raise UserError(f"{path}: an empty alignment")
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(SCALARS, ())
-    expected |= {"weights": (steps, columns), "allowed": (steps, columns), "center": (steps,)}
+    expected["weights"] = (steps, columns)
     if "heads" in arrays:
         heads = len(np.atleast_1d(arrays["heads"]))
         expected |= {"heads": (heads, steps, columns), "sites": (heads,)}

@@ -157,36 +157,16 @@ def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path:
     assert bar.get_yticks() == pytest.approx([0, top / 2, top])
 
 
-def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
+def test_a_legend_explains_windows(tmp_path: Path) -> None:
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
     assert draw_means([plain]).legends == []
-    signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "center": np.array([0.0, 1.0], dtype=np.float32)}
-    signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
-    figure = draw_means([plain, signed], LocalWindow(1, is_monotonic=True, is_dense=True))
+    figure = draw_means([plain], LocalWindow(1, is_monotonic=True, is_dense=True))
     (legend,) = figure.legends
-    entries = ["outlined: the local window", "hatched: not allowed", "the center of the window"]
-    assert [text.get_text() for text in legend.get_texts()] == entries
+    assert [text.get_text() for text in legend.get_texts()] == ["outlined: the local window"]
     figure.canvas.draw()
     box, page = legend.get_window_extent(), figure.bbox
     assert page.x0 <= box.x0 < box.x1 <= page.x1
     assert all(axes.get_tightbbox().y0 >= box.y1 - 1 for axes in figure.axes)  # below all that it explains
-
-
-def test_masked_cells_are_hatched(tmp_path: Path) -> None:
-    allowed = np.ones((3, 5), dtype=np.bool_)
-    allowed[1, 3] = allowed[2, 4] = False
-    weights = np.zeros((3, 5), dtype=np.float32)
-    save(tmp_path / "plain.npz", list("abcde"), list("ABC"), weights=weights)
-    save(tmp_path / "local.npz", list("abcde"), list("ABC"), weights=weights, allowed=allowed)
-    for name in ("plain", "local"):
-        draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
-    plain, local = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "local"))
-    axes = draw_means([read_alignment(tmp_path / "local.npz")]).axes[0]
-    for (row, column), may_read in np.ndenumerate(allowed):
-        (left_edge, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
-        inside = np.s_[int(len(local) - top) + 4 : int(len(local) - bottom) - 4, int(left_edge) + 4 : int(right) - 4]
-        changed = (plain[inside] - local[inside] > 0.05).mean()
-        assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
 DECODER_STATES = {
@@ -222,24 +202,6 @@ def test_decoder_states_are_separated_and_labeled(tmp_path: Path) -> None:
     assert below["source"][0] == pytest.approx(0, abs=0.1)
     assert below["decoder states"][0] == pytest.approx(centers[2] - 0.5, abs=0.1)
     assert min(row for _, row in below.values()) > 3
-
-
-def test_later_decoder_states_are_hatched_if_masks_were_saved(tmp_path: Path) -> None:
-    allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], dtype=np.bool_)
-    nothing = DECODER_STATES | {"weights": np.zeros((3, 5), dtype=np.float32)}
-    save(tmp_path / "plain.npz", **nothing)
-    save(tmp_path / "hatched.npz", **nothing, allowed=allowed)
-    for name in ("plain", "hatched"):
-        draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
-    plain, hatched = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "hatched"))
-    axes = draw_means([read_alignment(tmp_path / "hatched.npz")]).axes[0]
-    for (row, column), may_read in np.ndenumerate(allowed):
-        middle = axes.get_xticks()[column]
-        bottom, left_edge = places(axes, middle - 0.4, row + 0.9, len(hatched))
-        top, right = places(axes, middle + 0.4, row + 0.1, len(hatched))
-        assert (plain[top:bottom, left_edge:right] > 0.97).all()
-        changed = (plain[top:bottom, left_edge:right] - hatched[top:bottom, left_edge:right] > 0.05).mean()
-        assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
 def test_decoder_states_without_source_have_no_source_label(tmp_path: Path) -> None:
@@ -369,18 +331,6 @@ def test_another_scope_has_no_window(tmp_path: Path) -> None:
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
     assert (image[..., 0] - image[..., 2] < 0.2).all()
-
-
-def test_a_window_center_is_marked(tmp_path: Path) -> None:
-    center = np.array([1.0, 3.0], dtype=np.float32)
-    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), center=center)
-    draw_alignment(npz, tmp_path / "a.png")
-    image = imread(tmp_path / "a.png")[..., :3]
-    axes = draw_means([read_alignment(npz)]).axes[0]
-    for row, column in np.ndindex(2, 5):
-        x, y = axes.transData.transform((column + 0.5, row + 0.5))
-        red, _, blue = image[int(len(image) - y), int(x)]
-        assert (red - blue > 0.5) == (column == center[row]), (row, column)
 
 
 @pytest.mark.parametrize(
@@ -608,8 +558,6 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
-        ({"center": np.zeros(3)}, r"center is \(3,\)"),
-        ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
         ({"num_decoder_states": np.ones(2)}, r"num_decoder_states is \(2,\)"),
         ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be decoder states"),
     ],

@@ -19,9 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, PathPatch, Rectangle
-from matplotlib.path import Path as VectorPath
+from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
 from attnx.data.evenly_spaced import evenly_by_length
@@ -39,9 +37,8 @@ PREFERRED_SIZES = range(5, 13)  # symbols on the longer side of examples that ar
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
-FORBIDDEN, MARK = "#c4c8ce", "#d95f0e"
+MARK = "#d95f0e"
 FULL_SCALE_FROM = 0.1  # a largest weight below this ends the color scale, which else ends at 1
-UNIT_SQUARE = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 GROUP_GAP = 0.6  # cells between the source columns and those of the decoder states
 CELL, SMALL_CELL = 0.34, 0.2  # inches, with few symbols and with many
 MAX_WIDTH, MAX_HEIGHT = 20.0, 32.0  # inches of all cells on a page; cells shrink to fit
@@ -155,17 +152,10 @@ def color_scale_top(panels: Sequence[Panel]) -> float:
 
 
 def _legend(panels: Sequence[Panel]) -> list[Artist]:
-    """Labeled artists for the signs that occur in these panels."""
-    artists: list[Artist] = []
-    if any(panel.window is not None for panel in panels):
-        artists.append(Patch(facecolor="none", edgecolor=MARK, linewidth=1.1, label="outlined: the local window"))
-    if any(panel.alignment.allowed is not None for panel in panels):
-        hatched = "hatched: not allowed"
-        artists.append(Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0, label=hatched))
-    if any(panel.alignment.center is not None for panel in panels):
-        center = "the center of the window"
-        artists.append(Line2D([], [], color=MARK, marker="D", markersize=4, linewidth=0, label=center))
-    return artists
+    """What explains the windows, if any are drawn."""
+    if all(panel.window is None for panel in panels):
+        return []
+    return [Patch(facecolor="none", edgecolor=MARK, linewidth=1.1, label="outlined: the local window")]
 
 
 def _grid(panels: Sequence[Panel]) -> tuple[int, float]:
@@ -194,11 +184,6 @@ def _draw_panel(figure: Figure, panel: Panel, cell: float, fonts: TextFonts, top
     for group in groups:
         draw_cells(axes, panel.weights[:, group], lefts[group], top, has_borders=cell >= MIN_BORDERED_CELL)
         axes.collections[-1].set_rasterized(panel.weights.size > MAX_VECTOR_CELLS)
-    if alignment.allowed is not None:
-        hatch_forbidden(axes, alignment.allowed, lefts)
-    if alignment.center is not None:
-        x = np.interp(alignment.center, np.arange(len(lefts)), lefts) + 0.5
-        axes.scatter(x, np.arange(steps) + 0.5, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
     if panel.window is not None:
         mask = panel.window.mask(panel.weights, alignment.num_decoder_states)
         for group in groups:
@@ -224,15 +209,6 @@ def left_edges(columns: int, decoder_states: int) -> NDArray[np.float64]:
     """Left edge of each column, in cells; a gap separates the decoder states from the source."""
     source, positions = columns - decoder_states, np.arange(columns)
     return positions + GROUP_GAP * (positions >= source) * bool(source)
-
-
-def hatch_forbidden(axes: Axes, allowed_mask: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
-    """Hatch the cells outside the scope, as one path; ``lefts`` are the left edges of columns."""
-    corners = [(lefts[column], row) for row, column in np.argwhere(~allowed_mask)]
-    if corners:
-        squares = (VectorPath(UNIT_SQUARE + corner, closed=True) for corner in corners)
-        path = VectorPath.make_compound_path(*squares)
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0))
 
 
 def outline(axes: Axes, mask: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
