@@ -118,6 +118,10 @@ def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+# Of a CPU, and of a GPU whose memory other processes take.
+OUT_OF_MEMORY_TEXTS = "can't allocate memory", "CUDA error: out of memory"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: Python's ``MemoryError``, torch's exception for a GPU, or its message for a CPU.
 
@@ -126,7 +130,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     return any(
         {"MemoryError", "OutOfMemoryError"} & {kind.__name__ for kind in type(cause).__mro__}
-        or (isinstance(cause, RuntimeError) and "can't allocate memory" in str(cause))
+        or (isinstance(cause, RuntimeError) and any(text in str(cause) for text in OUT_OF_MEMORY_TEXTS))
         for cause in exception_chain(error)
     )
 

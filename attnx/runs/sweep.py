@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,13 +109,15 @@ class Sweep:
     @property
     def swept_keys(self) -> list[str]:
         """The keys in which jobs differ, in the order of the command; of a search also those that it will vary."""
-        keys = dict.fromkeys(key for job in self.jobs for key in job.values)
-        return [key for key in keys if len({job.values.get(key) for job in self.jobs}) > 1 or self._is_searched(key)]
+        jobs = [job.values for job in self.jobs]
+        requested = dict(map(split_override, self.overrides))
 
-    def _is_searched(self, key: str) -> bool:
-        """Whether the command gives several values of a key, however many jobs there are yet."""
-        override = dict(map(split_override, self.overrides)).get(key, "")
-        return bool(SEVERAL_VALUES.search(override)) and all(job.values.get(key) != override for job in self.jobs)
+        def is_searched(key: str) -> bool:  # the command gives several values, however many jobs there are yet
+            override = requested.get(key, "")
+            return bool(SEVERAL_VALUES.search(override)) and all(values.get(key) != override for values in jobs)
+
+        keys = dict.fromkeys(key for values in jobs for key in values)
+        return [key for key in keys if len({values.get(key) for values in jobs}) > 1 or is_searched(key)]
 
     def folder(self, job: SweepJob) -> Path:
         """The run folder of a job."""
@@ -125,9 +127,10 @@ class Sweep:
         """The file with a job's output."""
         return self.folder(job) / LOG
 
-    def label(self, job: SweepJob) -> str:
-        """The overrides in which a job differs from the others."""
-        return " ".join(f"{key}={job.values[key]}" for key in self.swept_keys if key in job.values) or "as asked"
+    def label(self, job: SweepJob, keys: Sequence[str] | None = None) -> str:
+        """The overrides in which a job differs from the others; give ``swept_keys`` where many jobs are labeled."""
+        keys, values = self.swept_keys if keys is None else keys, job.values
+        return " ".join(f"{key}={values[key]}" for key in keys if key in values) or "as asked"
 
 
 def split_override(override: str) -> tuple[str, str]:

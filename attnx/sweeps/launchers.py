@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnx.config.check import check_config
+from attnx.config.hydra_errors import translate_hydra_error
 from attnx.errors import UserError
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, overrides_key
@@ -69,7 +70,7 @@ class SessionLauncher(Launcher):
             keys = [str(key) for key in config if key != "hydra"]
             plain: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, keys), resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(" ".join(str(error).split())) from error
+            raise UserError(translate_hydra_error(error, overrides)) from error
         return check_config(plain, overrides)
 
 

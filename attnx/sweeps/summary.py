@@ -77,7 +77,8 @@ def report_sweep(sweep: Sweep) -> int:
         print(steps, flush=True)
     print(printable(f"{sweep.path}: {len(sweep.jobs)} job(s), {sweep.status_counts}{best_clause}"), flush=True)
     if failed := [job for job in sweep.jobs if job.status == RunStatus.FAILED]:
-        lines = [printable(f"{sweep.label(job)}: {job.error}; see {sweep.log(job)}") for job in failed]
+        keys = sweep.swept_keys
+        lines = [printable(f"{sweep.label(job, keys)}: {job.error}; see {sweep.log(job)}") for job in failed]
         heading = f"attnx: {len(failed)} job(s) failed; try them again with: {sweep.resume_command}"
         print(heading, *lines, sep="\n  ", file=sys.stderr)
     write_sweep_report(sweep)
@@ -95,7 +96,8 @@ def write_sweep_readme(sweep: Sweep) -> None:
     failed = [job for job in sweep.jobs if job.status == RunStatus.FAILED]
     if failed:
         links = [f"- [{job.index}]({sweep.log(job).relative_to(sweep.path)})" for job in failed]
-        lines = [f"{link}: {sweep.label(job)}: {job.error}" for link, job in zip(links, failed, strict=True)]
+        keys = sweep.swept_keys
+        lines = [f"{link}: {sweep.label(job, keys)}: {job.error}" for link, job in zip(links, failed, strict=True)]
         sections.append("\n".join(["## What failed", "", *lines]))
     sections.append((FILES + (STUDY_ROW if (sweep.path / STUDY).is_file() else "")).rstrip())
     if sweep.status != RunStatus.FINISHED:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from lightning.fabric.utilities import move_data_to_device
+from lightning.fabric.plugins.precision import Precision
 
 from attnx import registry
 from attnx.accel.attention.kernel_call import build_failure, is_for
@@ -17,10 +17,10 @@ from attnx.attention.planner import WORDS
 from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.tasks.contract import token_loss
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import TrainingDataModule
+from attnx.training.trial_step import compute_gradients, precision_plugin
 
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
@@ -72,7 +72,7 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
     has_graphs = mode == "graphs"
     compile_model(model, CompileOptions(has_graphs, is_strict=True))
     try:
-        breaks = _train_trial_batches(module, loaders, device)
+        breaks = _train_trial_batches(module, loaders, precision_plugin(trainer["precision"], device), device)
     except Exception as error:
         compile_model(model, None)
         reason = in_a_line(cause := _cause(error))
@@ -99,8 +99,10 @@ def _uncompiled_reason(model: torch.nn.Module, mode: str) -> str | None:
     return None
 
 
-def _train_trial_batches(module: TrainingModule, loaders: TrainingDataModule, device: torch.device) -> list[str]:
-    """Run forward and backward on a few batches; return torch's graph breaks.
+def _train_trial_batches(
+    module: TrainingModule, loaders: TrainingDataModule, precision: Precision, device: torch.device
+) -> list[str]:
+    """Run forward and backward on a few batches, in the run's precision; return torch's graph breaks.
 
     Raises:
         Exception: any error of torch's compiler.
@@ -108,16 +110,17 @@ def _train_trial_batches(module: TrainingModule, loaders: TrainingDataModule, de
     from torch._dynamo.utils import counters
 
     breaks_before = Counter(counters["graph_break"])
-    model, label_smoothing = module.model.to(device).train(), module.task.label_smoothing
+    model, weight_type = module.model.to(device).train(), next(module.model.parameters()).dtype
+    precision.convert_module(model)
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
             for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
-                batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
-                loss = token_loss(model, batch, label_smoothing, module.scheduled_sampling)
-                loss.mean.backward()  # type: ignore[no-untyped-call]
+                batch = collate([loaders.train_rows[row] for row in rows])
+                compute_gradients(model, module, batch, precision, device)
+                model.zero_grad()  # a CUDA graph writes the next ones where these are
     finally:
-        model.zero_grad(set_to_none=True)
-        model.cpu()
+        model.zero_grad()
+        model.to("cpu", weight_type)
     return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - breaks_before]
 
 

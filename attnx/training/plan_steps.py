@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import fcntl
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
 import torch
-from lightning.fabric.plugins.precision import DoublePrecision, MixedPrecision, Precision
-from lightning.fabric.utilities import move_data_to_device
 from rich.console import Console
 from torch import nn
 
@@ -21,13 +20,13 @@ from attnx.registry.param_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import StepTime, read_step_time
 from attnx.runs.sweep import sweep_of
-from attnx.tasks.contract import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.train import PreparedRun
 from attnx.training.trainers.lightning import set_tf32
+from attnx.training.trial_step import compute_gradients, precision_plugin
 
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
 WARM_UP_STEPS = 3
@@ -87,8 +86,6 @@ def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Con
 @contextlib.contextmanager
 def _lock(path: Path, console: Console) -> Iterator[None]:
     """Lock a file; the system unlocks it if the process dies."""
-    import fcntl  # which not every system has
-
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,7 +110,7 @@ def measure_step(prepared: PreparedRun) -> float:
     model = copy.deepcopy(prepared.module.model)
     step = _step_function(model if devices else model.to(device), prepared, device)
     limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * _seconds(prepared))
-    with torch.random.fork_rng():
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         for index, batch in enumerate(chain.from_iterable(repeat(prepared.loaders.train_dataloader()))):
             step(batch)
             if device.type == "cuda":
@@ -131,19 +128,14 @@ def measure_step(prepared: PreparedRun) -> float:
 def _step_function(model: nn.Module, prepared: PreparedRun, device: torch.device) -> Callable[[Batch], None]:
     """A function that takes one training step."""
     trainer, module = prepared.config["trainer"], prepared.module
-    name, clip = trainer["precision"], trainer["gradient_clip_val"]
-    set_tf32(name)
-    is_mixed = name in ("bf16-mixed", "16-mixed")
-    precision = MixedPrecision(name, device.type) if is_mixed else DoublePrecision() if name == 64 else Precision()
+    clip, precision = trainer["gradient_clip_val"], precision_plugin(trainer["precision"], device)
+    set_tf32(trainer["precision"])
     model = precision.convert_module(model.train())
     optimizer = module.build_optimizer(parameters=model.parameters())
 
     def step(batch: Batch) -> None:
-        batch = precision.convert_input(move_data_to_device(batch, device))
         optimizer.zero_grad()
-        with precision.forward_context():
-            loss = token_loss(model, batch, module.task.label_smoothing, module.scheduled_sampling)
-        precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
+        compute_gradients(model, module, batch, precision, device)
         for weight in model.parameters():
             if weight.grad is not None:
                 process_group.all_reduce_sum(weight.grad)

@@ -43,6 +43,20 @@ def test_compiled_steps_train_equally(run: Callable[..., Any], same_weights: Cal
     assert attnx.open_run("compiled").predict(["bad"])
 
 
+def test_steps_are_tried_in_the_precision_of_the_run(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they would be compiled once more in training, and what fails there would not be said."""
+    has_autocast = []
+
+    def note(graph: Any, inputs: Any) -> Any:
+        has_autocast.append(torch.is_autocast_enabled("cpu"))
+        return graph.forward
+
+    monkeypatch.setattr(compiled_step, "BACKEND", note)
+    run(*LOOP, "trainer.compile=steps", "trainer.precision=bf16-mixed", "trainer.max_steps=1", folder="one")
+    assert has_autocast
+    assert all(has_autocast)
+
+
 def test_a_schedule_without_a_loop_is_not_compiled(run: Callable[..., Any]) -> None:
     run("trainer.compile=steps", "trainer.max_steps=1", folder="one")
     assert "not compiled: run, then attend has no loop of steps" in compiled_info("one")

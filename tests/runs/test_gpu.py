@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import attnx
+from attnx.errors import Interrupted
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU and ATTNX_TEST_GPU=1"),
@@ -68,9 +69,15 @@ def test_compiled_steps_train_equally(mode: str, run: Callable[..., Any], weight
         torch.testing.assert_close(first, second, rtol=1e-2, atol=1e-3, msg=name)
 
 
-def test_parts_on_two_devices_train_as_on_one(run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+def test_parts_on_two_devices_train_as_on_one(
+    run: Callable[..., Any], weights: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
+) -> None:
+    """Also if the run is interrupted and resumed."""
     run(GPU, folder="plain")
-    run(GPU, "placement.encoder=cpu", folder="placed")
+    interrupt_at(3)
+    with pytest.raises(Interrupted):
+        run(GPU, "placement.encoder=cpu", folder="placed")
+    assert command("resume", "placed").code == 0
     placed = {"encoder": "cpu", "attention": "cuda:0", "decoder": "cuda:0"}
     assert read_json("placed", "run.json")["placement"] == placed
     for (name, first), second in zip(weights("plain").items(), weights("placed").values(), strict=True):

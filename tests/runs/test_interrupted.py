@@ -18,6 +18,8 @@ import torch
 import attnx
 from attnx.errors import Interrupted
 from attnx.files.bounded_files import read_mapping
+from attnx.training.callbacks.checkpoint import CheckpointManager
+from attnx.training.callbacks.stop_signal import StopSignal
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
@@ -97,6 +99,16 @@ def test_a_run_stopped_while_testing_can_be_resumed(
     assert same_weights(["whole", "cut"])
     assert command("resume", "cut").code == 0
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
+
+
+@pytest.mark.parametrize("stage", ["on_train_start", "on_validation_start", "on_test_start"])
+def test_no_stage_leaves_handlers_of_lightning_installed(stage: str, tmp_path: Path) -> None:
+    """Its handler of SIGTERM waits for the other processes, which do not know of the signal."""
+    with StopSignal() as stop_signal:
+        manager = CheckpointManager(tmp_path, "valid_loss", stop_signal=stop_signal)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        getattr(manager, stage)(None, None)
+        assert signal.getsignal(signal.SIGTERM) == stop_signal._handle
 
 
 def test_the_command_prints_how_to_resume(

@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.nn.recurrent import Recurrent
 from attnx.tasks.contract import token_loss
 from attnx.training.distributed import model_parallel
-from attnx.training.distributed.model_parallel import place_model, placement_devices
+from attnx.training.distributed.model_parallel import ModelParallelStrategy, place_model, placement_devices
 
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 SEPARATE = {
@@ -81,9 +81,10 @@ def test_every_operator_finds_its_inputs_on_one_device(
         assert loss.mean.device == SEPARATE["decoder"]
         loss.mean.backward()
         for part, weight in model.named_parameters():
-            where = {"source": "encoder", "attention": "attention", "state_projection": "attention"}
+            where = {"source_encoder": "encoder", "attention": "attention", "state_projection": "attention"}
             device = SEPARATE[where.get(part.partition(".")[0], "decoder")]
             assert weight.device == device or not weight.dim(), part  # a single number is anywhere on a CPU
+        assert "source_encoder" in dict(model.named_children())
         model.eval()
         with torch.no_grad():
             state = model.init_state(placed_batch.source, placed_batch.source_mask, placed_batch.tag)
@@ -129,6 +130,18 @@ def test_a_run_records_its_placement_and_resumes_on_one_device(
     likely = [pytest.approx(float(number), abs=1e-4) for number in plain.pop("log_probability")]
     assert [float(number) for number in placed.pop("log_probability")] == likely
     assert placed == plain
+
+
+def test_the_state_of_an_optimizer_is_restored_where_its_weights_are() -> None:
+    """Lightning would move all of it to the decoder's device, where a step fails."""
+    trained, placed = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3, device="meta"))
+    optimizer = torch.optim.Adam([trained])
+    trained.sum().backward()
+    optimizer.step()
+    strategy = ModelParallelStrategy(CPU)
+    strategy.optimizers = [torch.optim.Adam([placed])]
+    strategy.load_optimizer_state_dict({"optimizer_states": [optimizer.state_dict()]})
+    assert strategy.optimizers[0].state[placed]["exp_avg"].device == placed.device
 
 
 def _columns(path: Path) -> dict[str, list[str]]:

@@ -79,11 +79,11 @@ def _load(folder: Path) -> Iterator[RunRecord]:
 
 
 def _load_jobs(sweep: Sweep) -> Iterator[RunRecord]:
-    is_running = is_locked(sweep.path)
+    is_running, keys = is_locked(sweep.path), sweep.swept_keys
     for job in sweep.jobs:
         if job.status == RunStatus.RUNNING and not is_running:  # the sweep was killed
             job.status = RunStatus.INTERRUPTED
-        run, label = Run(sweep.folder(job)), sweep.label(job)
+        run, label = Run(sweep.folder(job)), sweep.label(job, keys)
         try:
             yield _record(run, label, job)
         except UserError as error:

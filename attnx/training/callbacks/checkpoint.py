@@ -88,6 +88,14 @@ class CheckpointManager(Checkpoint):
         if self._must_stop():
             raise KeyboardInterrupt
 
+    def on_validation_start(self, *_: Any) -> None:
+        """Lightning's handlers of a validation or test after training would wait for the other processes."""
+        self.stop_signal.listen()
+
+    def on_test_start(self, *_: Any) -> None:
+        """As before a validation."""
+        self.stop_signal.listen()
+
     def on_train_batch_start(self, *_: Any) -> None:
         """A step has begun."""
         self._is_between_steps = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import Any
 
 import torch
@@ -63,7 +64,7 @@ class LoggerCallback(Callback):
         if loss is None:
             return {}
         values = {"train_loss": loss, **{f"gradient_norm/{part}": norm for part, norm in self._norms.items()}}
-        numbers = torch.stack([*values.values()]).tolist()  # one wait for a GPU
+        numbers = torch.stack([value.to(loss.device) for value in values.values()]).tolist()  # one wait for a GPU
         self._norms = {}
         return {
             **dict(zip(values, numbers, strict=True)),
@@ -96,4 +97,5 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
             child = name.partition(".")[0]
             gradients[CHILD_NAMES.get(child, child)].append(weight.grad)
     norms = {part: nn.utils.get_total_norm(grads).float() for part, grads in gradients.items()}
-    return {**norms, "all": torch.stack([*norms.values()]).norm()} if norms else {}
+    all_gradients = list(chain.from_iterable(gradients.values()))
+    return {**norms, "all": nn.utils.get_total_norm(all_gradients).float()} if norms else {}

@@ -65,7 +65,8 @@ class NanGuard(Callback):
             saved = f"the batch is in {file}"
         except OSError as error:
             saved = f"the batch could not be saved ({error.strerror})"
-        origin = first_not_finite(pl_module.model, lambda: token_loss(pl_module.model, batch))
+        with trainer.precision_plugin.train_step_context():
+            origin = first_not_finite(pl_module.model, lambda: token_loss(pl_module.model, batch))
         return (
             f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of "
             f"{count_phrase(len(rows), 'row')} ({row_list}; the first: {self._first_source(batch)})"

@@ -97,7 +97,7 @@ class Throughput(Callback):
 def peak_memory() -> dict[str, float]:
     """Peak megabytes of the process so far, imports included, by their names in results.json.
 
-    ``peak_memory_mb`` is the resident memory, where the system reports it; ``peak_gpu_memory_mb`` torch's on the GPU.
+    ``peak_memory_mb`` is the resident memory, where the system reports it; ``peak_gpu_memory_mb`` torch's on all GPUs.
     """
     megabytes: dict[str, float] = {}
     if sys.platform != "win32":
@@ -105,6 +105,7 @@ def peak_memory() -> dict[str, float]:
 
         unit = 1 if sys.platform == "darwin" else 1024
         megabytes["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        megabytes["peak_gpu_memory_mb"] = torch.cuda.max_memory_allocated() / 1e6
+    gpu_bytes = sum(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())))
+    if gpu_bytes:
+        megabytes["peak_gpu_memory_mb"] = gpu_bytes / 1e6
     return megabytes

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attnx.errors import UserError
 
 # The children of a model that belong to encoder and attention; all others, as the output layer, are the decoder's.
-ENCODER_CHILDREN, ATTENTION_CHILDREN = ("source",), ("attention", "state_projection")
+ENCODER_CHILDREN, ATTENTION_CHILDREN = ("source_encoder",), ("attention", "state_projection")
 # Methods of a part whose arguments may be on another device; the second makes the memory, in attention alone.
 PART_METHODS = ("forward", "make_memory")
 
@@ -129,6 +129,11 @@ class ModelParallelStrategy(SingleDeviceStrategy):
     def __init__(self, devices: Mapping[str, torch.device], **kwargs: Any) -> None:
         super().__init__(device=devices["decoder"], **kwargs)
         self.devices = devices
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        """Restore the optimizers' state, where their weights are; Lightning would move all of it to one device."""
+        for optimizer, state in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
+            optimizer.load_state_dict(state)
 
     def model_to_device(self) -> None:
         """Move each part to its device, and everything else to the decoder's."""
