@@ -141,8 +141,8 @@ def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
 @functools.cache
 def _processor() -> str:
     """The platform and the processor's model and feature flags."""
-    output = Path("/proc/cpuinfo")
-    lines = output.read_text(encoding="utf-8", errors="replace").splitlines() if output.exists() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.exists() else []
     model = [next((line for line in lines if line.startswith(word)), "") for word in ("model name", "flags")]
     return "\n".join([platform.platform(), platform.processor(), *model])
 

@@ -65,7 +65,7 @@ def trim(result: DecodeResult, has_decoder_memory: bool) -> DecodeResult:
 def _pad_to(field: Tensor, target: Tensor, axes: int) -> Tensor:
     """Pad the last axes with zeros to the sizes of a target."""
     missing = [size - own_size for size, own_size in zip(target.shape[-axes:], field.shape[-axes:], strict=True)]
-    return F.pad(field, [size_ for count in reversed(missing) for size_ in (0, count)])
+    return F.pad(field, [pad for count in reversed(missing) for pad in (0, count)])
 
 
 def _zip_fields(result: DecodeResult, new: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:

@@ -14,12 +14,10 @@ from attnx.laws.laws import TensorLaws
 from attnx.laws.small import without_noise
 from attnx.laws.violation import Violation, gradient_error, require, require_close, require_finite, require_tensor
 
-# The masks of four rows: all, some, one and none of 7 positions allowed_mask.
+# The masks of four rows: all, some, one and none of 7 positions allowed.
 ALLOWED_MASK = torch.tensor(
     [[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool
 )
-
-
 # The consecutive steps of a recurrent normalizer in each of which a row has the same scores.
 STEPS = 3
 

@@ -32,7 +32,6 @@ class SequenceModel(nn.Module, Generic[State]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:
@@ -43,7 +42,6 @@ class SequenceModel(nn.Module, Generic[State]):
             source_mask: (b, s) bool, False at padding.
             inputs: (b, t, ...) the decoder's inputs: ``target.start_input``, then the target without its last step.
             tag: (b,) int64, the id of each row's tag; 0 if left out.
-            scheduled_sampling: probability to feed the model's own last output back, where it takes steps.
             need_weights: also return the attention weights.
             source_lengths: (b,) int64 on the CPU, the steps of each source; a model that needs them counts them in the
                 mask if they are left out, for which it waits for a GPU.

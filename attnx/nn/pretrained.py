@@ -24,7 +24,7 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
     Raises:
         UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
-    vectors_by_symbol = 0
+    num_found = 0
     try:
         opener = gzip.open if path.endswith(".gz") else open
         with opener(Path(path).expanduser(), "rt", encoding="utf-8-sig") as file:
@@ -32,12 +32,12 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
                 symbol, numbers = _fields(line, embedding.embedding_dim)
                 if not symbol or (index == 1 and len(numbers) == 1):
                     continue  # a blank line, or word2vec's header: how many symbols, how wide
-                vectors_by_symbol += _copy(embedding, ids.get(symbol), numbers, f"{path}:{index}")
+                num_found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{index}")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot read the vectors ({error})") from error
-    if not vectors_by_symbol:
+    if not num_found:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
-    return vectors_by_symbol
+    return num_found
 
 
 def _fields(line: str, width: int) -> tuple[str, list[str]]:
@@ -57,7 +57,7 @@ def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: s
     if row is None:
         return False
     try:
-        vector = torch.tensor([float(index) for index in numbers])
+        vector = torch.tensor([float(number) for number in numbers])
     except ValueError as error:
         raise UserError(f"{where}: not a number ({error})") from None
     if not vector.isfinite().all():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.special_tokens import SEP, STOP
 from attnx.nn.contracts import Encoder, EncoderOutput, PairEncoder, SentenceEncoder, Spans
-from attnx.nn.dropout import dropout_mask
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
 
@@ -77,8 +77,7 @@ class SourceEncoder(nn.Module):
         ``tag_embedding`` (b, g) enters the encoder at every step. ``lengths`` (b,) of the sources are on the CPU.
         """
         inputs = self.embedding(zero_feature_padding(source, source_mask))
-        mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
-        inputs = inputs if mask is None else inputs * mask
+        inputs = F.dropout(inputs, self.dropout, self.training)
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
             tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]

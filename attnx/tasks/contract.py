@@ -203,14 +203,9 @@ def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
     start = model.target.start_input(len(target), target.device)
     inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
-    output = model(
-        source,
-        batch.source_mask,
-        inputs,
-        batch.tag,
-        scheduled_sampling=scheduled_sampling,
-        source_lengths=batch.source_lengths,
-    )
+    # Models that compute all steps at once do not know it.
+    options = {"scheduled_sampling": scheduled_sampling} if scheduled_sampling else {}
+    output = model(source, batch.source_mask, inputs, batch.tag, source_lengths=batch.source_lengths, **options)
     mask, logits = batch.target_mask, output.logits
     tokens = mask.sum()
     if batch.measured_mask is not None:  # missing numbers get loss 0

@@ -76,7 +76,9 @@ def learn(
     result = {}
     for cut, steps in batches:
         source = SOURCE[:, :cut]
-        output = model(source, source != 0, TARGET[:, :steps], TAG, scheduled_sampling, need_weights=True)
+        output = model(
+            source, source != 0, TARGET[:, :steps], TAG, need_weights=True, scheduled_sampling=scheduled_sampling
+        )
         slope = torch.linspace(-1, 1, output.logits.numel()).reshape(output.logits.shape)
         loss = (output.logits * slope).sum()
         (loss if output.penalty is None else loss + output.penalty.sum()).backward()

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attnx.attention.attention import Attention
-from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.registry import register
 
@@ -55,9 +54,7 @@ class CheckpointedKernel:
 def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
     """How many pairs of a query and a position fit into a chunk, at least 1."""
     # Peak memory of a pair: three numbers per hidden unit (sums, outputs, one gradient), and eight more.
-    scorer = attention.scorer
-    hidden = len(scorer.v) if isinstance(scorer, Additive) else getattr(scorer, "hidden_size", 0)
-    numbers = 3 * hidden + 8
+    numbers = 3 * getattr(attention.scorer, "hidden_size", 0) + 8
     return max(attention.chunk_mib * 2**20 // (numbers * inputs.prepared_queries.element_size()), 1)
 
 
@@ -84,9 +81,9 @@ def attend_in_chunks(
     outputs = []
     for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
         chunks = []
-        for chunk, prepared, steps, step_mask, allowed_mask, dropout_mask in _split(query_parts, max_queries, 1):
+        for chunk, prepared, chunk_steps, step_mask, pair_mask, dropout_mask in _split(query_parts, max_queries, 1):
             read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.source_sizes)
-            parts = chunk, prepared, read, steps, allowed_mask, inputs.history, dropout_mask, inputs.need_weights
+            parts = chunk, prepared, read, chunk_steps, pair_mask, inputs.history, dropout_mask, inputs.need_weights
             chunks.append(AttentionInputs(*parts))
         outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
     return _concat(outputs, 0)

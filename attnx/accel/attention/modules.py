@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -11,13 +12,18 @@ from attnx import registry
 from attnx.accel.attention import softmax_cpu
 from attnx.accel.attention.contract import Kernel
 from attnx.accel.attention.kernel_call import call_kernels, warn_once
+from attnx.accel.attention.sdpa import Sdpa
 from attnx.accel.linear_cpu import fast_linear
 from attnx.attention.attention import Attention, is_recurrent
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.normalizers.softmax import Softmax
+from attnx.attention.scopes.global_ import Global
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
+
+if TYPE_CHECKING:
+    from attnx.attention.contracts import Scorer
 
 KINDS = ("scorer", "scope", "normalizer")
 """The kinds of parts whose supported names a kernel declares."""
@@ -49,21 +55,35 @@ class FastMultiHeadAttention(MultiHeadAttention):
 
     def attend_heads(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend by a kernel for all heads at once if there is one."""
-        output = self._by_kernel(inputs)
+        output = self._by_shared_mask(inputs) if self.heads_are_parameter_free else self._by_kernel(inputs)
         return super().attend_heads(inputs) if output is None else output
+
+    def _by_shared_mask(self, inputs: AttentionInputs) -> AttentionOutput | None:
+        """Heads that all may read the same, which is what the whole memory is for all queries alike."""
+        first, memory = self.heads[0], inputs.memory
+        kernel = first.kernels[0] if isinstance(first, FastAttention) and first.kernels else None
+        if not isinstance(kernel, Sdpa) or type(first.scope) is not Global or self._is_dropping(inputs):
+            return None
+        prepared = cast("Scorer", first.scorer).project_queries(inputs.queries)
+        call = inputs._replace(queries=inputs.queries[:, 0], prepared_queries=prepared)
+        has_row_each = len(prepared) == len(memory.mask) == len(memory.keys)
+        return kernel.attend_heads(first, call) if has_row_each and kernel.supports(first, call) else None
 
     def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
         first = self.heads[0]
-        if not isinstance(first, FastAttention) or self.heads_are_parameter_free or not self._only_scorers_learn():
+        if not isinstance(first, FastAttention) or not self._only_scorers_learn():
             return None
-        is_dropping = inputs.dropout_mask is not None or (first.training and first.dropout > 0)
         kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
-        if not kernels or is_dropping or first.is_sampling or inputs.history is not None:
+        if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:
             return None
         heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
         prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1).flatten(0, 1)
         output = call_kernels(kernels, first, self.fold_heads(inputs)._replace(prepared_queries=prepared))
         return None if output is None else self.unfold_heads(output)
+
+    def _is_dropping(self, inputs: AttentionInputs) -> bool:
+        first = self.heads[0]
+        return inputs.dropout_mask is not None or (first.training and first.dropout > 0)
 
     def _only_scorers_learn(self) -> bool:
         first = self.heads[0]

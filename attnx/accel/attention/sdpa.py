@@ -57,25 +57,39 @@ class Sdpa:
         scope_mask = attention.scope_mask(inputs)
         if scope_mask.gain is not None:
             return attention.attend_with_scores(inputs, attention.score(inputs), scope_mask)
-        # Queries with the same mask share one row of it.
-        allowed_mask = scope_mask.allowed_mask if scope_mask.allowed_mask.stride(1) else scope_mask.allowed_mask[:, :1]
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )
+        bias, scale = attention.position_bias(inputs), 1 / cast("Softmax", attention.normalizer).temperature
+        return AttentionOutput(_attend(queries, keys, values, scope_mask.allowed_mask, bias, scale)[:, 0])
+
+    def attend_heads(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend with heads that share a mask: prepared queries (b, h, q, k) and a memory of heads, without a bias.
+
+        Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
+        """
+        allowed_mask = attention.scope_mask(inputs).allowed_mask
         scale = 1 / cast("Softmax", attention.normalizer).temperature
+        memory = inputs.memory
+        return AttentionOutput(_attend(inputs.prepared_queries, memory.keys, memory.values, allowed_mask, None, scale))
 
-        def read(mask: Tensor | None) -> Tensor:
-            return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]
 
-        bias = attention.position_bias(inputs)
-        if bias is None and allowed_mask.device.type == "cpu":
-            # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
-            return AttentionOutput(read(None if bool(allowed_mask.all()) else allowed_mask[:, None]))
-        some = allowed_mask.any(-1, keepdim=True)
-        mask = allowed_mask | ~some
-        if bias is not None:
-            mask = torch.where(mask, bias * scale, -torch.inf)
-        return AttentionOutput(read(mask[:, None]).masked_fill(~some, 0.0))
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, allowed_mask: Tensor, bias: Tensor | None, scale: float
+) -> Tensor:
+    """The contexts (b, h, q, v) of queries (b, h, q, k) that may read ``allowed_mask`` (b, q, m); zeros if nothing."""
+    # Queries with the same mask share one row of it.
+    allowed_mask = allowed_mask if allowed_mask.stride(1) else allowed_mask[:, :1]
+    if bias is None and allowed_mask.device.type == "cpu":
+        # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
+        mask = None if bool(allowed_mask.all()) else allowed_mask[:, None]
+        return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)
+    some = allowed_mask.any(-1, keepdim=True)
+    mask = allowed_mask | ~some
+    if bias is not None:
+        mask = torch.where(mask, bias * scale, -torch.inf)
+    contexts = F.scaled_dot_product_attention(queries, keys, values, mask[:, None], scale=scale)
+    return contexts.masked_fill(~some[:, None], 0.0)
 
 
 def _trains_bias(attention: Attention) -> bool:

@@ -11,11 +11,12 @@ from torch import Tensor
 from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
 from attnx.attention.attention import Attention
 from attnx.attention.scopes.local import Local
+from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.registry import register
 
 # Minimum ratio of the memory's length to its windows'. Scores by one matrix product, or by a kernel, are so fast that
-# about 30 windows are scored while one is gathered; scores with hidden units take more time than gathering.
+# about 30 windows are scored while one is gathered; scores with hidden units and no kernel of their own take more time.
 MIN_LENGTH_RATIO, MIN_LENGTH_RATIO_OF_HIDDEN = 32, 4
 # Keys' numbers below which gathering, some 30 small operations, costs more than it saves.
 MIN_NUMBERS_TO_GATHER = 2**18
@@ -52,7 +53,8 @@ class WindowKernel:
         if inputs.history is not None or inputs.need_weights or getattr(attention.scorer, "is_positional", False):
             return False
         positions, width = inputs.memory.keys.shape[-2:]
-        times = MIN_LENGTH_RATIO_OF_HIDDEN if getattr(attention.scorer, "hidden_size", 0) else MIN_LENGTH_RATIO
+        has_slow_scores = getattr(attention.scorer, "hidden_size", 0) and not isinstance(attention.scorer, Additive)
+        times = MIN_LENGTH_RATIO_OF_HIDDEN if has_slow_scores else MIN_LENGTH_RATIO
         long = positions >= times * _size(attention, inputs)
         return long and inputs.prepared_queries.shape[:2].numel() * positions * width >= MIN_NUMBERS_TO_GATHER
 

@@ -27,6 +27,7 @@ class Additive(nn.Module):
 
     def __init__(self, query_size: Size, memory_size: Size, hidden_size: PositiveInt = 128) -> None:
         super().__init__()
+        self.hidden_size = hidden_size
         self.query = nn.Linear(query_size, hidden_size, bias=False)
         self.memory = nn.Linear(memory_size, hidden_size, bias=False)
         # As a Linear(hidden, 1) would start.

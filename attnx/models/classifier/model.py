@@ -11,7 +11,6 @@ from attnx.attention.factory import ComposedAttention
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.contracts import Readout, Spans
-from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
 from attnx.nn.sentences import spread_weights
 from attnx.nn.source_encoder import SourceEncoder
@@ -63,11 +62,10 @@ class Classifier(SequenceModel[LabelState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:
-        """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` and ``scheduled_sampling`` have no effect."""
+        """Label (b, s) sources: logits (b, 1, symbols). ``inputs`` have no effect."""
         logits, attention = self._label(source, source_mask, tag, source_lengths, need_weights)
         terms = (attention.penalty, attention.log_prob)
         penalty, log_prob = (None if term is None else F.pad(term, (0, inputs.shape[1] - 1)) for term in terms)
@@ -107,8 +105,7 @@ class Classifier(SequenceModel[LabelState]):
         if attention.weights is not None:
             attention = attention._replace(weights=self._step_weights(attention.weights, source_mask, encoded.spans))
         readout = self.readout(state, attention.context[:, 0], state[:, :0])
-        mask = dropout_mask(readout, self.dropout, self.training, *readout.shape)
-        return self.output(readout if mask is None else readout * mask), attention
+        return self.output(F.dropout(readout, self.dropout, self.training)), attention
 
     def _join_rows(self, attention: AttentionOutput) -> AttentionOutput:
         """The reads of all rows as one: contexts side by side, weights of rows (and heads) as those of heads."""

@@ -55,7 +55,6 @@ class Entity(SequenceModel[LabelState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:

@@ -67,7 +67,6 @@ class History(SequenceModel[HistoryState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
@@ -75,7 +74,7 @@ class History(SequenceModel[HistoryState]):
         """As :meth:`SequenceModel.forward`, of a window and the targets (b, t, f) before each forecast step.
 
         The source (b, s, f) is the window, followed by rows for the forecast steps if any of their features are known.
-        The first row of ``inputs`` is ignored, it is in the source; ``tag`` and ``scheduled_sampling`` have no effect.
+        The first row of ``inputs`` is ignored, it is in the source; ``tag`` has no effect.
         Weights (b, t, m) are over the states in the order of the series. ``schedule`` is another one, for tests.
 
         Raises:

@@ -97,17 +97,14 @@ class Pointer(SequenceModel[PointerState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`: logits (b, t, 4 + s), -inf for impossible outputs; weights (b, t, s).
 
-        ``scheduled_sampling`` must be 0. ``schedule`` is another one that the plan admits, for tests.
+        ``schedule`` is another one that the plan admits, for tests.
         """
-        if scheduled_sampling:
-            raise ValueError("scheduled sampling is not possible with a pointer")
         state = self.init_state(source, source_mask, tag, source_lengths)
         tokens = _gather_rows(state.embeddings, inputs)
         masks = tuple(

@@ -77,12 +77,15 @@ class Seq2seq(SequenceModel[DecoderState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
+        scheduled_sampling: float = 0.0,
     ) -> Output:
-        """As :meth:`SequenceModel.forward`; ``schedule`` is another one that the plan admits, for tests."""
+        """As :meth:`SequenceModel.forward`; ``schedule`` is another one that the plan admits, for tests.
+
+        ``scheduled_sampling`` is the probability to feed the model's own last output back.
+        """
         start = self.init_state(source, source_mask, tag, source_lengths)
         tokens = self.embedding(inputs)
         masks = self._draw_masks(tokens, start.memory)

@@ -100,17 +100,13 @@ class Transformer(SequenceModel[TransformerState]):
         source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
-        scheduled_sampling: float = 0.0,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:
-        """Score a target under teacher forcing, all steps at once.
+        """Score a target under teacher forcing, all steps at once; weights (b, layers h, t, m).
 
-        ``scheduled_sampling`` must be 0, since it needs steps. Weights are (b, layers h, t, m). ``source_lengths`` have
-        no effect.
+        ``source_lengths`` have no effect.
         """
-        if scheduled_sampling:
-            raise ValueError("a transformer computes all steps at once, so scheduled sampling is not possible")
         state = self.init_state(source, source_mask, tag)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         decoded = self._decode(inputs, steps[None], state, self.site if need_weights else None)

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.nn.contracts import EncoderOutput
-from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import Recurrent, State, count_steps
 from attnx.registry import PositiveInt, Probability, Size, register
 
@@ -56,8 +55,8 @@ class Pyramid(nn.Module):
         final: State = ()
         for layer in self.layers:
             if outputs:
-                mask = dropout_mask(states, self.dropout, self.training, *states.shape)
-                states, lengths = _paired(states if mask is None else states * mask), (lengths + 1) // 2
+                states = _paired(F.dropout(states, self.dropout, self.training))
+                lengths = (lengths + 1) // 2
             ran = layer.run([states], lengths)  # type: ignore[operator]
             states = ran.outputs[-1]
             outputs.append(states)
