@@ -14,7 +14,7 @@ from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 
-CHECKPOINTS = ("best", "last", "average")
+CHECKPOINT_CHOICES = ("best", "last", "average")
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,7 +114,9 @@ def check_output_file(flag: str, file: str | Path) -> None:
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add ``--checkpoint``."""
     help_text = "best (the default), last, or average: the mean of the best that were saved"
-    parser.add_argument("--checkpoint", metavar="NAME", choices=CHECKPOINTS, default=CHECKPOINTS[0], help=help_text)
+    parser.add_argument(
+        "--checkpoint", metavar="NAME", choices=CHECKPOINT_CHOICES, default=CHECKPOINT_CHOICES[0], help=help_text
+    )
 
 
 def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, Any]]:

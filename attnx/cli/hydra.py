@@ -18,7 +18,7 @@ from attnx.config.hydra_internals import BASIC_SWEEPER
 from attnx.config.hydra_store import register_configs
 from attnx.errors import RunFailed, UserError
 from attnx.registry.plugin_code import reject_parts_of_this_process
-from attnx.runs.layout import RUN, SWEEP
+from attnx.runs.layout import RUN_JSON, SWEEP_JSON
 from attnx.runs.naming import SWEEPS, refuse_links
 from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
@@ -162,8 +162,8 @@ def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = N
     reject_unsafe_overrides(stored)
     if stored.config_dir and not config_dir:
         raise UserError(
-            f"{folder / SWEEP}: holds the --config-dir {stored.config_dir!r}, which could run code and is not read "
-            "from a file; if it is yours, add --config-dir yourself"
+            f"{folder / SWEEP_JSON}: holds the --config-dir {stored.config_dir!r}, which could run code and is not "
+            "read from a file; if it is yours, add --config-dir yourself"
         )
     for job in stored.jobs:
         sync_from_folder(stored, job)
@@ -204,7 +204,7 @@ def _check_folder(
         if job.status not in DONE_STATUSES:
             pending.append(overrides_of_job)
     for run in map(stored.folder, stored.jobs if request.is_search else []):
-        if (run / RUN).is_file():
+        if (run / RUN_JSON).is_file():
             reject_other_code(run)
     return pending
 

@@ -14,7 +14,7 @@ from attnx.errors import UserError, suggest
 from attnx.runs.layout import (
     BEST,
     CHECKPOINTS,
-    CONFIG,
+    CONFIG_YAML,
     SOURCE_FEATURES,
     SOURCE_SYMBOLS,
     TARGET_FEATURES,
@@ -63,14 +63,14 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
     if is_evaluation(path):
         raise UserError(f"{path}: is an evaluation; name its run, {path.resolve().parents[1]}")
     run = read_run(path)
-    if not (path / CONFIG).is_file():
-        raise UserError(f"{path}: is half-written (it has no {CONFIG}); start a new run")
+    if not (path / CONFIG_YAML).is_file():
+        raise UserError(f"{path}: is half-written (it has no {CONFIG_YAML}); start a new run")
     refuse_missing(run)
     try:
         run.config = _check_config(run.config, needed)
     except UserError as error:
         changed = changed_code_message(run)
-        raise UserError(f"{path / CONFIG}: {error}" + (f"; {changed}" if changed else "")) from error
+        raise UserError(f"{path / CONFIG_YAML}: {error}" + (f"; {changed}" if changed else "")) from error
     return run
 
 

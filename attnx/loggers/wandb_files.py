@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG, LAST, RUN, VOCABULARY
+from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG_YAML, LAST, RUN_JSON, VOCABULARY
 
 MAX_TABLE_ROWS = 10_000  # W&B shows no more
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -41,7 +41,7 @@ def model_artifact(folder: Path, name: str) -> Any:
     import wandb
 
     weights = [folder / CHECKPOINTS / checkpoint for checkpoint in (BEST, LAST)]
-    files = [next(path for path in weights if path.is_file()), folder / CONFIG, folder / RUN]
+    files = [next(path for path in weights if path.is_file()), folder / CONFIG_YAML, folder / RUN_JSON]
     artifact = wandb.Artifact(name, type="model")
     for path in (*files, *sorted((folder / VOCABULARY).iterdir())):
         artifact.add_file(str(path), name=path.relative_to(folder).as_posix(), policy="immutable")

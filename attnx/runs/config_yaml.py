@@ -11,7 +11,7 @@ from typing import Any
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_FILE_BYTES, parse_yaml, read_mapping, read_text
 from attnx.registry.source_scan import KINDS
-from attnx.runs.layout import CONFIG
+from attnx.runs.layout import CONFIG_YAML
 
 # The start of a top-level key.
 SECTION = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
@@ -40,7 +40,7 @@ def read_config(file: Path) -> dict[str, Any]:
 
 @cache
 def _parse(text: str) -> dict[str, Any]:
-    section = parse_yaml(text, CONFIG) or {}
+    section = parse_yaml(text, CONFIG_YAML) or {}
     if not isinstance(section, dict):
         raise TypeError(type(section))
     return section

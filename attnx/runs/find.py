@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.runs.layout import RUN
+from attnx.runs.layout import RUN_JSON
 from attnx.runs.run import Run
 
 
@@ -34,7 +34,7 @@ def run_folders(root: Path, report: Callable[[OSError], object] | None = None) -
     ``report`` is told of each folder that cannot be read.
     """
     for folder, names, files in os.walk(root, onerror=report):
-        if RUN in files:
+        if RUN_JSON in files:
             yield Path(folder)
             names.clear()
         names[:] = sorted(name for name in names if not name.startswith("."))

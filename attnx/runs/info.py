@@ -10,7 +10,7 @@ from typing import Any, Final
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json, read_mapping
-from attnx.runs.layout import FORMAT, RUN
+from attnx.runs.layout import FORMAT, RUN_JSON
 
 # Types of the values in run.json, and how a message names them.
 INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
@@ -30,9 +30,9 @@ def read_info(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
     """
-    file = folder / RUN
+    file = folder / RUN_JSON
     if not file.is_file():
-        raise UserError(f"{folder}: not a run folder (it has no {RUN})")
+        raise UserError(f"{folder}: not a run folder (it has no {RUN_JSON})")
     info = read_mapping(file)
     check_format(file, info.get("format"))
     for name, (kind, phrase) in INFO_TYPES.items():
@@ -45,7 +45,7 @@ def read_info(folder: Path) -> dict[str, Any]:
 
 def update_info(folder: Path, **facts: Any) -> None:
     """Replace or add values in run.json, which must exist."""
-    write_json(folder / RUN, {**read_json(folder / RUN), **facts})
+    write_json(folder / RUN_JSON, {**read_json(folder / RUN_JSON), **facts})
 
 
 def check_format(file: Path, number: object) -> None:

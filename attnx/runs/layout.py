@@ -7,8 +7,8 @@ from typing import Final
 FORMAT: Final = 1
 
 # What a run is, and its configuration.
-RUN: Final = "run.json"
-CONFIG: Final = "config.yaml"
+RUN_JSON: Final = "run.json"
+CONFIG_YAML: Final = "config.yaml"
 # Locked, and there, while a process trains the run.
 RUN_LOCK: Final = "run.lock"
 # What it measured.
@@ -28,7 +28,7 @@ FORECASTS_PICTURE: Final = "forecasts.png"
 POINTS_PICTURE: Final = "points.png"
 PREDICTIONS_PICTURE: Final = "predictions.png"
 PAGE: Final = "page.html"
-EXPLANATION: Final = "README.md"  # the last file that a run writes
+README: Final = "README.md"  # the last file that a run writes
 # The weights.
 CHECKPOINTS: Final = "checkpoints"
 BEST: Final = "best.ckpt"
@@ -48,22 +48,22 @@ PLUGINS: Final = "plugins"
 WANDB: Final = "wandb"
 TENSORBOARD: Final = "tensorboard"
 # A failed run's traceback, and the batch whose loss was not finite.
-ERROR: Final = "error.txt"
+ERROR_TXT: Final = "error.txt"
 BAD_BATCH: Final = "bad_batch.pt"
 # Evaluations and exports of a run.
 EVALUATIONS: Final = "evaluations"
 EVALUATION: Final = "evaluation.json"
-ERRORS: Final = "errors.json"
+ERRORS_JSON: Final = "errors.json"
 EXPORT: Final = "export"
 # A sweep's job: its output, and its step while it runs.
-LOG: Final = "log.txt"
+LOG_TXT: Final = "log.txt"
 PROGRESS: Final = "progress.json"
 # Environment variable naming a job's progress file; a run that is no job of a sweep has none.
 PROGRESS_VARIABLE: Final = "ATTNX_PROGRESS"
 # The sweep's folder: its record and lock, what asks its jobs to end, the seconds of a training step with the lock of
 # its measurement, and a search's trials.
-SWEEP: Final = "sweep.json"
-LOCK: Final = "sweep.lock"
+SWEEP_JSON: Final = "sweep.json"
+SWEEP_LOCK: Final = "sweep.lock"
 STOP_REQUEST: Final = "stop_requested"
 STEP_TIME: Final = "step_time.json"
 STEP_TIME_LOCK: Final = "step_time.lock"

@@ -10,14 +10,14 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
-from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN, RUN_LOCK, WANDB
+from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LOG_TXT, PLUGINS, RUN_JSON, RUN_LOCK, WANDB
 
 SWEEPS = Path("multirun")
 RUNS = SWEEPS / "runs"
 # File systems allow 255 bytes, encrypted ones 143, and a sweep that is moved away gets a number as suffix.
 MAX_NAME_BYTES = 128
 # Files allowed in the folder of a new run: the log of a sweep's job, and those of a run that was killed at its start.
-ALLOWED_FILES = {LOG, RUN_LOCK, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
+ALLOWED_FILES = {LOG_TXT, RUN_LOCK, CONFIG_YAML, f"{RUN_JSON}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:
@@ -60,10 +60,10 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
         subject = "it" if knob == "folder" else str(folder)
-        hint = f", or `attnx resume {shlex.quote(str(folder))}`" if (folder / RUN).is_file() else ""
+        hint = f", or `attnx resume {shlex.quote(str(folder))}`" if (folder / RUN_JSON).is_file() else ""
         problem = f"{subject} is not empty; choose another{hint}"
         raise UserError(f"{knob}={config[knob]}: {problem}")
-    if runs := [parent for parent in folder.absolute().parents if (parent / RUN).is_file()]:
+    if runs := [parent for parent in folder.absolute().parents if (parent / RUN_JSON).is_file()]:
         raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")
     return folder
 

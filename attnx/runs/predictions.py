@@ -11,7 +11,7 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
 from attnx.files.parse_number import MAX_DIGITS
 from attnx.runs.info import check_format
-from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN
+from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN_JSON
 from attnx.runs.run import Run, read_run
 from attnx.runs.table_fields import read_field, read_symbols
 
@@ -64,7 +64,7 @@ class Evaluation(Run):
 
 def is_evaluation(folder: Path) -> bool:
     """Whether a folder holds an evaluation, and not a run."""
-    return (folder / EVALUATION).is_file() and not (folder / RUN).is_file()
+    return (folder / EVALUATION).is_file() and not (folder / RUN_JSON).is_file()
 
 
 def read_run_or_evaluation(folder: Path | str) -> Run:

@@ -17,7 +17,7 @@ from attnx.files.file_lock import is_lock_held
 from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info
-from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN, RUN_LOCK
+from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
 from attnx.runs.metrics_csv import VALID, Curve, read_curves
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
 from attnx.runs.status import RunStatus
@@ -74,7 +74,7 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The content of config.yaml; empty without the file."""
-        return read_config(self.path / CONFIG)
+        return read_config(self.path / CONFIG_YAML)
 
     @cached_property
     def measured(self) -> Results:
@@ -149,12 +149,12 @@ class Run:
     @property
     def recorded_status(self) -> RunStatus | None:
         """The status in run.json; None before the file is written."""
-        return RunStatus(str(self.info.get("status"))) if (self.path / RUN).is_file() else None
+        return RunStatus(str(self.info.get("status"))) if (self.path / RUN_JSON).is_file() else None
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do: the README is the last file that a run writes."""
-        return self.info.get("status") == RunStatus.FINISHED and (self.path / EXPLANATION).is_file()
+        return self.info.get("status") == RunStatus.FINISHED and (self.path / README).is_file()
 
     @property
     def has_checkpoint(self) -> bool:
@@ -164,7 +164,7 @@ class Run:
     @property
     def log(self) -> Path | None:
         """The output of the job, if it was saved."""
-        return self.path / LOG if (self.path / LOG).is_file() else None
+        return self.path / LOG_TXT if (self.path / LOG_TXT).is_file() else None
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
@@ -175,7 +175,7 @@ class Run:
     def progress(self) -> JobProgress:
         """The progress of the run; missing or half-written files are left out."""
         try:
-            info, curves = self.info if (self.path / RUN).is_file() else {}, self.curves
+            info, curves = self.info if (self.path / RUN_JSON).is_file() else {}, self.curves
         except UserError:
             return JobProgress()
         job, monitor = self._job_progress, info.get("monitor") or ""

@@ -14,7 +14,7 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.files.file_lock import is_lock_held
 from attnx.runs.info import check_format
-from attnx.runs.layout import LOCK, LOG, SWEEP
+from attnx.runs.layout import LOG_TXT, SWEEP_JSON, SWEEP_LOCK
 from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
 
 # An override with several values: 1,2 or range(1,3); a list, [1,2], is one value.
@@ -125,7 +125,7 @@ class Sweep:
 
     def log(self, job: SweepJob) -> Path:
         """The file with a job's output."""
-        return self.folder(job) / LOG
+        return self.folder(job) / LOG_TXT
 
     def label(self, job: SweepJob, keys: Sequence[str] | None = None) -> str:
         """The overrides in which a job differs from the others; give ``swept_keys`` where many jobs are labeled."""
@@ -146,7 +146,7 @@ def overrides_key(overrides: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def is_sweep(folder: Path | str) -> bool:
     """Whether a folder is a sweep's."""
-    return (Path(folder) / SWEEP).is_file()
+    return (Path(folder) / SWEEP_JSON).is_file()
 
 
 def sweep_of(run: Path | str) -> Path | None:
@@ -157,7 +157,7 @@ def sweep_of(run: Path | str) -> Path | None:
 
 def is_locked(folder: Path | str) -> bool:
     """Whether a command runs the sweep, or jobs that a killed one left behind do."""
-    return is_lock_held(Path(folder) / LOCK)
+    return is_lock_held(Path(folder) / SWEEP_LOCK)
 
 
 def is_job_running(run: Path) -> bool:
@@ -177,16 +177,16 @@ def read_sweep(folder: Path | str) -> Sweep:
     """
     path = Path(folder)
     if not is_sweep(path):
-        raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP})")
-    record = read_mapping(path / SWEEP, MAX_LIST_BYTES)
-    check_format(path / SWEEP, record.pop("format", None))
+        raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP_JSON})")
+    record = read_mapping(path / SWEEP_JSON, MAX_LIST_BYTES)
+    check_format(path / SWEEP_JSON, record.pop("format", None))
     try:
         jobs = [_parse_job(index, job) for index, job in enumerate(record.pop("jobs"))]
         _check_overrides(record["overrides"])
         record["status"] = RunStatus(str(record.get("status")))
         return Sweep(path=path, jobs=jobs, **{key: value for key, value in record.items() if key != "name"})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise UserError(f"{path / SWEEP}: damaged ({error}); start over with fresh=true") from error
+        raise UserError(f"{path / SWEEP_JSON}: damaged ({error}); start over with fresh=true") from error
 
 
 def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:

@@ -14,7 +14,7 @@ from typing import Any
 
 from attnx.config.check import check_config
 from attnx.errors import ExitCode, UserError
-from attnx.runs.layout import LOG, PROGRESS
+from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import without_hydra_overrides
@@ -78,7 +78,7 @@ def run_unless_done(
 def lock_job(folder: Path) -> Iterator[int]:
     """Lock a job's log; waits while a cluster still runs the job for an earlier command."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = os.open(folder / LOG, os.O_RDWR | os.O_CREAT, 0o644)
+    file = os.open(folder / LOG_TXT, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

@@ -13,7 +13,7 @@ from pathlib import Path
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
 from attnx.files.file_lock import is_lock_held
-from attnx.runs.layout import LOCK, LOG, RUN_LOCK, SWEEP
+from attnx.runs.layout import LOG_TXT, RUN_LOCK, SWEEP_JSON, SWEEP_LOCK
 from attnx.runs.naming import refuse_link
 from attnx.runs.sweep import is_sweep
 
@@ -21,7 +21,7 @@ from attnx.runs.sweep import is_sweep
 ORPHAN_GRACE_SECONDS = 90.0
 POLL_SECONDS = 0.1
 # Files in the folder of a sweep that was killed as it started.
-FIRST_FILES = {LOCK, f"{SWEEP}{PARTIAL}"}
+FIRST_FILES = {SWEEP_LOCK, f"{SWEEP_JSON}{PARTIAL}"}
 
 
 def refuse_occupied(folder: Path) -> None:
@@ -44,7 +44,7 @@ def lock_folder(folder: Path) -> Iterator[int]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        file = os.open(folder / SWEEP_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the sweep's folder ({error.strerror}); choose name=...") from error
     try:
@@ -107,5 +107,5 @@ def rename_existing(folder: Path) -> Path | None:
 
 def _refuse_running_jobs(sweep: Path) -> None:
     for run in sweep.glob("[0-9]*"):
-        if any(is_lock_held(run / name) for name in (LOG, RUN_LOCK)):
+        if any(is_lock_held(run / name) for name in (LOG_TXT, RUN_LOCK)):
             raise UserError(f"{run}: is being trained; wait for its end, or stop it first, or choose name=...")

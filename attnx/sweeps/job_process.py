@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
-from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, PROGRESS_VARIABLE, RUN, RUN_LOCK
+from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.distributed.slurm import slurm_job, stop_signals
@@ -96,7 +96,7 @@ def setup_process(spec: JobSpec, progress: Path) -> None:
     progress.parent.mkdir(parents=True, exist_ok=True)
     progress.unlink(missing_ok=True)
     os.environ[PROGRESS_VARIABLE] = str(progress)
-    log = os.open(progress.with_name(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(progress.with_name(LOG_TXT), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)
     for file, stream in ((null, 0), (log, 1), (log, 2)):
         os.dup2(file, stream)
@@ -120,7 +120,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     from attnx.training.run_lock import lock_run
 
     folder = Path(config["folder"])
-    status = read_mapping(folder / RUN).get("status")
+    status = read_mapping(folder / RUN_JSON).get("status")
     if status == "finished":  # killed after its results were written
         build_reports(folder)
         return
@@ -148,7 +148,7 @@ def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
 def empty_folder(folder: Path) -> None:
     """Empty the folder of a job that stopped before its first checkpoint, except for its log and its lock."""
     for path in folder.iterdir():
-        if path.name in (LOG, RUN_LOCK):
+        if path.name in (LOG_TXT, RUN_LOCK):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -15,7 +15,7 @@ from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import BY_HAND, catalog
 from attnx.runs.info import update_info
-from attnx.runs.layout import CONFIG, FORMAT, RUN, SWEEP
+from attnx.runs.layout import CONFIG_YAML, FORMAT, RUN_JSON, SWEEP_JSON
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.runs.run import JobProgress, Run, read_run
 from attnx.runs.status import DONE_STATUSES, RunStatus
@@ -108,7 +108,7 @@ def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Se
 
 def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuse to resume a run of another configuration; the message has what differs."""
-    if not (folder / CONFIG).is_file() or not (folder / RUN).is_file():
+    if not (folder / CONFIG_YAML).is_file() or not (folder / RUN_JSON).is_file():
         return
     recorded, requested = (
         {name: value for name, value in node.items() if name not in NEUTRAL_KEYS}
@@ -136,7 +136,7 @@ def save_sweep(sweep: Sweep) -> None:
         raise RunFailed(f"{sweep.path}: the sweep's folder was deleted while it ran; start the sweep anew")
     jobs = [{"index": job.index, "folder": str(job.index), **asdict(job)} for job in sweep.jobs]
     fields = {key: value for key, value in asdict(sweep).items() if key not in ("path", "jobs")}
-    write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **fields, "jobs": jobs})
+    write_json(sweep.path / SWEEP_JSON, {"format": FORMAT, "name": sweep.name, **fields, "jobs": jobs})
 
 
 def note_job_end(folder: Path, status: str, error: str | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError
-from attnx.runs.layout import SWEEP
+from attnx.runs.layout import SWEEP_JSON
 from attnx.runs.sweep import Sweep
 
 # Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
@@ -33,7 +33,7 @@ def reject_unsafe_overrides(sweep: Sweep) -> None:
     for override in [*sweep.overrides, *(word for job in sweep.jobs for word in job.overrides)]:
         if not is_safe(override):
             raise UserError(
-                f"{sweep.path / SWEEP}: holds {override!r}, which could run code and is not read from a file; "
+                f"{sweep.path / SWEEP_JSON}: holds {override!r}, which could run code and is not read from a file; "
                 f"if the sweep is yours, repeat the whole command: attnx -m ... name={shlex.quote(sweep.name)}"
             )
 

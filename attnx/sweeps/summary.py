@@ -10,7 +10,7 @@ from typing import Literal
 
 from attnx.errors import ExitCode
 from attnx.files.printable import printable
-from attnx.runs.layout import ERROR, EXPLANATION, STUDY
+from attnx.runs.layout import ERROR_TXT, README, STUDY
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.live_table import best_job, best_text, format_duration
@@ -50,8 +50,8 @@ def failure_message(sweep: Sweep, error: Exception) -> str:
     """The error that ended a sweep in one line; its traceback is written into the sweep's folder."""
     advice = f"resume with: {sweep.resume_command}"
     with suppress(OSError):
-        (sweep.path / ERROR).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        advice = f"the traceback is in {sweep.path / ERROR}; {advice}"
+        (sweep.path / ERROR_TXT).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        advice = f"the traceback is in {sweep.path / ERROR_TXT}; {advice}"
     return f"{type(error).__name__}: {' '.join(str(error).split())}; {advice}"
 
 
@@ -102,7 +102,7 @@ def write_sweep_readme(sweep: Sweep) -> None:
     sections.append((FILES + (STUDY_ROW if (sweep.path / STUDY).is_file() else "")).rstrip())
     if sweep.status != RunStatus.FINISHED:
         sections.append(f"## Resume\n\nFinished jobs are skipped.\n\n```sh\n{sweep.resume_command}\n```")
-    (sweep.path / EXPLANATION).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    (sweep.path / README).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
 def _jobs_table(sweep: Sweep) -> str:

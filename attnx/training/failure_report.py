@@ -26,7 +26,7 @@ from attnx.errors import (
 from attnx.laws.plug_ins import find_plug_in
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
-from attnx.runs.layout import CONFIG, ERROR, RUN
+from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -81,7 +81,7 @@ def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], sign
 
 def is_deleted(folder: Path) -> bool:
     """Whether the folder of a running run was deleted."""
-    return not (folder / RUN).is_file()
+    return not (folder / RUN_JSON).is_file()
 
 
 def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
@@ -92,7 +92,7 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     if any(map(is_out_of_shared_memory, exception_chain(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
-            f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then resume with: "
+            f"below trainer: in {folder / CONFIG_YAML} (trainer.num_workers=0 of a new run); then resume with: "
             f"{resume_command(folder)}"
         )
     if write_error := explain_write_error(error, str(folder)):
@@ -100,10 +100,10 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     if match := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (
             f"a data worker died (process {match[1]} {match[2]}); resume with: {resume_command(folder)}; if it "
-            f"happens again, set trainer.num_workers to 0 in {folder / CONFIG}"
+            f"happens again, set trainer.num_workers to 0 in {folder / CONFIG_YAML}"
         )
     if line := find_plug_in(error):
-        return f"{line}; the traceback is in {folder / ERROR}"
+        return f"{line}; the traceback is in {folder / ERROR_TXT}"
     return ""
 
 
@@ -133,7 +133,7 @@ def _update_info(folder: Path, **facts: Any) -> None:
 def _save_traceback(error: BaseException, folder: Path) -> str:
     text = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{''.join(traceback.format_exception(error))}"
     try:
-        (folder / ERROR).write_text(text, encoding="utf-8")
+        (folder / ERROR_TXT).write_text(text, encoding="utf-8")
     except OSError:
         return "the traceback could not be saved"
-    return f"the traceback is in {folder / ERROR}"
+    return f"the traceback is in {folder / ERROR_TXT}"

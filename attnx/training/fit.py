@@ -20,7 +20,7 @@ from attnx.reports.run.build_all import build_reports
 from attnx.reports.run.start_table import start_table
 from attnx.reports.run.tables import file_list, results_table
 from attnx.runs.info import update_info
-from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, LAST, METRICS, PROGRESS
+from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README
 from attnx.runs.naming import refuse_links
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
@@ -141,7 +141,7 @@ def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
         plan = read_plan(path, run.info, trainer["max_time"])
     with record_failure(path, trainer):
         update_info(path, status=RunStatus.RUNNING, **({"error": None} if "error" in run.info else {}))
-        for file in (ERROR, EXPLANATION, PROGRESS):  # of the previous attempt
+        for file in (ERROR_TXT, README, PROGRESS):  # of the previous attempt
             (path / file).unlink(missing_ok=True)
         if not has_checkpoint:
             console.print(f"{path}: has no checkpoint yet, so it starts from the beginning")

@@ -22,9 +22,9 @@ from attnx.files.atomic_files import write_json
 from attnx.models.resolve import resolve_model
 from attnx.runs.layout import (
     CHECKPOINTS,
-    CONFIG,
+    CONFIG_YAML,
     FORMAT,
-    RUN,
+    RUN_JSON,
     TAGS,
     VOCABULARY,
 )
@@ -64,11 +64,11 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             stack.enter_context(lock_run(folder))
             chosen_folder(config)  # another process may have filled it meanwhile
             (folder / CHECKPOINTS).mkdir(exist_ok=True)
-            (folder / CONFIG).write_text(text, encoding="utf-8")
+            (folder / CONFIG_YAML).write_text(text, encoding="utf-8")
             copies = copy_plugins(folder, config)
         except OSError as error:
             raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
-        write_json(folder / RUN, {**_start_facts(config, overrides), **copies, **_derived_facts(prepared)})
+        write_json(folder / RUN_JSON, {**_start_facts(config, overrides), **copies, **_derived_facts(prepared)})
         yield folder
 
 

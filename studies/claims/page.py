@@ -33,19 +33,19 @@ SINGLE_PRECISION = 1e-6  # of results: 3 errors of 1,000 are 0.3000000119 %
 NOT_RUN = ["not run", "", "", "", "", ""]
 INTRODUCTION = """# Claims
 
-This page lists what the experiments of `conf/experiment` claim, and what was measured. *Published* is the number of the
-paper or package. *Aim* is what attnx is to reach; it may be weaker than the published number. *Training* is the mean time
-of a run on one core, as minutes and seconds, or hours, minutes and seconds. A plus after a commit means uncommitted
-changes.
+This page lists what the experiments of `conf/experiment` claim, and what was measured. *Published* is the number of
+the paper or package. *Aim* is what attnx is to reach; it may be weaker than the published number. *Training* is the
+mean time of a run on one core, as minutes and seconds, or hours, minutes and seconds. A plus after a commit means
+uncommitted changes.
 
-`python -m studies.claims` trains the missing runs and writes this page; `studies/claims/claims.yaml` says how each claim
-is trained. For one run, or the best of several by validation, the interval is over test examples; for a mean it is over
-seeds. Where the best of several seeds counts, seeds are trained until one has no error in validation; "so far" means that
-seeds are still missing. A claim with a longer or wider training, such as `babi_2_long`, was added after the shorter one
-had missed its aim on the same test set.
+`python -m studies.claims` trains the missing runs and writes this page; `studies/claims/claims.yaml` says how each
+claim is trained. For one run, or the best of several by validation, the interval is over test examples; for a mean it
+is over seeds. Where the best of several seeds counts, seeds are trained until one has no error in validation; "so
+far" means that seeds are still missing. A claim with a longer or wider training, such as `babi_2_long`, was added
+after the shorter one had missed its aim on the same test set.
 
-To repeat a row, delete it from `studies/claims/results.csv` and run `python -m studies.claims hull_5`. It needs the data
-of its experiment ([data](data.md)).
+To repeat a row, delete it from `studies/claims/results.csv` and run `python -m studies.claims hull_5`. It needs the
+data of its experiment ([data](data.md)).
 """
 
 

@@ -24,7 +24,7 @@ from attnx.reports.stats.alignment_statistics import (
 )
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, read_predicted_alignments
-from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN
+from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN_JSON
 
 END = "</s>"
 
@@ -124,7 +124,7 @@ def folder(tmp_path: Path) -> Path:
     """Three test words; the second is wrong, and the alignments kept are those of the first and the second."""
     folder = tmp_path / "run"
     (folder / ALIGNMENTS).mkdir(parents=True)
-    (folder / RUN).write_text(json.dumps({"format": FORMAT}))
+    (folder / RUN_JSON).write_text(json.dumps({"format": FORMAT}))
     lines = ["source\tprediction\treferences\tedits", "a b\tA B\tX | A B\t0", "d e\tD F\tD E\t1", "g\tG\tG\t0"]
     (folder / PREDICTIONS).write_text("\n".join(lines) + "\n")
     cross = np.array([[0, 1], [0.75, 0.25], [0, 1]], np.float32)

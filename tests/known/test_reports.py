@@ -29,7 +29,7 @@ from attnx.reports.stats.error_tables import count_errors, errors_by_length
 from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.runs.alignments import read_alignment
 from attnx.runs.disk_usage import DiskUsage
-from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN_JSON
 from attnx.runs.metrics_csv import read_curves, with_row
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import read_run
@@ -53,7 +53,7 @@ def write(tmp_path: Path) -> Write:
         folder = tmp_path / name
         folder.mkdir()
         info = {"format": FORMAT, "name": name, "created": "2031-07-05", "command": "attnx +scorer=additive"}
-        (folder / RUN).write_text(json.dumps(info))
+        (folder / RUN_JSON).write_text(json.dumps(info))
         if lines is not None:
             (folder / PREDICTIONS).write_text("\n".join((HEADER, *lines)) + "\n")
         if results:
@@ -296,7 +296,7 @@ def test_compare_marks_nothing_of_different_tests(write: Write, lines: tuple[str
 
 def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
     first, second = write("first"), write("second")
-    (second / RUN).write_text(json.dumps({"format": FORMAT, "name": "first"}))
+    (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
     assert [str(column.header) for column in compare([first, second]).columns] == [
         "metric",
         "first",
@@ -317,10 +317,10 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
 )
 def test_compare_refuses_incomparable_runs(config: str, info: dict[str, str], message: str, write: Write) -> None:
     first, second, unknown = write("first"), write("second"), write("unknown")
-    (first / CONFIG).write_text("task: {name: g2p}\n")
-    (first / RUN).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
-    (second / CONFIG).write_text(config)
-    (second / RUN).write_text(json.dumps({"format": FORMAT, **info}))
+    (first / CONFIG_YAML).write_text("task: {name: g2p}\n")
+    (first / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
+    (second / CONFIG_YAML).write_text(config)
+    (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, **info}))
     evaluation = second / "evaluations" / "test"
     evaluation.mkdir(parents=True)
     (evaluation / EVALUATION).write_text(json.dumps({"format": FORMAT, "run": "second"}))
@@ -337,7 +337,7 @@ def test_compare_needs_a_run() -> None:
 
 def test_the_readme_of_a_run_describes_it(write: Write) -> None:
     folder = write(test_per=8.125, words=7)
-    (folder / CONFIG).write_text(
+    (folder / CONFIG_YAML).write_text(
         "scorer: {name: additive, hidden: 19}\nscope: {name: global}\nscaled: 3\n"
         "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
@@ -444,14 +444,14 @@ def test_a_metric_that_is_not_a_number_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        (RUN, '{"format": 1,\n "name": }', r"run\.json:2: not valid JSON"),
-        (RUN, "[1]", r"run\.json:1: expected names with values, found a list"),
-        (RUN, b'{"format": 1,\n"name": "\xff"}', r"run\.json:2: not UTF-8"),
-        (RUN, "{}", r"run\.json: format must be a whole number"),
-        (RUN, json.dumps({"format": FORMAT + 1}), rf"format {FORMAT + 1} is newer than the {FORMAT}"),
+        (RUN_JSON, '{"format": 1,\n "name": }', r"run\.json:2: not valid JSON"),
+        (RUN_JSON, "[1]", r"run\.json:1: expected names with values, found a list"),
+        (RUN_JSON, b'{"format": 1,\n"name": "\xff"}', r"run\.json:2: not UTF-8"),
+        (RUN_JSON, "{}", r"run\.json: format must be a whole number"),
+        (RUN_JSON, json.dumps({"format": FORMAT + 1}), rf"format {FORMAT + 1} is newer than the {FORMAT}"),
         (RESULTS, "{\n\n7}", r"results\.json:3: not valid JSON"),
-        (CONFIG, "a: 1\nb: [", r"config\.yaml:\d: not valid YAML"),
-        (CONFIG, "a: \x00", r"config\.yaml:1: not valid YAML"),
+        (CONFIG_YAML, "a: 1\nb: [", r"config\.yaml:\d: not valid YAML"),
+        (CONFIG_YAML, "a: \x00", r"config\.yaml:1: not valid YAML"),
     ],
 )
 def test_a_broken_file_is_reported_with_its_line(write: Write, file: str, content: str | bytes, message: str) -> None:

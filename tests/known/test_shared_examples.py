@@ -20,7 +20,7 @@ from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.shared_examples import Estimate, error_rates, shared_part
 from attnx.reports.comparison.shared_examples import read_test_examples as read
 from attnx.reports.stats.bootstrap import bootstrap_difference
-from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
+from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN_JSON, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.results_json import Interval
 
 Predictions = list[Prediction]
@@ -32,7 +32,7 @@ def pair(word: str, tag: str = "", phones: str = "X Y") -> Pair:
 
 def write(folder: Path, predictions: list[Prediction], **results: float) -> Path:
     folder.mkdir()
-    (folder / RUN).write_text(json.dumps({"format": FORMAT, "name": folder.name}), encoding="utf-8")
+    (folder / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": folder.name}), encoding="utf-8")
     save_predictions(folder, predictions)
     (folder / RESULTS).write_text(json.dumps({**results, "test_examples": len(predictions)}), encoding="utf-8")
     return folder

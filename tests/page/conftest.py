@@ -21,7 +21,7 @@ import yaml
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
-from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, RUN
+from attnx.runs.layout import ALIGNMENTS, CONFIG_YAML, FORMAT, RUN_JSON
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]
@@ -203,8 +203,8 @@ def write_run() -> Callable[..., Path]:
     def write(folder: Path, config: dict[str, Any] | None = None) -> Path:
         (folder / ALIGNMENTS).mkdir(parents=True)
         info = {"format": FORMAT, "name": folder.name, "command": "attnx +scorer=additive"}
-        (folder / RUN).write_text(json.dumps(info), encoding="utf-8")
-        (folder / CONFIG).write_text(yaml.safe_dump(config or {"scorer": {"name": "additive"}}), encoding="utf-8")
+        (folder / RUN_JSON).write_text(json.dumps(info), encoding="utf-8")
+        (folder / CONFIG_YAML).write_text(yaml.safe_dump(config or {"scorer": {"name": "additive"}}), encoding="utf-8")
         return folder
 
     return write

@@ -32,7 +32,7 @@ from attnx.reports.figures.heatmaps import (
 )
 from attnx.reports.figures.local_windows import LocalWindow
 from attnx.runs.alignments import Alignment, read_alignment, without_end
-from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
+from attnx.runs.layout import ALIGNMENTS, CONFIG_YAML, FORMAT, METRICS, RUN_JSON
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NO_FONT_HAS_IT = "\U000e0fff"
@@ -266,8 +266,8 @@ def test_heads_of_several_sites_are_labeled_by_site(tmp_path: Path) -> None:
 
 def run_folder(folder: Path, **scope: Any) -> Path:
     folder.mkdir()
-    (folder / RUN).write_text(json.dumps({"format": FORMAT}))
-    (folder / CONFIG).write_text(
+    (folder / RUN_JSON).write_text(json.dumps({"format": FORMAT}))
+    (folder / CONFIG_YAML).write_text(
         yaml.safe_dump({"scope": {"name": "local", **scope}, "normalizer": {"name": "softmax"}})
     )
     return folder
@@ -326,7 +326,7 @@ def test_the_mean_of_predictive_windows_has_no_window(tmp_path: Path) -> None:
 
 def test_another_scope_has_no_window(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", window=1)
-    (folder / CONFIG).write_text(yaml.safe_dump({"scope": {"name": "global"}}))
+    (folder / CONFIG_YAML).write_text(yaml.safe_dump({"scope": {"name": "global"}}))
     save(folder / ALIGNMENTS / "000.npz", list("abc"), list("AB"))
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
@@ -613,7 +613,7 @@ def test_curves_show_the_validation_metric_of_any_task(
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path: drawn.append(figure))
-    (tmp_path / RUN).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))
+    (tmp_path / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))
     row = ",".join("0.5" for _ in columns.split(","))
     (tmp_path / METRICS).write_text(f"step,train_loss,valid_loss,{columns}\n1,3,2,{row}\n2,2,1,{row}\n")
     assert draw_curves(tmp_path) is not None

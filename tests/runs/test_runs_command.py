@@ -24,7 +24,7 @@ from rich.console import Console
 from attnx.cli.commands import run_pruning, run_table, runs
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.config_yaml import read_config
-from attnx.runs.layout import EXPLANATION, LOCK
+from attnx.runs.layout import README, SWEEP_LOCK
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep
 from attnx.training.run_lock import lock_run
@@ -57,7 +57,7 @@ def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
             (path / "checkpoints" / f"{name}.ckpt").write_bytes(b"w" * 1009)
         if per is not None:
             (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")
-            (path / EXPLANATION).write_text("# a run\n", encoding="utf-8")
+            (path / README).write_text("# a run\n", encoding="utf-8")
         return path
 
     return make
@@ -168,7 +168,7 @@ def test_a_silent_job_runs_while_its_sweep_runs(sweep: Sweep, command: Command) 
     sweep.jobs[0].status = "running"
     save_sweep(sweep)
     assert paths(command, "status=running") == []
-    with (sweep.path / LOCK).open("w") as file:
+    with (sweep.path / SWEEP_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert paths(command, "status=running") == ["multirun/three/0"]
 
@@ -485,7 +485,7 @@ def test_a_job_without_a_folder_is_repeated(sweep: Sweep, command: Command) -> N
     assert not (sweep.path / "0").exists()
     record = read_sweep(sweep.path)
     assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["waiting", "finished", "finished"])
-    assert "waiting" in (sweep.path / EXPLANATION).read_text(encoding="utf-8")
+    assert "waiting" in (sweep.path / README).read_text(encoding="utf-8")
     command("runs", "prune", "keep=none", "--yes")  # without checkpoints a finished job stays finished
     resumed = open_record(sweep.path, "attnx -m ...", ["scorer=dot,cosine,additive"], None)
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
@@ -507,7 +507,7 @@ def test_a_search_does_not_repeat_a_deleted_job(sweep: Sweep, command: Command) 
 
 
 def test_a_running_sweep_is_refused(sweep: Sweep, command: Command) -> None:
-    with (sweep.path / LOCK).open("w") as file:
+    with (sweep.path / SWEEP_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         files_before = everything()
         for words in (["prune"], ["prune", "--yes"], ["prune", "what=folders", "scorer=dot", "--yes"]):
@@ -527,7 +527,7 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     silent_for(folder, 6600)
     sweep.jobs[1].status = "running"
     save_sweep(sweep)
-    (sweep.path / LOCK).touch()
+    (sweep.path / SWEEP_LOCK).touch()
     answer = command("runs", "prune", "what=folders", "status=stopped", "--yes")
     assert (answer.code, answer.err, folder.exists()) == (0, "", False)
     assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]

@@ -20,7 +20,7 @@ from attnx.cli.args import check_output_file
 from attnx.errors import UserError, suggest
 from attnx.registry.optional_deps import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_higher_better
-from attnx.runs.layout import RUN
+from attnx.runs.layout import RUN_JSON
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
@@ -92,8 +92,8 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
     Raises:
         UserError: no run in it was logged to W&B, or the knobs of its logger are malformed.
     """
-    is_run = (folder / RUN).is_file()
-    folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
+    is_run = (folder / RUN_JSON).is_file()
+    folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN_JSON}"))
     logged = [run for run in map(read_run, folders) if "wandb" in (run.config.get("logger") or {})]
     if not logged:
         what = "this run was not" if is_run else "no run in it was"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
-from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.cli.args import CHECKPOINT_CHOICES, add_checkpoint, decoding_override, split_overrides, whole_number
 from attnx.config.view import value_text
 from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_decoding
@@ -166,7 +166,7 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
     parts += [f"{key.removeprefix('decoding.')}={value}" for key, value in knobs]
     if "trainer.test_examples" in overrides:
         parts.append(f"examples={value_text(overrides['trainer.test_examples'])}")
-    parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
+    parts += [checkpoint] if checkpoint != CHECKPOINT_CHOICES[0] else []
     parts += [f"code={code}"] if code else []
     name = re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore") or "test"

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import update_info
-from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, STUDY
+from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
@@ -180,5 +180,5 @@ def _delete_checkpoints(deletion: Deletion) -> None:
     update_info(path, deleted=list(dict.fromkeys(deleted)), **status)
     for file in deletion.checkpoints:
         file.unlink(missing_ok=True)
-    if (path / EXPLANATION).is_file():
+    if (path / README).is_file():
         write_run_readme(path)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
-from attnx.runs.layout import CURVES_PICTURE, RUN
+from attnx.runs.layout import CURVES_PICTURE, RUN_JSON
 from attnx.runs.run import Run
 
 DPI = 150
@@ -34,7 +34,7 @@ def draw_curves(folder: Path | str) -> Path | None:
     """
     run = Run(folder)
     curves = run.curves
-    monitor = run.monitor if (run.path / RUN).is_file() else ""
+    monitor = run.monitor if (run.path / RUN_JSON).is_file() else ""
     panels = {"loss": LOSSES, **_metric_panel([*curves], monitor)}
     panels = {title: lines for title, lines in panels.items() if any(column in curves for column, _, _ in lines)}
     if not panels:

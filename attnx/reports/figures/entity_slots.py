@@ -18,7 +18,7 @@ from attnx.reports.figures.grid_layout import DPI, INK, arrange
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, Format, draw_cells, left_edges, save_figure
 from attnx.reports.figures.tick_labels import WRONG
 from attnx.runs.alignments import Alignment, read_saved_alignments, without_end
-from attnx.runs.layout import ALIGNMENTS, RUN
+from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run
 
 STOP = "."
@@ -48,7 +48,7 @@ def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
         UserError: an array file cannot be read or its shapes disagree.
     """
     path = Path(folder)
-    config = read_run(path).config if (path / RUN).is_file() else {}
+    config = read_run(path).config if (path / RUN_JSON).is_file() else {}
     if (config.get("model") or {}).get("name") != "entity":
         return []
     bests = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(path))

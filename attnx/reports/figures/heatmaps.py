@@ -28,7 +28,7 @@ from attnx.reports.figures.grid_layout import DPI, GRID, arrange
 from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
 from attnx.reports.figures.tick_labels import HeatmapLabels, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
-from attnx.runs.layout import ALIGNMENTS, RUN
+from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run
 
 Format = Literal["png", "svg"]
@@ -72,7 +72,7 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     examples = _select(read_saved_alignments(folder))
     if not examples:
         return []
-    window = read_window(read_run(folder).config) if (Path(folder) / RUN).is_file() else None
+    window = read_window(read_run(folder).config) if (Path(folder) / RUN_JSON).is_file() else None
     fonts = _choose_fonts([alignment for hypotheses in examples for alignment in hypotheses.values()])
     if fonts.warning:
         print(f"{Path(folder) / ALIGNMENTS}: {fonts.warning}", file=sys.stderr)

@@ -38,7 +38,7 @@ EVALUATION_FILES = {
     "by_symbol.tsv": "per symbol its count in references, and how often it was substituted, missed, inserted",
     "by_column.tsv": "errors per column, in its units",
     "confusions.tsv": "pairs of symbols, one predicted instead of the other, with counts",
-    layout.ERRORS: "these tables as JSON",
+    layout.ERRORS_JSON: "these tables as JSON",
 }
 
 
@@ -73,7 +73,7 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
         lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
         text = "".join("\t".join(line) + "\n" for line in lines)
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
-    (folder / layout.ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / layout.ERRORS_JSON).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_evaluation_readme(folder: Path, name: str) -> None:
@@ -87,7 +87,7 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
         files_section(folder, EVALUATION_FILES),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
-    (folder / layout.EXPLANATION).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    (folder / layout.README).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
 
 def _ensemble_sentence(members: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ from attnx.runs import layout
 from attnx.runs.run import Run, read_run
 
 FILES = {
-    layout.RUN: "the run: command, versions, commit of the code, schedule",
-    layout.CONFIG: "the composed configuration",
+    layout.RUN_JSON: "the run: command, versions, commit of the code, schedule",
+    layout.CONFIG_YAML: "the composed configuration",
     layout.PROFILE: "the time of a training step by part of the model",
     layout.METRICS: "training losses every few steps; at validations all metrics of the task; speed",
     layout.RESULTS: "test results with 95 % confidence intervals, differences from baselines, and speed",
@@ -30,7 +30,7 @@ FILES = {
     layout.PAGE: "the alignments for a browser: weights, heads and hypotheses of each example",
     layout.CURVES_PICTURE: "losses and the monitored validation metric over steps",
     layout.CHECKPOINTS: "best and last weights",
-    layout.ERROR: "the error with its traceback",
+    layout.ERROR_TXT: "the error with its traceback",
     layout.BAD_BATCH: "the batch whose loss was not finite",
     layout.PLUGINS: "copies of the plug-ins that the run used",
     layout.WANDB: "recordings for W&B, a folder each",
@@ -63,7 +63,7 @@ def write_run_readme(folder: Path | str) -> Path:
         uploads = "\n".join(commands.values())
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
     sections.append(_next_steps(run))
-    target = run.path / layout.EXPLANATION
+    target = run.path / layout.README
     target.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
     return target
 

@@ -15,7 +15,7 @@ from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
 from attnx.runs.info import plugin_records
-from attnx.runs.layout import RUN
+from attnx.runs.layout import RUN_JSON
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.naming import RUNS
 from attnx.runs.run import Run
@@ -63,7 +63,7 @@ def _runs_in(folder: Path) -> Iterator[RunRecord]:
 
 
 def _is_run_or_sweep(folder: Path) -> bool:
-    return is_sweep(folder) or (folder / RUN).is_file()
+    return is_sweep(folder) or (folder / RUN_JSON).is_file()
 
 
 def _load(folder: Path) -> Iterator[RunRecord]:
@@ -91,7 +91,7 @@ def _load_jobs(sweep: Sweep) -> Iterator[RunRecord]:
 
 
 def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
-    info = run.info if job is None or (run.path / RUN).is_file() else {}
+    info = run.info if job is None or (run.path / RUN_JSON).is_file() else {}
     config = run.config or dict(map(_choice, info.get("overrides") or (job.overrides if job else [])))
     if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
         config["seed"] = int(config["seed"])

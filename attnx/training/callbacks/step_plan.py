@@ -13,7 +13,7 @@ from lightning import Callback, Trainer
 
 from attnx.errors import UserError
 from attnx.registry.param_types import seconds
-from attnx.runs.layout import RUN
+from attnx.runs.layout import RUN_JSON
 
 # Keeps rounding errors of products of shares from moving a validation by a step.
 ROUNDING_TOLERANCE = 1e-9
@@ -103,7 +103,9 @@ def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> St
     is_timed = info.get("budget") == "time"
     time_budget = seconds(max_time) if is_timed else None
     if not _are_valid(revisions) or (is_timed and time_budget is None):
-        raise UserError(f"{folder / RUN}: step_plan: is not a valid step plan; restore the file, or start a new run")
+        raise UserError(
+            f"{folder / RUN_JSON}: step_plan: is not a valid step plan; restore the file, or start a new run"
+        )
     return StepPlan(revisions, time_budget)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for
 from attnx.runs.info import update_info
-from attnx.runs.layout import ERROR
+from attnx.runs.layout import ERROR_TXT
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import ChildProcess, describe_exit, interrupt_with_parent, spawn
@@ -238,7 +238,7 @@ class ProcessSupervisor:
             return message
         with contextlib.suppress(OSError, ValueError):
             if text:
-                (run / ERROR).write_text(text, encoding="utf-8")
-                message += f"; the traceback is in {run / ERROR}"
+                (run / ERROR_TXT).write_text(text, encoding="utf-8")
+                message += f"; the traceback is in {run / ERROR_TXT}"
             update_info(run, status=RunStatus.FAILED, error=message)
         return message if "attnx resume" in message else f"{message}; resume with: {resume_command(run)}"

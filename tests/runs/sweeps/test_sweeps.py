@@ -22,7 +22,7 @@ from rich.console import Console
 
 from attnx.cli import hydra
 from attnx.errors import UserError
-from attnx.runs.layout import LOCK
+from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
@@ -66,7 +66,7 @@ def report_start(folder: str) -> str:
 
 def until_free(folder: str) -> None:
     """Wait until no process of a sweep is left: each of them holds its folder."""
-    with Path(folder, LOCK).open(encoding="utf-8") as file:
+    with Path(folder, SWEEP_LOCK).open(encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
@@ -308,7 +308,7 @@ def test_fresh_refuses_a_sweep_with_a_run_in_training(name: str, sweep: Callable
 def test_a_link_as_the_lock_of_a_sweep_is_not_followed(work_folder: Path) -> None:
     (work_folder / "mine").write_text("safe", encoding="utf-8")
     (work_folder / "one").mkdir()
-    (work_folder / "one" / LOCK).symlink_to(work_folder / "mine")
+    (work_folder / "one" / SWEEP_LOCK).symlink_to(work_folder / "mine")
     with pytest.raises(UserError, match="cannot write the sweep's folder"), lock_folder(work_folder / "one"):
         pytest.fail("it is locked")
     assert (work_folder / "mine").read_text(encoding="utf-8") == "safe"
@@ -333,12 +333,12 @@ def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     with lock_folder(Path("multirun/one")):
         answer = sweep("scorer=dot", "name=one")
         other_host = f"{os.getpid()} elsewhere"
-        Path("multirun/one", LOCK).write_text(other_host, encoding="utf-8")
+        Path("multirun/one", SWEEP_LOCK).write_text(other_host, encoding="utf-8")
         remote = sweep("scorer=dot", "name=one")
     assert (answer.code, remote.code) == (2, 2)
     assert f"another attnx runs this sweep, process {os.getpid()};" in answer.err
     assert f"another attnx runs this sweep, process {os.getpid()} of elsewhere; wait for it" in remote.err
-    assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
+    assert {path.name for path in Path("multirun/one").iterdir()} == {SWEEP_LOCK}
 
 
 def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs) -> None:
