@@ -172,20 +172,20 @@ def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
 @pytest.mark.parametrize("memory_mask", [None, MEMORY_MASK], ids=["whole", "padded"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_heads_share_a_mask(memory_mask: Tensor | None, is_causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Context and gradients are the definition's, and no mask is kept for each head."""
+    """Context and gradients are the definition's, and no mask is saved for each head."""
     heads, rows, steps, width = 4, B, M, 12
     plain: Any = build_attention("scaled", "global", "softmax", (width,) * 3, {"heads": heads})
     fast: Any = accel.enable(copy.deepcopy(plain))
     monkeypatch.setattr(fast, "fold_heads", None)
     states, grad_context = torch.randn(rows, steps, width, requires_grad=True), torch.randn(rows, steps, width)
-    results, kept = [], []
+    results, saved = [], []
     for attention in (plain, fast):
         memory = attention.make_memory(states, memory_mask)
         memory = hide_future(memory, torch.arange(steps) + 1) if is_causal else memory
-        with torch.autograd.graph.saved_tensors_hooks(lambda part: kept.append(part.shape) or part, lambda part: part):
-            kept.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda part: saved.append(part.shape) or part, lambda part: part):
+            saved.clear()
             context = attention(states, memory).context
         results.append([context, *torch.autograd.grad(context, [states, *attention.parameters()], grad_context)])
     for expected, actual in zip(*results, strict=True):
         torch.testing.assert_close(actual, expected)
-    assert not [shape for shape in kept if shape[-2:] == (steps, steps) and shape[:-2].numel() > rows]
+    assert not [shape for shape in saved if shape[-2:] == (steps, steps) and shape[:-2].numel() > rows]
