@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch._C._autograd import DeviceType
 
 from attnx.cli import main
-from attnx.training.callbacks.profile import BETWEEN, WARMUP_STEPS
+from attnx.training.callbacks.profile import BETWEEN, WARMUP_STEPS, PartTime, times_by_part
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 PARTS = {"source_encoder", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
@@ -60,3 +62,13 @@ def test_the_profile_option_is_boolean(words: Path, small: list[str], command: C
     answer = command(*small, "profile=yes", "folder=one")
     assert (answer.code, answer.err) == (2, "attnx: profile=yes: expected true or false\n")
     assert not Path("one").exists()
+
+
+def test_kernels_of_a_gpu_count_for_the_operators_that_launched_them() -> None:
+    """Two milliseconds of kernels in a step of five, whose launches took one."""
+    part = SimpleNamespace(name="attnx: decoder", cpu_parent=None)
+    kernel = {"cpu_parent": part, "sequence_nr": 1, "self_cpu_time_total": 1000.0}
+    operator = SimpleNamespace(name="aten::mm", device_type=DeviceType.CPU, self_device_time_total=2000.0, **kernel)
+    on_gpu = SimpleNamespace(name="gemm", device_type=DeviceType.CUDA, self_device_time_total=2000.0, **kernel)
+    assert times_by_part([operator, on_gpu], 5.0, 1) == [PartTime(BETWEEN, 3.0, 0.0), PartTime("decoder", 2.0, 0.0)]
+    assert times_by_part([operator], 5.0, 1) == [PartTime(BETWEEN, 4.0, 0.0), PartTime("decoder", 1.0, 0.0)]

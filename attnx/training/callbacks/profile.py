@@ -8,13 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from lightning import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.table import Column, Table
 from torch import nn
+from torch._C._autograd import DeviceType
 from torch.profiler import profile, record_function
 
 from attnx.training.callbacks.wrap_methods import Wrapper, wrap_methods
@@ -40,7 +43,8 @@ class Profile(Callback):
     """Profiles some training steps with torch's profiler, and prints and saves a table by part.
 
     An operator belongs to the child of the model that called it, and so does its backward pass. The remaining time,
-    ``between operators``, is that of Python, the trainer's loop and logging.
+    ``between operators``, is that of Python, the trainer's loop and logging. On a GPU an operator's time is that of its
+    kernels, and the remaining time that in which the GPU waits.
     """
 
     def __init__(self, path: Path, console: Console) -> None:
@@ -76,6 +80,8 @@ class Profile(Callback):
     def _finish(self) -> None:
         if self._profiler is None:
             return
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.synchronize()
         seconds, steps = time.perf_counter() - self._start, self._steps - WARMUP_STEPS
         self._profiler.stop()
         self._labels.close()
@@ -99,12 +105,15 @@ def part_labels(module: Any) -> dict[tuple[nn.Module, str], Wrapper]:
 def times_by_part(events: Sequence[Any], milliseconds: float, steps: int) -> list[PartTime]:
     """Sum the self times of the events of some steps by part, the longest first; a step takes ``milliseconds``."""
     forward, backward = Counter[str](), Counter[str]()
-    numbered = [(event, _backward_number(event)) for event in events]
+    operators = [event for event in events if event.device_type == DeviceType.CPU]
+    # A GPU's kernels count for the operators that launched them.
+    time_of = attrgetter("self_cpu_time_total" if len(operators) == len(events) else "self_device_time_total")
+    numbered = [(event, _backward_number(event)) for event in operators]
     # An operator and its backward pass have the same sequence number.
     parts = {event.sequence_nr: _part(event) for event, number in numbered if number is None and event.sequence_nr >= 0}
     for event, number in numbered:
         part, totals = (_part(event), forward) if number is None else (parts.get(number), backward)
-        totals[part or LOSS] += event.self_cpu_time_total / 1000 / steps
+        totals[part or LOSS] += time_of(event) / 1000 / steps
     between = max(milliseconds - forward.total() - backward.total(), 0.0)
     times = [PartTime(part, forward[part], backward[part]) for part in {**forward, **backward}]
     return sorted([*times, PartTime(BETWEEN, between, 0.0)], key=lambda time: -time.forward - time.backward)
