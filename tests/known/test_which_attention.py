@@ -91,6 +91,20 @@ def test_one_interaction_is_significant(page: Page) -> None:
     assert len(with_query["4"]) == 4
 
 
+def test_what_wins_one_task_loses_another(page: Page) -> None:
+    moving = f"{MOVING}2"
+    assert page.is_significant("translation", moving, -1)
+    assert page.percent("reverse", moving) > 100
+    solves = {"scorer": "location", "scope": "encoder_decoder", "query": "[previous_state,token]"}
+    (bleu,) = (
+        fmean(run.results["test_bleu"] for run in setting.runs)
+        for setting in page.comparison("translation").settings
+        if solves.items() <= setting.runs[0].choices.items()
+    )
+    default = page.changes["translation"].default.mean
+    assert (f"{bleu:.1f}", f"{default:.1f}") == ("6.8", "15.6")
+
+
 def test_changes_are_worse_or_alike(page: Page) -> None:
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
     changes, is_significant, report = page.changes, page.is_significant, page.report
