@@ -89,12 +89,14 @@ def matches(value: Any, text: str) -> bool:
     return is_quantity(value) and is_number(text) and float(text) == value
 
 
-def check_keys(keys: Sequence[str], known_keys: Collection[str]) -> None:
-    """Refuse a key that no run has, with similar keys."""
+def check_keys(
+    keys: Sequence[str], known_keys: Collection[str], advice: str = "attnx runs --csv shows all keys"
+) -> None:
+    """Refuse a key that no run has, with similar keys or advice."""
     for key in keys:
         if key not in known_keys:
             hint = suggest(key, known_keys)
-            hint = hint if "did you mean" in hint else "; attnx runs --csv shows all keys"
+            hint = hint if "did you mean" in hint else f"; {advice}"
             raise UserError(f"no run here has a key {key!r}{hint}")
 
 

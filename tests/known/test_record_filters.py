@@ -15,9 +15,9 @@ from attnx.runs.status import RunStatus
 
 def record(name: str, error: float, **choices: Any) -> RunRecord:
     dotted = {key.replace("_", "."): value for key, value in choices.items()}
-    return RunRecord(
-        Path(name), name, RunStatus.FINISHED, seed=1, choices=dotted, results={"test_per": error},
-        created=f"2031-01-0{ord(name) - 96}T00:00:00+00:00")  # fmt: skip
+    results = {"test_per": error, **({"train_seconds": 150.0} if name == "c" else {})}
+    created = f"2031-01-0{ord(name) - 96}T00:00:00+00:00"
+    return RunRecord(Path(name), name, RunStatus.FINISHED, seed=1, choices=dotted, results=results, created=created)
 
 
 RUNS = [
@@ -40,6 +40,8 @@ UNDATED = RunRecord(Path("f"), "f", RunStatus.FINISHED, choices={"scorer": "dot"
         (["optimizer.lr<0.002"], "ae"),
         (["query=token,[token,last_context]", "since=2031-01-02T00:00:00+00:00"], "bce"),
         (["seed=1", "status=finished"], "abcde"),
+        (["name=a,b", "path=?"], "abe"),
+        (["duration>2m"], "ce"),
     ],
 )
 def test_filters_select_the_runs_of_a_report(words: list[str], expected: str) -> None:

@@ -11,6 +11,8 @@ from attnx.reports.run_filters import check_keys, explain_empty, parse_filter
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.status import RunStatus
 
+ADVICE = "a report filters by choices, results, name, path, seed, status, created and duration"
+
 
 def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[RunRecord]:
     """The runs that pass all filters, and those that cannot be read, which the report names.
@@ -23,7 +25,7 @@ def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[R
     unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]
     passed = [(record, _values(record)) for record in records if record.status != RunStatus.UNREADABLE]
     filters = list(map(parse_filter, words))
-    check_keys([condition.key for condition in filters], {key for _, values in passed for key in values})
+    check_keys([condition.key for condition in filters], {key for _, values in passed for key in values}, ADVICE)
     for condition in filters:
         compared = [values.get(condition.key) for _, values in passed]
         passed = [entry for entry, value in zip(passed, compared, strict=True) if condition.admits(value)]
@@ -33,9 +35,16 @@ def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[R
 
 
 def _values(record: RunRecord) -> dict[str, Any]:
-    """What filters may ask for: choices, of which a table of runs has the text, results, and three facts."""
+    """What filters may ask for: choices, of which a table of runs has the text, results, and some facts."""
     choices = {key: _number_or(value) for key, value in record.choices.items()}
-    facts = {"seed": record.seed, "status": record.status, "created": record.created_at}
+    facts = {
+        "name": record.label,
+        "path": str(record.path),
+        "seed": record.seed,
+        "status": record.status,
+        "created": record.created_at,
+        "duration": record.results.get("train_seconds"),
+    }
     return {**choices, **record.results, **facts}
 
 
