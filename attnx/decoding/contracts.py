@@ -21,8 +21,8 @@ class StepModel(Protocol):
         sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
         is_distribution: whether the weights of a read sum to 1.
         target: what a step is: what is read first, and what to pick of what :meth:`decode_step` gives.
-        views: what the weights' second axis, where there is one, goes over: ``heads`` (a model need not say so);
-            ``named`` things, the same in every model of such data; or ``nameless`` ones, each model's own.
+        weights_axis: what the weights' second axis, where there is one, goes over: ``heads``, the default; ``words``,
+            the same in every model of such data; or ``slots``, which each model fills in its own way.
     """
 
     sources: tuple[str, ...]

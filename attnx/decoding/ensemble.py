@@ -23,9 +23,9 @@ class Ensemble(nn.Module):
     Source: Sutskever et al. 2014, section 3.6, https://arxiv.org/abs/1409.3215
 
     Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
-    of several it is their mean that is averaged; the slots of an entity net only where words name them (``views`` of a
-    :class:`attnx.decoding.contracts.StepModel`). The caller checks that all models have
-    the same vocabulary.
+    of several it is their mean that is averaged. The slots of an entity network are averaged only where words name
+    them (``weights_axis`` of a :class:`attnx.decoding.contracts.StepModel`). The caller checks that all models have the
+    same vocabulary.
 
     Args:
         models: one or more, each of kind :class:`StepModel`.
@@ -93,11 +93,11 @@ class Ensemble(nn.Module):
         """None unless all attended to the same positions, in the same order."""
         weights = [part for part in members_weights if part is not None]
         shapes, sources = {tuple(part.shape) for part in weights}, {member.sources for member in self.members}
-        views = {getattr(member, "views", "heads") for member in self.members}
-        if not len(shapes) == len(sources) == 1 or len(weights) < len(members_weights) or "nameless" in views:
+        axes = {getattr(member, "weights_axis", "heads") for member in self.members}
+        if not len(shapes) == len(sources) == 1 or len(weights) < len(members_weights) or "slots" in axes:
             return None
         mean = torch.stack(weights).mean(0)
-        return mean.mean(1) if mean.dim() == 4 and views == {"heads"} else mean
+        return mean.mean(1) if mean.dim() == 4 and axes == {"heads"} else mean
 
     def select_rows(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
         """As :meth:`StepModel.select_rows`."""

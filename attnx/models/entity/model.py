@@ -47,7 +47,7 @@ class Entity(SequenceModel[LabelState]):
         self.output = nn.Linear(memory.hidden_size, target.width, bias=False)
         for layer in (self.context, self.output):
             nn.init.normal_(layer.weight, std=INIT_STD)
-        self.views = "named" if memory.keys is None else "nameless"
+        self.weights_axis = "words" if memory.keys is None else "slots"
 
     def forward(
         self,
