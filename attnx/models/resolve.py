@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from attnx import registry
-from attnx.attention.planner import KNOWN_IN_ADVANCE
 from attnx.errors import UserError
+from attnx.models.planner import KNOWN_IN_ADVANCE
 
 
 class ResolvedConfig(Protocol):

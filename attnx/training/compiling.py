@@ -13,9 +13,9 @@ from lightning.fabric.plugins.precision import Precision
 from attnx import registry
 from attnx.accel.attention.kernel_call import build_failure, is_for
 from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
-from attnx.attention.planner import WORDS
 from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line
+from attnx.models.planner import WORDS
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule

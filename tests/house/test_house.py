@@ -157,7 +157,7 @@ def test_imports_go_down_only() -> None:
 
 
 LIGHT = {
-    "the catalog": "import attnx, attnx.registry, attnx.attention.planner, attnx.models.seq2seq.config",
+    "the catalog": "import attnx, attnx.registry, attnx.models.planner, attnx.models.seq2seq.config",
     "composing": "import attnx.config.compose; attnx.config.compose.compose(['scorer=dot'])",
     "a mistake": "\n".join(
         [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attnx.attention.planner import PlannerInputs, plan
 from attnx.errors import UserError
+from attnx.models.planner import PlannerInputs, plan
 
 CURRENT, PREVIOUS = {"current_state": "state"}, {"previous_state": "prev_state"}
 TOKEN, CONTEXT, TAG = {"token": "token"}, {"last_context": "context"}, {"language_tag": "tag"}

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
-from attnx.attention.planner import Plan
+from attnx.models.planner import Plan
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import Output, SequenceModel

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnx import registry
-from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
+from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
     part_declarations,
     reject_bias,

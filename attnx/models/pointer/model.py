@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.memory import concat_sources, update_history
 from attnx.attention.normalizers.softmax import Softmax
-from attnx.attention.planner import PlannerInputs, plan
 from attnx.attention.types import AttentionInputs
 from attnx.errors import UserError
+from attnx.models.planner import PlannerInputs, plan
 from attnx.models.pointer.constraints import (
     FIRST_POSITION_ID,
     PointerHistory,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnx import registry
-from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError, reject_duplicates
+from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
     check_hops,
     part_declarations,

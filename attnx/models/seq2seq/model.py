@@ -14,7 +14,7 @@ from attnx.attention.memory import (
     update_history,
     zero_context,
 )
-from attnx.attention.planner import Plan
+from attnx.models.planner import Plan
 from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, SCHEDULES, DropoutMasks, TeacherForcedInputs
 from attnx.models.seq2seq.state import DecoderState
