@@ -91,6 +91,31 @@ def test_one_interaction_is_significant(page: Page) -> None:
     assert len(with_query["4"]) == 4
 
 
+GRID = (
+    *("task=g2p", DEFAULT_RATE, "query=current_state", "normalizer=softmax", "model.feed=none", "attention.heads=1"),
+    *("attention.hops!=2", "attention.bias=null", "scorer.penalty!=0"),
+)
+
+
+def test_scorer_and_scope_interact() -> None:
+    plain_scorers = "additive,cosine,dot,location,mlp,multiplicative,scaled"
+    complete = [*GRID, f"scorer=concat,coverage,{plain_scorers}"], [*GRID, f"scorer={plain_scorers}", "scope!=history"]
+    for filters, num_settings, largest in zip(complete, (63, 42), (None, 0.6), strict=True):
+        (comparison,) = attnx.report(STUDY / "results.csv", filters).comparisons
+        (interaction,) = comparison.rankings[0].interactions
+        assert len(comparison.settings) == num_settings
+        assert {len(setting.runs) for setting in comparison.settings} == {3}
+        assert interaction.names == ("scorer", "scope, center, window")
+        if largest is None:
+            assert interaction.test.p < 0.001
+            assert interaction.values is not None
+            assert interaction.values[0] in ("concat", "coverage")
+        else:
+            assert f"{interaction.test.p:.3f}" == "0.001"
+            assert interaction.deviation is not None
+            assert abs(interaction.deviation[0]) < largest
+
+
 def test_what_wins_one_task_loses_another(page: Page) -> None:
     moving = f"{MOVING}2"
     assert page.is_significant("translation", moving, -1)
