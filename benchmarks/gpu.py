@@ -7,6 +7,7 @@ that hangs, costs its section alone. Aims stand beside the figures. Tables are p
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import importlib.util
 import os
@@ -100,6 +101,7 @@ def run_sections(options: argparse.Namespace, console: Console) -> dict[str, lis
     return rows
 
 
+@functools.cache
 def describe_device() -> dict[str, Any]:
     """The device, its driver, and the commit of the repository."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]

@@ -25,6 +25,8 @@ Numbers = NDArray[np.float64]
 
 WIDTH, PANEL_HEIGHT = 6.0, 1.66  # inches
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 0.42, 0.18, 0.66, 0.72
+FORBIDDEN = "#c4c8ce"
+UNIT_SQUARE = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff", "#fdd9b5", "#ee9a52", "#a84a06"])
 WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
 MAX_LABELED_COLUMNS = 14  # with more columns every second one is labeled
@@ -50,10 +52,6 @@ class Reading(NamedTuple):
     columns: Sequence[str]
     decoder_states: int = 0
     is_fitted: bool = False
-
-
-FORBIDDEN = "#c4c8ce"
-UNIT_SQUARE = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 
 
 def draw_reading(reading: Reading, title: str, note: str) -> Figure:

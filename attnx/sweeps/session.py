@@ -24,7 +24,7 @@ from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
-from attnx.sweeps.stop_request import stopped
+from attnx.sweeps.stop_request import make_stop_error
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import FORKING_ENVIRONMENT, describe_exit
 
@@ -78,7 +78,7 @@ class SweepSession:
         if self.processes is not None:
             self.processes.close()
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-            raise stopped(self.sweep, signal.SIGINT) from error
+            raise make_stop_error(self.sweep, signal.SIGINT) from error
 
     def run(
         self,
@@ -110,7 +110,7 @@ class SweepSession:
                 self.screen.show(self.sweep, self.progress)
         if self.stop_signal.signum:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it silently.
-            raise stopped(self.sweep, self.stop_signal.signum)
+            raise make_stop_error(self.sweep, self.stop_signal.signum)
 
     def _has_room(self, processes: Processes) -> bool:
         return processes.is_ready and len(self.running) < self.max_parallel

@@ -17,7 +17,7 @@ def is_stop_requested(sweep: Path) -> bool:
     return (sweep / STOP_REQUEST).exists()
 
 
-def stopped(sweep: Sweep, signum: int) -> Stopped:
+def make_stop_error(sweep: Sweep, signum: int) -> Stopped:
     """The error of a command that a signal has stopped; it says how to go on."""
     return Stopped(f"resume with: {sweep.resume_command}", signum)
 
@@ -50,4 +50,4 @@ def request_stop_by_signal(sweep: Sweep) -> Iterator[None]:
     finally:
         (sweep.path / STOP_REQUEST).unlink(missing_ok=True)
     if stop_signal.signum:
-        raise stopped(sweep, stop_signal.signum) from error
+        raise make_stop_error(sweep, stop_signal.signum) from error

@@ -20,7 +20,7 @@ from attnx.models.seq2seq.model import Seq2seq
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import TrainingDataModule
-from attnx.training.trial_step import compute_gradients, precision_plugin
+from attnx.training.trial_step import compute_gradients, keep_random_state, precision_plugin
 
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
@@ -113,7 +113,7 @@ def _train_trial_batches(
     model, weight_type = module.model.to(device).train(), next(module.model.parameters()).dtype
     precision.convert_module(model)
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with keep_random_state(device):
             for rows in itertools.islice(loaders.batches, NUM_TRIAL_BATCHES):
                 batch = collate([loaders.train_rows[row] for row in rows])
                 compute_gradients(model, module, batch, precision, device)

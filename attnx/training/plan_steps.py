@@ -26,7 +26,7 @@ from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.train import PreparedRun
 from attnx.training.trainers.lightning import set_tf32
-from attnx.training.trial_step import compute_gradients, precision_plugin
+from attnx.training.trial_step import compute_gradients, keep_random_state, precision_plugin
 
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
 WARM_UP_STEPS = 3
@@ -110,7 +110,7 @@ def measure_step(prepared: PreparedRun) -> float:
     model = copy.deepcopy(prepared.module.model)
     step = _step_function(model if devices else model.to(device), prepared, device)
     limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * _seconds(prepared))
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with keep_random_state(device):
         for index, batch in enumerate(chain.from_iterable(repeat(prepared.loaders.train_dataloader()))):
             step(batch)
             if device.type == "cuda":

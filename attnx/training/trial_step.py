@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import torch
 from lightning.fabric.plugins.precision import DoublePrecision, MixedPrecision, Precision
 from lightning.fabric.utilities import move_data_to_device
@@ -17,6 +19,11 @@ def precision_plugin(name: object, device: torch.device) -> Precision:
     if name in ("bf16-mixed", "16-mixed"):
         return MixedPrecision(name, device.type)
     return DoublePrecision() if name == 64 else Precision()
+
+
+def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """Restore the random state of the CPU, and of a GPU that is used, afterwards; other GPUs are not looked at."""
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def compute_gradients(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -26,6 +25,7 @@ from attnx.training.distributed import launcher
 from attnx.training.distributed.devices import rank_infos, resolve_device_count
 from attnx.training.distributed.process_group import rank_info
 
+MetricRows = Callable[[str], list[dict[str, str]]]
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
@@ -81,11 +81,6 @@ def alive(process: int) -> bool:
         return False
 
 
-def read_metrics(folder: str) -> list[dict[str, str]]:
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
-
-
 def read_predicted(folder: str) -> list[list[str]]:
     """What was predicted, in the order of the data, and its edits; probabilities differ in their last digits."""
     lines = Path(folder, "predictions.tsv").read_text(encoding="utf-8").splitlines()
@@ -102,7 +97,10 @@ def read_predicted(folder: str) -> list[list[str]]:
     ids=["run_then_attend", "step_by_step", "history"],
 )
 def test_two_processes_learn_the_same_as_one(
-    composition: list[str], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+    composition: list[str],
+    run: Callable[..., Any],
+    weights: Callable[..., dict[str, torch.Tensor]],
+    metric_rows: MetricRows,
 ) -> None:
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
     knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
@@ -115,7 +113,7 @@ def test_two_processes_learn_the_same_as_one(
     assert same[0]["test_examples"] == same[1]["test_examples"] == 7
     for metric in ("test_per", "test_wer", "steps"):
         assert same[0][metric] == same[1][metric]
-    losses = [[float(row["train_loss"]) for row in read_metrics(name)] for name in ("one", "two")]
+    losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert read_predicted("one") == read_predicted("two")
     with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
@@ -133,7 +131,7 @@ def test_processes_that_are_no_copies_learn_the_same(
 
 
 def test_accumulated_batches_learn_the_same_as_one(
-    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], metric_rows: MetricRows
 ) -> None:
     """With the same losses, also of the last batch of an epoch, of which some shares are empty."""
     knobs = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
@@ -141,7 +139,7 @@ def test_accumulated_batches_learn_the_same_as_one(
     run(*knobs, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
     alone, turns = weights("one"), weights("two")
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
-    losses = [[float(row["train_loss"]) for row in read_metrics(name)] for name in ("one", "two")]
+    losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
     assert len(losses[0]) == 12
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
@@ -179,6 +177,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     fork_command: Callable[..., Any],
     sized: Callable[..., list[str]],
     same_weights: Callable[..., bool],
+    metric_rows: MetricRows,
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
     knobs = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
@@ -198,7 +197,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     Path("cut/config.yaml").write_text(config, encoding="utf-8")
     resume("cut")
     assert same_weights(["whole", "cut"])
-    assert read_metrics("whole") == read_metrics("cut")
+    assert metric_rows("whole") == metric_rows("cut")
 
 
 def test_a_run_is_read_before_numpy_has_threads(run: Callable[..., Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -32,17 +31,16 @@ def read_json(*parts: str) -> Any:
     return json.loads(Path(*parts).read_text(encoding="utf-8"))
 
 
-def final_loss(folder: str) -> float:
-    return float(rows(folder)[-1]["valid_loss"])
-
-
 @pytest.mark.parametrize("precision", ["32", "tf32", "bf16-mixed", "16-mixed"])
 @pytest.mark.parametrize("composition", [(), LOOP], ids=["run then attend", "step by step"])
-def test_every_precision_trains(precision: str, composition: tuple[str, ...], run: Callable[..., Any]) -> None:
+def test_every_precision_trains(
+    precision: str, composition: tuple[str, ...], run: Callable[..., Any], metric_rows: Callable[..., Any]
+) -> None:
     run(*composition, GPU, "trainer.precision=32", "trainer.max_steps=60", folder="exact")
     run(*composition, GPU, f"trainer.precision={precision}", "trainer.max_steps=60", folder="one")
     assert read_json("one", "results.json")["peak_gpu_memory_mb"] > 0
-    assert final_loss("one") == pytest.approx(final_loss("exact"), rel=0.05)
+    loss, exact = (float(metric_rows(folder)[-1]["valid_loss"]) for folder in ("one", "exact"))
+    assert loss == pytest.approx(exact, rel=0.05)
 
 
 def test_a_gpu_trains_what_a_cpu_trains(run: Callable[..., Any], weights: Callable[..., Any]) -> None:
@@ -85,35 +83,33 @@ def test_parts_on_two_devices_train_as_on_one(
 
 
 def test_a_killed_run_resumes_with_equal_results(
-    words: Path, sized: Callable[..., list[str]], same_weights: Callable[..., bool], no_pictures_folder: str
+    words: Path,
+    sized: Callable[..., list[str]],
+    same_weights: Callable[..., bool],
+    metric_rows: Callable[..., Any],
+    no_pictures_folder: str,
 ) -> None:
     """Bit by bit, by commands."""
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([no_pictures_folder, *sys.path])}
+    variables = {**os.environ, "PYTHONPATH": no_pictures_folder}
     knobs = sized(GPU, "trainer.max_steps=2000", "trainer.num_validations=40", "model.dropout=0.2")
 
     def start(*words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "attnx", *words], env=variables, stdout=subprocess.DEVNULL)
 
-    processes = [start(*knobs, f"folder={folder}") for folder in ("whole", "cut")]
+    processes = [start(*knobs, f"folder={folder}") for folder in ("complete", "cut")]
     while not Path("cut/checkpoints/last.ckpt").exists():
         assert processes[1].poll() is None
         time.sleep(0.01)
     processes[1].send_signal(signal.SIGKILL)
     assert [process.wait() for process in processes] == [0, -signal.SIGKILL]
     assert start("resume", "cut").wait() == 0
-    assert same_weights(["whole", "cut"])
-    assert rows("whole") == rows("cut")
-
-
-def rows(folder: str) -> list[dict[str, str]]:
-    """The rows of a run, but for its speed."""
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+    assert same_weights(["complete", "cut"])
+    assert metric_rows("complete") == metric_rows("cut")
 
 
 def test_jobs_of_a_sweep_share_a_gpu(words: Path, sized: Callable[..., list[str]], no_pictures_folder: str) -> None:
     """They are forks of a process that has not used it."""
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([no_pictures_folder, *sys.path])}
+    variables = {**os.environ, "PYTHONPATH": no_pictures_folder}
     overrides = sized(GPU, "scorer=dot,additive", "name=two")
     done = subprocess.run(
         [sys.executable, "-m", "attnx", "-m", *overrides, "-j", "2"], env=variables, capture_output=True, text=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from attnx.files.bounded_files import read_mapping
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.stop_signal import StopSignal
 
+MetricRows = Callable[[str], list[dict[str, str]]]
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
     "within an epoch": (["trainer.max_steps=9", "trainer.num_workers=1"], 3),
@@ -37,12 +37,6 @@ CASES = {
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
-def rows(folder: str) -> list[list[str]]:
-    """The steps, learning rates, losses and validation metrics of a run; not its speed."""
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return [[text for name, text in row.items() if "second" not in name] for row in csv.DictReader(file)]
-
-
 @FORKS
 @pytest.mark.parametrize("case", CASES)
 def test_a_resumed_run_ends_with_equal_weights(
@@ -51,6 +45,7 @@ def test_a_resumed_run_ends_with_equal_weights(
     interrupt_at: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
+    metric_rows: MetricRows,
 ) -> None:
     """Its losses are logged every third step, and the mean of some that were not logged is in the checkpoint."""
     knobs, step = CASES[case]
@@ -64,7 +59,7 @@ def test_a_resumed_run_ends_with_equal_weights(
     answer = command("resume", "cut")
     assert (answer.code, answer.err) == (0, "")
     assert same_weights(["whole", "cut"])
-    assert rows("cut") == rows("whole")
+    assert metric_rows("cut") == metric_rows("whole")
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 

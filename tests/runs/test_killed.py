@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -58,12 +57,6 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
 }
 
 
-def rows(folder: str) -> list[dict[str, str]]:
-    """The rows of a run, but for its speed."""
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
-
-
 def results(folder: str) -> dict[str, Any]:
     metrics = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
     return {name: value for name, value in metrics.items() if "second" not in name and "memory" not in name}
@@ -76,12 +69,14 @@ def checkpoint_steps(folder: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def alike(same_weights: Callable[..., bool]) -> Callable[[str, str], None]:
+def alike(
+    same_weights: Callable[..., bool], metric_rows: Callable[[str], list[dict[str, str]]]
+) -> Callable[[str, str], None]:
     """Assert that two runs ended alike, bit by bit."""
 
     def look(first: str, second: str) -> None:
         assert same_weights([first, second])
-        assert rows(first) == rows(second)
+        assert metric_rows(first) == metric_rows(second)
         assert checkpoint_steps(first) == checkpoint_steps(second)
         assert results(first) == results(second)
         assert Path(first, "predictions.tsv").read_bytes() == Path(second, "predictions.tsv").read_bytes()

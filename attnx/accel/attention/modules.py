@@ -59,7 +59,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         return super().attend_heads(inputs) if output is None else output
 
     def _by_shared_mask(self, inputs: AttentionInputs) -> AttentionOutput | None:
-        """Heads that all may read the same, which is what the whole memory is for all queries alike."""
+        """Attend by ``sdpa`` with one mask for all heads: the scope ``global`` allows the same positions in each."""
         first, memory = self.heads[0], inputs.memory
         kernel = first.kernels[0] if isinstance(first, FastAttention) and first.kernels else None
         if not isinstance(kernel, Sdpa) or type(first.scope) is not Global or self._is_dropping(inputs):

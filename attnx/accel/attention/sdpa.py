@@ -60,24 +60,28 @@ class Sdpa:
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )
-        bias, scale = attention.position_bias(inputs), 1 / cast("Softmax", attention.normalizer).temperature
-        return AttentionOutput(_attend(queries, keys, values, scope_mask.allowed_mask, bias, scale)[:, 0])
+        bias = attention.position_bias(inputs)
+        return AttentionOutput(_attend(attention, queries, keys, values, scope_mask.allowed_mask, bias)[:, 0])
 
     def attend_heads(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with heads that share a mask: prepared queries (b, h, q, k) and a memory of heads, without a bias.
 
         Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
         """
-        allowed_mask = attention.scope_mask(inputs).allowed_mask
-        scale = 1 / cast("Softmax", attention.normalizer).temperature
-        memory = inputs.memory
-        return AttentionOutput(_attend(inputs.prepared_queries, memory.keys, memory.values, allowed_mask, None, scale))
+        queries, (keys, values, *_) = inputs.prepared_queries, inputs.memory
+        return AttentionOutput(_attend(attention, queries, keys, values, attention.scope_mask(inputs).allowed_mask))
 
 
 def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, allowed_mask: Tensor, bias: Tensor | None, scale: float
+    attention: Attention,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed_mask: Tensor,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """The contexts (b, h, q, v) of queries (b, h, q, k) that may read ``allowed_mask`` (b, q, m); zeros if nothing."""
+    scale = 1 / cast("Softmax", attention.normalizer).temperature
     # Queries with the same mask share one row of it.
     allowed_mask = allowed_mask if allowed_mask.stride(1) else allowed_mask[:, :1]
     if bias is None and allowed_mask.device.type == "cpu":
