@@ -84,7 +84,7 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
         "tags": run.tags,
         "text": texts,
         "decoding": search_rules(run.config["decoding"]),
-        "is_continuation": bool(getattr(run.task, "is_continuation", False)),
+        "is_continuation": run.task.is_continuation,
         "programs": {name: program.input_names for name, program in programs.items()},
     }
     (folder / "model.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -36,7 +36,7 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
     config = run.config["task"]
     files = test if test is not None else config.get("test")
     task = registry.build("task", {**config, **({"test": files} if files is not None else {})})
-    if files is not None and hasattr(task, "test_pairs"):
+    if files is not None:
         task.restore(run.folder / VOCABULARY)
         pairs: list[Pair] = task.test_pairs()
         where = ", ".join(map(str, files if isinstance(files, list) else [files]))

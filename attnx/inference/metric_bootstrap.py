@@ -48,9 +48,7 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
     if not metrics or len(predictions) < 2:
         return {}
     sums = {name: _unwrap_metric(metric) for name, metric in metrics.items()}
-    order, block = range(len(predictions)), 1
-    if hasattr(task, "neighbors"):
-        order, block = task.neighbors([prediction.pair for prediction in predictions])
+    order, block = task.neighbors([prediction.pair for prediction in predictions])
     columns, per_example = _example_sums(task, metrics, sums, [predictions[index] for index in order])
     totals = resample_sums(per_example, block)
     draws: dict[str, Numbers] = {}

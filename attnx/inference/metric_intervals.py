@@ -26,8 +26,8 @@ def measure_intervals(
 
     A proportion of examples has the exact interval of the binomial distribution, which has a width even if no example
     is wrong; so has a mean of proportions. Other metrics have the percentiles of the bootstrap samples; proportions,
-    too, if the task has ``neighbors``, since dependent examples carry less information. A metric that is not finite in
-    some sample, or equal in all, has no interval.
+    too, if ``task.neighbors`` depend on each other, since dependent examples carry less information. A metric that is
+    not finite in some sample, or equal in all, has no interval.
     """
     intervals = {}
     for name, samples in resampled.items():
@@ -35,7 +35,8 @@ def measure_intervals(
             low, high = percentile_interval(samples)
             if not math.isclose(low, high):
                 intervals[name] = Interval(low, high)
-    return intervals if hasattr(task, "neighbors") else intervals | _proportions(task, tags, predictions)
+    _, num_dependent = task.neighbors([prediction.pair for prediction in predictions])
+    return intervals if num_dependent > 1 else intervals | _proportions(task, tags, predictions)
 
 
 def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Interval]:
@@ -67,7 +68,7 @@ def baseline_differences(
         resampled: the metrics of bootstrap samples; one that is not finite in some sample is left out.
     """
     differences: dict[str, dict[str, BaselineDifference]] = {}
-    for baseline in getattr(task, "baselines", ()):
+    for baseline in task.baselines:
         prefix = f"test_{baseline}_"
         for baseline_metric in (name for name in resampled if name.startswith(prefix)):
             metric = f"test_{baseline_metric.removeprefix(prefix)}"

@@ -139,7 +139,7 @@ class Predictor:
     ) -> list[Prediction]:
         """Decode a batch made of ``pairs``; ``options``, such as a prefix, go to the decoding."""
         model = cast("StepModel", self.model)
-        if getattr(self.task, "is_continuation", False):  # the source is the beginning of the target
+        if self.task.is_continuation:  # the source is the beginning of the target
             options = {"prefix": batch.source, **options}
         source, last = subtract_last_value(model.target, batch.source)
         decoder = accel.fused_decoder(model)

@@ -151,8 +151,7 @@ class TrainedRun(Predictor):
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
             raise UserError("the matrix holds NaN or infinity; replace them first")
-        if hasattr(self.task, "check_source"):
-            self.task.check_source(source)
+        self.task.check_source(source)
 
     def check_tag(self, tag: str) -> None:
         """Refuse a tag that is not one of the run's."""
@@ -192,8 +191,7 @@ class TrainedRun(Predictor):
         """Whether predictions have attention weights; an ensemble of different models has none."""
         tag = next(iter(self.tags), "")
         if isinstance(self.source, FeatureScaler):
-            steps = getattr(self.task, "num_source_steps", 1)
-            pair = self.pair(np.zeros((steps, self.source.width), np.float32), tag)
+            pair = self.pair(np.zeros((self.task.num_source_steps, self.source.width), np.float32), tag)
         else:
             pair = Pair((self.source.symbols[-1],), ((),), tag, target=self.empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None

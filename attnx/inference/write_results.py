@@ -19,7 +19,7 @@ from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.runs.layout import BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
 from attnx.runs.table_fields import write_field, write_symbols
-from attnx.tasks.contract import SequenceTask, metric_signatures
+from attnx.tasks.contract import SequenceTask
 
 # Columns of predictions.tsv that are left out if they are empty.
 OPTIONAL_COLUMNS = ("tag", "name", "texts")
@@ -46,7 +46,7 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
     sections: dict[str, Mapping[str, Any]] = {
         INTERVALS: measure_intervals(task, tags, predictions, resampled),
         BASELINES: baseline_differences(task, results, resampled),
-        SIGNATURES: metric_signatures(task, metrics),
+        SIGNATURES: task.signatures(metrics),
     }
     save_results(folder, results, **sections)
     save_predictions(folder, predictions)

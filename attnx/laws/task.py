@@ -23,15 +23,15 @@ class TaskLaws(PartLaws):
 
     kind = "task"
     quick = ("declarations",)
-    methods = ("load", "metrics", "update", "is_right", "tokenize", "detokenize", "save", "restore")
 
     def declarations(self) -> None:
-        """A task has a ``monitor``, ``maximize`` and ``label_smoothing``, and the methods of attnx.tasks.contract."""
+        """A task inherits ``SequenceTask``, and has ``monitor``, ``maximize`` and ``label_smoothing``."""
+        inherits = SequenceTask in type(self.part).__mro__
+        require(inherits, "", f"the class {type(self.part).__name__} must inherit attnx.tasks.contract.SequenceTask")
         for fact, type_ in FACTS.items():
             value = getattr(self.part, fact, None)
             fits = isinstance(value, type_) or (type_ is float and isinstance(value, int))
             require(fits, fact, f"its {fact} is {value!r}; it must be a {type_.__name__}")
-        self._require_methods()
 
     def _load(self) -> SequenceData:
         """The task's data, its type checked and no split empty."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -107,24 +107,42 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
 
 
 class SequenceTask(Protocol):
-    """The contract of a task, and what tasks of symbols inherit: all but ``load``, ``metrics`` and ``tokenize``.
-
-    Optional members: ``notes``, lines about the data after :meth:`load`. ``signatures(metrics)``, the exact definition
-    of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
-    the other parts, so that runs are evaluated on other files. ``neighbors(pairs)``, the order of test examples that
-    are not independent and how many in a row are similar; the bootstrap resamples them together. ``baselines``, names
-    of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it. ``num_drawn``,
-    the knob with the number of training examples that the task draws: settings of a sweep are checked with few of them.
+    """The contract of a task, which tasks inherit; a task must define ``load`` and ``metrics``, all else has a default.
 
     Attributes:
         monitor: the logged validation metric that selects the best weights: ``valid_per``.
         maximize: whether higher is better.
         label_smoothing: label smoothing of the loss.
+        notes: lines about the data after :meth:`load`; they are shown and saved.
+        baselines: names of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared
+            with it.
+        is_continuation: whether a target continues its source, as in language models; there is no encoder then.
+        has_position_targets: whether targets are positions of the source, as ``model=pointer`` writes them.
+        has_labels: whether a target is one label.
+        has_sentences: whether sources are divided into sentences.
+        has_stories: whether sources are stories of sentences with a question, as ``model=entity`` reads them.
+        has_file_inputs: whether a user's input is a file, not a text.
+        data_files: the knobs that name files or folders of data, which must exist before a run begins.
+        num_drawn: the knob with the number of training examples that the task draws; settings of a sweep are checked
+            with few of them.
+        for_models: the knobs that only models read which name them in ``reads``.
     """
 
     monitor: str
     maximize: bool
     label_smoothing: float
+    notes: Sequence[str] = ()
+    baselines: Collection[str] = ()
+    # From here on: literals, which are read from the source before the task is imported.
+    is_continuation: bool = False
+    has_position_targets: bool = False
+    has_labels: bool = False
+    has_sentences: bool = False
+    has_stories: bool = False
+    has_file_inputs: bool = False
+    data_files: tuple[str, ...] = ()
+    num_drawn: str | None = None
+    for_models: tuple[str, ...] = ()
 
     def load(self) -> SequenceData:
         """Read and split the data; errors in them are UserErrors with file and line."""
@@ -154,6 +172,30 @@ class SequenceTask(Protocol):
     def detokenize(self, symbols: Sequence[str]) -> str:
         """Convert output symbols to a text."""
         return " ".join(symbols)
+
+    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
+        """Return the exact definitions of metrics by name; they are shown and saved."""
+        return {}
+
+    def test_pairs(self) -> list[Pair]:
+        """Return the pairs that the option ``test`` names, to evaluate a reopened run on other data."""
+        return self.load().pairs.test
+
+    def neighbors(self, pairs: Sequence[Pair]) -> tuple[Sequence[int], int]:
+        """Return an order of test pairs, and how many in a row depend on each other; these are resampled together."""
+        return range(len(pairs)), 1
+
+    @property
+    def num_source_steps(self) -> int:
+        """How many steps a source that is a matrix has; 1 if it may have any number."""
+        return 1
+
+    def check_source(self, matrix: Matrix) -> None:
+        """Raise a UserError if a user's matrix, of the right width and finite, is no source of this task."""
+
+    def read_source(self, path: Path) -> Pair | None:
+        """Read a user's file in the task's own format; None if it has none, and the file is one of features."""
+        return None
 
     def save(self, folder: Path) -> None:
         """Write what is needed to reopen a run besides the vocabularies, such as tokenizers."""
@@ -185,11 +227,6 @@ class TextTask(SequenceTask):
     def restore(self, folder: Path) -> None:
         """Read the tokenizers."""
         self.texts.restore(folder)
-
-
-def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:
-    """Return the exact definition of each metric by name; empty if the task has no signatures."""
-    return task.signatures(metrics) if hasattr(task, "signatures") else {}
 
 
 def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Loss:

@@ -153,7 +153,7 @@ class Forecasting(SequenceTask):
             raise UserError(f"{location}: no window has measured values of {', '.join(windows.targets)}")
         return part
 
-    def read(self, path: Path) -> Pair:
+    def read_source(self, path: Path) -> Pair:
         """Read a user's file, to forecast the steps after its last one.
 
         With known columns the file has rows for the forecast steps too, with empty targets. Several series, and one

@@ -44,7 +44,7 @@ class Qa(SequenceTask):
     maximize = False
     # Not ``test``, which is numbers for the world.
     data_files = ("folder",)
-    needs_stories = True
+    has_stories = True
     has_sentences = True
     has_labels = True
     for_models = ("entities",)

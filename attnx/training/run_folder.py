@@ -31,7 +31,6 @@ from attnx.runs.layout import (
 from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.status import RunStatus
-from attnx.tasks.contract import metric_signatures
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 from attnx.training.distributed.slurm import slurm_job
@@ -115,7 +114,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
 def task_notes(prepared: PreparedRun) -> dict[str, Any]:
     """The task's notes on its data, and the signatures of its metrics, if it has any."""
     task = prepared.module.task
-    facts = {"notes": getattr(task, "notes", []), "signatures": metric_signatures(task, prepared.module.test_metrics)}
+    facts = {"notes": list(task.notes), "signatures": task.signatures(prepared.module.test_metrics)}
     return {name: value for name, value in facts.items() if value}
 
 

@@ -35,7 +35,7 @@ def save_examples(module: TrainingModule, rows: PairDataset, folder: Path) -> No
     predictions = module.predictor.decode_batch([pairs[index] for index in indices], batch, need_weights=True)
     if any(prediction.weights is not None for prediction in predictions):
         save_alignments(folder, predictions, module.task, _self_attention_maps(module.predictor, predictions))
-    if getattr(module.task, "has_position_targets", False):
+    if module.task.has_position_targets:
         write_points(folder / VOCABULARY, [pair.features for pair in pairs if pair.features is not None])
 
 

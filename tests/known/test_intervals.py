@@ -17,20 +17,21 @@ from attnx.data.examples import Pair
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.predictor import Prediction
-from attnx.metrics.per_tag import metrics_per_tag, update_all
+from attnx.metrics.per_tag import metrics_per_tag
 from attnx.metrics.pointing_answers import PointingReference
 from attnx.metrics.proportions import Proportion, interval_of_mean
+from attnx.tasks.contract import SequenceData, SequenceTask
 
 
-class Rates:
+class Rates(SequenceTask):
     """A task as far as intervals are concerned: both error rates, of each tag."""
+
+    def load(self) -> SequenceData:
+        raise NotImplementedError
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         names = ("phone_error_rate", "word_error_rate")
         return metrics_per_tag({name: partial(registry.build, "metric", name) for name in names}, tags)
-
-    def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
 
 class Windows(Rates):
@@ -89,7 +90,7 @@ def test_a_mean_over_tags_is_as_certain_as_its_examples() -> None:
 
 def test_other_metrics_have_bootstrap_percentiles() -> None:
     predictions = words(8, 12)
-    drawn = bootstrap_metrics(Rates(), (), predictions)  # type: ignore[arg-type]
+    drawn = bootstrap_metrics(Rates(), (), predictions)
     expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
     assert intervals(Rates(), predictions)["test_phone_error_rate"] == pytest.approx(tuple(expected))
 

@@ -23,13 +23,17 @@ from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
 from attnx.metrics.pointing import RatioBySize
 from attnx.metrics.pointing_answers import PointingReference
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
+from attnx.tasks.contract import SequenceData, SequenceTask
 
 
-class Shown:
+class Shown(SequenceTask):
     """A task as far as a test is measured: its metrics, and what each is shown of a pair."""
 
     def __init__(self, builders: dict[str, Any], right: str = "references") -> None:
         self.builders, self.right = builders, right
+
+    def load(self) -> SequenceData:
+        raise NotImplementedError
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         return metrics_per_tag(self.builders, tags)

@@ -413,8 +413,11 @@ def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[...,
 
 
 TASK = """\
+from attnx.tasks.contract import SequenceData, SequenceTask
+
+
 @register("task", "mine")
-class Mine:
+class Mine(SequenceTask):
     monitor = "valid_wer"
     maximize = False
     label_smoothing = 0.0
@@ -422,7 +425,6 @@ class Mine:
     def load(self):
         from attnx.data.examples import Pair
         from attnx.data.splits import split_by_hash
-        from attnx.tasks.contract import SequenceData
 
         words = [format(number, "06b") for number in range(64)]
         pairs = [Pair(tuple(word), (tuple(word),)) for word in words]
@@ -433,23 +435,11 @@ class Mine:
 
         return {"wer": registry.build("metric", "word_error_rate")}
 
-    def update(self, metrics, outputs, pairs):
-        metrics["wer"].update(outputs, [pair.references for pair in pairs])
-
-    def is_right(self, output, pair):
-        return tuple(output) in pair.references
-
     def tokenize(self, text, tag=""):
         return tuple(text)
 
     def detokenize(self, symbols):
         return "".join(symbols)
-
-    def save(self, folder):
-        pass
-
-    def restore(self, folder):
-        pass
 """
 
 
@@ -459,7 +449,7 @@ class Mine:
         ("valid_wer", "valid_per", "monitor is 'valid_per'; logged are valid_loss, valid_perplexity, valid_wer"),
         ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
         ('return {"wer"', '{"wer"', "it returned no dictionary of torchmetrics Metrics"),
-        ("def detokenize", "def words", "Mine has no method detokenize"),
+        ("Mine(SequenceTask)", "Mine", "the class Mine must inherit attnx.tasks.contract.SequenceTask"),
     ],
 )
 def test_check_tries_a_task(

@@ -96,11 +96,11 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.splits import split_by_hash
 from attnx.registry import PositiveInt, register
-from attnx.tasks.contract import SequenceData
+from attnx.tasks.contract import SequenceData, SequenceTask
 
 
 @register("task", "backwards")
-class Backwards:
+class Backwards(SequenceTask):
     """Reverse all strings of a length over two letters.
 
     Formula: ``y_t = x_(S-1-t)``

@@ -49,7 +49,7 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
         UserError: one line with the setting that has no effect or contradicts another.
     """
     task, model = config.get("task", {}), config["model"]
-    if task and not registry.describe("task", task["name"]).properties.get("needs_stories"):
+    if task and not registry.describe("task", task["name"]).properties.get("has_stories"):
         raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
     require_attention(config, "entity")
     _check_scope(config["scope"])

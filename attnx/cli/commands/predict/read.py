@@ -135,8 +135,7 @@ class LineReader:
         self.run.check_tag(tag)
         if not self.has_feature_files:
             return self.run.pair(source, tag, self.options.unknown)
-        if hasattr(self.run.task, "read"):
-            example: Pair = self.run.task.read(self.folder / source)
+        if (example := self.run.task.read_source(self.folder / source)) is not None:
             return example._replace(name=source)
         recording = self.recordings.read(self.folder / source)
         pair = self.run.pair(recording.features, tag)
