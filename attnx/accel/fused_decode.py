@@ -29,6 +29,7 @@ from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import index_select_tree
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.readouts.joint import Joint
+from attnx.nn.spans import Spans, upsample_weights
 
 MAX_ROWS_TO_PROJECT = 32
 """Maximum rows for which projecting the memory is faster even if each has its own source: reading weights dominates."""
@@ -46,7 +47,7 @@ class FusedState(NamedTuple):
         tag_gates: (b, g) the tag embedding's share of the gates; None without.
         tag: (b,) int64.
         step: (b,) int64, how many steps were taken.
-        pyramid_shares: as in :class:`DecoderState`.
+        spans: as in :class:`DecoderState`.
         beams_per_source: how many rows, which lie together, share a row of the memory.
         weights: the merged maps.
     """
@@ -57,7 +58,7 @@ class FusedState(NamedTuple):
     tag_gates: Tensor | None
     tag: Tensor
     step: Tensor
-    pyramid_shares: Tensor | None
+    spans: Spans | None
     beams_per_source: int
     weights: FusedWeights
 
@@ -122,7 +123,7 @@ class FusedDecoder:
             context_term, _ = self._split_context(attention, weights, 0)
         readout = self._readout(hidden, token, context_term, weights)
         predicted = model.target.predict(cast("FastLinearOutput", model.output)(readout))
-        shown = model.upsample_weights(attention.weights, state.pyramid_shares)
+        shown = upsample_weights(attention.weights, state.spans)
         attention = attention._replace(context=attention.context[..., :0], weights=shown)
         return predicted, state._replace(hidden=hidden, cell=cell, step=state.step + 1), attention
 
@@ -179,9 +180,9 @@ class FusedDecoder:
         weights, tag_gates = merge_maps(self.model, state)
         tags = state.tag_embedding
         projected_tags = None if tags is None else F.linear(tags, tag_gates)
-        (hidden, cell), shares = state.rnn_state[0], state.pyramid_shares
+        (hidden, cell), spans = state.rnn_state[0], state.spans
         return self._project(
-            FusedState(state.memory, hidden, cell, projected_tags, state.tag, state.step, shares, 1, weights)
+            FusedState(state.memory, hidden, cell, projected_tags, state.tag, state.step, spans, 1, weights)
         )
 
     def _project(self, state: FusedState) -> FusedState:

@@ -118,7 +118,7 @@ def make_programs(
         has_tags: whether rows have tags.
     """
     accel.disable(model)
-    downsampling = getattr(model, "downsampling", 1)  # source steps per state; sizes must differ after it, too
+    downsampling = getattr(_encoder(model), "downsampling", 1)  # a pyramid's; sizes must differ in states, too
     small, large = (
         _make_example(model, make_sources, has_tags, rows, steps * downsampling) for rows, steps in ((2, 5), (3, 7))
     )

@@ -20,6 +20,7 @@ from attnx.inference.beam_tree import trace_beams
 from attnx.inference.load import open_run
 from attnx.inference.step_recorder import Beginning, StepRecorder
 from attnx.inference.trained_run import TrainedRun
+from attnx.models.resolve import part_declarations
 from attnx.reports.pages.decoding_trace import Candidate, ExampleTrace, HypothesisTrace, ReadTrace, Tracer
 from attnx.runs.alignments import END, Alignment
 
@@ -85,7 +86,7 @@ def _trace(
     """The trace of a path; None if its weights are not the saved ones: the checkpoint is another one."""
     read, saved = _stack_reads(path, hypothesis.weights.shape[-1]), hypothesis.views
     heads = list(saved.values())[1 if len(saved) > 1 else 0 :]
-    if getattr(run.model, "downsampling", 1) > 1:  # a pyramid's positions are several columns each
+    if part_declarations(run.config, "encoder").get("is_downsampling"):  # its positions are several columns each
         read = None
     if read is not None:
         # A pointer has one position more than columns: the end.

@@ -39,7 +39,7 @@ class EncoderLaws(TensorLaws):
         require(fits, "forward", f"it returned {describe_type(encoded)} instead of {contract}")
         layers, final, spans = EncoderOutput(*encoded)
         require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
-        steps = -(-inputs.shape[1] // getattr(self.part, "downsampling", 1)) if spans is None else spans.mask.shape[1]
+        steps = inputs.shape[1] if spans is None else spans.mask.shape[1]
         require_tensor(layers[-1], "forward", (len(inputs), steps, self.part.size))
         is_nested = isinstance(final, tuple) and final
         require(is_nested, "forward", "its final state is not a tuple with one tuple per layer")
@@ -50,20 +50,24 @@ class EncoderLaws(TensorLaws):
         return EncoderOutput(*encoded)
 
     def declarations(self) -> None:
-        """An encoder is a module with a forward and ``size``, its width; ``is_downsampling`` needs ``downsampling``."""
+        """An encoder is a module with a forward and ``size``, its width."""
         self._require_module()
         self._require_size("its states")
-        downsampling = getattr(self.part, "downsampling", 1)
-        is_declared = self.candidate.property_value("is_downsampling", False) or downsampling == 1
-        require(
-            is_declared,
-            "is_downsampling",
-            f"its downsampling is {downsampling}, and it does not declare is_downsampling = True",
-        )
 
     def shapes(self) -> None:
         """An encoder returns an EncoderOutput: the states and the final state of every layer, lowest first."""
         self._compute(**self._inputs())
+
+    def spans_are_complete(self) -> None:
+        """An encoder that ``is_downsampling``, and no other, returns spans; the shares of a state's steps sum to 1."""
+        spans = self._encode(**self._inputs()).spans
+        is_declared = bool(self.candidate.property_value("is_downsampling", False))
+        returned = "no spans" if spans is None else "spans"
+        require((spans is not None) == is_declared, "is_downsampling", f"it is {is_declared}; it returned {returned}")
+        if spans is not None:
+            is_there = spans.mask.to(spans.shares.dtype)
+            totals = torch.zeros_like(is_there).scatter_add(1, spans.state_index, spans.shares)
+            require_close(totals, is_there, "forward", "the shares of a state's steps do not sum to 1")
 
     def rows_are_independent(self) -> None:
         """The encoding of a row does not depend on other rows, nor on padding with finite numbers."""

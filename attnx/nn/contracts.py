@@ -12,31 +12,23 @@ import torch
 from torch import Tensor, nn
 
 from attnx.nn.recurrent import RnnOutput, State
-
-
-class Spans(NamedTuple):
-    """Which state stands for each step of a source, where a state stands for several."""
-
-    mask: Tensor  # (b, n) bool, which states are there
-    state_index: Tensor  # (b, s) int64, the state of each step
-    shares: Tensor  # (b, s), the share of each step in its state; 0 at padding
+from attnx.nn.spans import Spans
 
 
 class EncoderOutput(NamedTuple):
     """An encoded source."""
 
-    # outputs of every layer, lowest first, each (b, s, size); the last one is "the states". An encoder that declares
-    # ``is_downsampling`` has fewer of them: the first stands for the first ``downsampling`` steps, and so on.
+    # outputs of every layer, lowest first, each (b, s, size); the last one is "the states"
     layers: list[Tensor]
     final: State  # the state after each layer, as a decoder could start from it
-    spans: Spans | None = None  # of an encoder with a state for each sentence
+    spans: Spans | None = None  # of an encoder that declares ``is_downsampling``
 
 
 class Encoder(Protocol):
     """Encodes embedded source symbols; a part of kind ``encoder``.
 
-    A class that returns fewer states than the source has steps declares ``is_downsampling = True``; its instances have
-    ``downsampling``, the number of source steps that a state stands for.
+    A class that returns fewer states than the source has steps declares ``is_downsampling = True``, and its output has
+    the ``spans`` of the states.
     """
 
     size: int  # width of the states
@@ -54,10 +46,7 @@ class Encoder(Protocol):
 
 
 class SentenceEncoder(Protocol):
-    """An encoder with a state for each sentence of symbols; its class declares ``needs_sentences = True``.
-
-    It declares ``is_downsampling``, too, and returns ``spans``.
-    """
+    """An encoder with a state for each sentence of symbols; its class declares ``needs_sentences = True``, too."""
 
     size: int  # width of the states
 

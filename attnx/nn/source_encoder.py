@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.special_tokens import SEP, STOP
-from attnx.nn.contracts import Encoder, EncoderOutput, PairEncoder, SentenceEncoder, Spans
+from attnx.nn.contracts import Encoder, EncoderOutput, PairEncoder, SentenceEncoder
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat
+from attnx.nn.spans import Spans
 
 # What an encoder declares, and the argument in which it is passed where a symbol is.
 MARKS = (("needs_sentences", "sentence_ends", STOP), ("needs_pairs", "separator_mask", SEP))
@@ -22,9 +23,9 @@ class EncodedSource(NamedTuple):
 
     keys: Tensor  # (b, m, keys_size), what queries are compared with
     values: Tensor  # (b, m, values_size), what contexts are made of
-    source_mask: Tensor  # (b, m) bool; m is s, or what :attr:`SourceEncoder.downsampling` makes of it
+    source_mask: Tensor  # (b, m) bool, which positions are there
     final: State  # the encoder's state after each layer; empty without an encoder
-    spans: Spans | None = None  # which position stands for each step, of an encoder with a state for each sentence
+    spans: Spans | None = None  # which position stands for each step, unless each step has one
 
 
 def zero_feature_padding(source: Tensor, source_mask: Tensor) -> Tensor:
@@ -60,8 +61,6 @@ class SourceEncoder(nn.Module):
         self.embedding, self.encoder = embedding, encoder
         self.keys_from, self.values_from, self.dropout = keys_from, values_from, dropout
         self.final_size = 0 if encoder is None else encoder.size
-        # How many steps each position of the memory stands for.
-        self.downsampling = int(getattr(encoder, "downsampling", 1)) if keys_from == "states" else 1
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (keys_from, values_from))
 
@@ -84,11 +83,13 @@ class SourceEncoder(nn.Module):
             marks = {name: source == symbol for flag, name, symbol in MARKS if getattr(self.encoder, flag, False)}
             encoded = self.encoder(concat([inputs, *tags]), source_mask, lengths, **marks)
         keys = self._pick(self.keys_from, inputs, encoded)
+        spans = encoded.spans if self.keys_from == "states" else None
         if self.keys_from == "final":
             source_mask = torch.ones_like(source_mask[:, :1])
-        source_mask = source_mask[:, :: self.downsampling] if encoded.spans is None else encoded.spans.mask
+        elif spans is not None:
+            source_mask = spans.mask
         values = keys if self.values_from == self.keys_from else self._pick(self.values_from, inputs, encoded)
-        return EncodedSource(keys, values, source_mask, encoded.final, encoded.spans)
+        return EncodedSource(keys, values, source_mask, encoded.final, spans)
 
     def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:
         if what in POSITIONS:

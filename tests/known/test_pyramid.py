@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.nn.encoders.pyramid import Pyramid, pyramid_shares, upsample_weights
+from attnx.nn.encoders.pyramid import Pyramid
+from attnx.nn.spans import upsample_weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -43,7 +44,8 @@ def test_a_state_reads_a_pair() -> None:
 def test_four_layers_leave_one_state_per_eight_steps(steps: int, states: int) -> None:
     encoder = Pyramid(input_size=3, hidden_size=5)
     encoded = encoder(torch.randn(2, steps, 3), torch.ones(2, steps, dtype=torch.bool))
-    assert encoder.downsampling == 8
+    assert encoded.spans.mask.shape == (2, states)
+    assert encoded.spans.state_index.tolist() == [[step // 8 for step in range(steps)]] * 2
     assert encoded.layers[-1].shape == (2, states, 10)
     assert [len(layer[0]) for layer in encoded.final] == [2] * 4
 
@@ -67,14 +69,14 @@ def test_padding_changes_nothing(length: int) -> None:
 def test_shares_and_weights_over_steps() -> None:
     """States of 4 steps: of 6 steps the second stands for 2, of 3 the first for 3; two states of the decoder follow."""
     source_mask = torch.arange(6) < torch.tensor([[6], [3]])
-    among = pyramid_shares(source_mask, 4)
+    spans = Pyramid(input_size=3, hidden_size=5, layers=3)(torch.randn(2, 6, 3), source_mask).spans
     quarter, third = [1 / 4] * 4, [1 / 3] * 3
-    torch.testing.assert_close(among, torch.tensor([[*quarter, 1 / 2, 1 / 2], [*third, 0.0, 0.0, 0.0]]))
+    torch.testing.assert_close(spans.shares, torch.tensor([[*quarter, 1 / 2, 1 / 2], [*third, 0.0, 0.0, 0.0]]))
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.9, 0.0, 0.1, 0.0]])
     expected = torch.tensor([[*[0.125] * 4, 0.15, 0.15, 0.1, 0.1], [*[0.3] * 3, 0.0, 0.0, 0.0, 0.1, 0.0]])
-    torch.testing.assert_close(upsample_weights(weights[:, None], among, 4), expected[:, None])
+    torch.testing.assert_close(upsample_weights(weights[:, None], spans), expected[:, None])
     several = weights[:, None, None].expand(-1, 3, 1, -1)
-    torch.testing.assert_close(upsample_weights(several, among, 4), expected[:, None, None].expand(-1, 3, 1, -1))
+    torch.testing.assert_close(upsample_weights(several, spans), expected[:, None, None].expand(-1, 3, 1, -1))
 
 
 def las(build_model: BuildModel) -> Any:

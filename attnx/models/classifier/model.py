@@ -10,10 +10,9 @@ from attnx.attention import AttentionOutput, Query, QueryContext
 from attnx.attention.factory import ComposedAttention
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
-from attnx.nn.contracts import Readout, Spans
-from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
-from attnx.nn.sentences import spread_weights
+from attnx.nn.contracts import Readout
 from attnx.nn.source_encoder import SourceEncoder
+from attnx.nn.spans import upsample_weights
 from attnx.nn.targets.single_label import SingleLabelTarget
 
 
@@ -102,8 +101,7 @@ class Classifier(SequenceModel[LabelState]):
         need_weights = need_weights or self.query.has_penalty
         attention = self.attention(query, memory, steps=torch.zeros_like(tag)[:, None], need_weights=need_weights)
         attention = self._join_rows(attention)
-        if attention.weights is not None:
-            attention = attention._replace(weights=self._step_weights(attention.weights, source_mask, encoded.spans))
+        attention = attention._replace(weights=upsample_weights(attention.weights, encoded.spans))
         readout = self.readout(state, attention.context[:, 0], state[:, :0])
         return self.output(F.dropout(readout, self.dropout, self.training)), attention
 
@@ -119,12 +117,3 @@ class Classifier(SequenceModel[LabelState]):
         penalty = None if penalty is None else penalty.sum(1, keepdim=True)
         log_prob = None if attention.log_prob is None else attention.log_prob.sum(1, keepdim=True)
         return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty, log_prob=log_prob)
-
-    def _step_weights(self, weights: Tensor, source_mask: Tensor, spans: Spans | None) -> Tensor:
-        """Weights over the states as weights over the source's steps."""
-        downsampling = self.source_encoder.downsampling
-        if spans is not None:
-            return spread_weights(weights, spans)
-        if downsampling == 1:
-            return weights
-        return upsample_weights(weights, pyramid_shares(source_mask, downsampling), downsampling)

@@ -21,8 +21,8 @@ from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.nn.contracts import OutputInputs, TargetSpec
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoders.pyramid import pyramid_shares, upsample_weights
 from attnx.nn.source_encoder import EncodedSource
+from attnx.nn.spans import upsample_weights
 
 
 class Seq2seq(SequenceModel[DecoderState]):
@@ -57,9 +57,6 @@ class Seq2seq(SequenceModel[DecoderState]):
         self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
         self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
         self.dropout = dropout
-        self.downsampling = (
-            parts.source_encoder.downsampling if parts.source_encoder is not None and "encoder" in sources else 1
-        )
 
     @property
     def is_distribution(self) -> bool:
@@ -99,7 +96,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         if readouts is None:
             readouts = self.readout(outputs.states, outputs.contexts, outputs.tokens)
         readouts = readouts if masks.readouts is None else readouts * masks.readouts
-        weights = self.upsample_weights(outputs.weights, start.pyramid_shares)
+        weights = upsample_weights(outputs.weights, start.spans)
         used = outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
         logits = self.output(readouts, OutputInputs(*used))
         return Output(logits, weights if need_weights else None, outputs.penalty, outputs.log_prob)
@@ -133,7 +130,7 @@ class Seq2seq(SequenceModel[DecoderState]):
             tag=tag,
             step=torch.zeros(rows, dtype=torch.int64, device=source.device),
             history=self.attention.init_history(memory),
-            pyramid_shares=pyramid_shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
+            spans=encoded.spans if encoded is not None and "encoder" in self.sources else None,
             copy_ids=self.output.copy_ids(source, source_mask),
         )
 
@@ -173,7 +170,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         token = self.embedding(inputs)
         state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.needs_weights)
         predicted = self.target.predict(self.logits(token, state, attention))
-        weights = self.upsample_weights(attention.weights, state.pyramid_shares)
+        weights = upsample_weights(attention.weights, state.spans)
         return predicted, state, attention._replace(weights=weights)
 
     def forward_step(
@@ -236,7 +233,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         readout = state.input_feed
         if readout is None:
             readout = self.readout(state.top_hidden, state.context, token)
-        weights = self._mean_over_heads(self.upsample_weights(attention.weights, state.pyramid_shares))
+        weights = self._mean_over_heads(upsample_weights(attention.weights, state.spans))
         weights = None if weights is None else weights[..., 0, :]
         return self.output(readout, OutputInputs(state.top_hidden, state.context, token, weights, state.copy_ids))
 
@@ -245,12 +242,6 @@ class Seq2seq(SequenceModel[DecoderState]):
         if self.state_projection is not None:  # decoder states in the memory differ by row
             return index_select_tree(state, rows)
         return DecoderState(state.memory, *index_select_tree(state[1:], rows))
-
-    def upsample_weights(self, weights: Tensor | None, pyramid_shares: Tensor | None) -> Tensor | None:
-        """Weights over the memory as weights over the source's steps; those of decoder states stay as they are."""
-        if weights is None or pyramid_shares is None:
-            return weights
-        return upsample_weights(weights, pyramid_shares, self.downsampling)
 
     def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
         """(b, t, m) weights; of several heads their mean."""

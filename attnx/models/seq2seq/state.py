@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionHistory, Memory
 from attnx.nn.recurrent import State
+from attnx.nn.spans import Spans
 
 
 class DecoderState(NamedTuple):
@@ -22,9 +23,7 @@ class DecoderState(NamedTuple):
     tag: Tensor  # (b,) int64, the index of each row's tag
     step: Tensor  # (b,) int64, how many steps were taken
     history: AttentionHistory | None  # for a scorer that reads earlier weights, and for recurrent parts
-    # (b, s) the share of each source step in the weight of the state that stands for it; None if every step has a
-    # state
-    pyramid_shares: Tensor | None = None
+    spans: Spans | None = None  # the steps of the memory's encoder states; None if every step has a state
     # (b, s) int64, the target ids that the output layer may copy from the source; None if it copies none
     copy_ids: Tensor | None = None
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.attention.factory import build_attention
 from attnx.attention.types import QueryContext
-from attnx.nn.contracts import EncoderOutput, Spans
+from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent, count_steps
 from attnx.nn.sentences import word_index
+from attnx.nn.spans import Spans
 from attnx.registry import PartSpec, PositiveInt, Size, register
 
 

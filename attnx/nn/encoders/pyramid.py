@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent, State, count_steps
+from attnx.nn.spans import Spans
 from attnx.registry import PositiveInt, Probability, Size, register
 
 
@@ -61,7 +62,7 @@ class Pyramid(nn.Module):
             states = ran.outputs[-1]
             outputs.append(states)
             final += ran.state
-        return EncoderOutput(outputs, final)
+        return EncoderOutput(outputs, final, _spans(source_mask, self.downsampling))
 
 
 def _paired(states: Tensor) -> Tensor:
@@ -69,25 +70,10 @@ def _paired(states: Tensor) -> Tensor:
     return torch.cat([states[:, ::2], F.pad(states, (0, 0, 0, 1))[:, 1::2]], dim=-1)
 
 
-def pyramid_shares(source_mask: Tensor, downsampling: int) -> Tensor:
-    """(b, s) bool, which steps are there -> (b, s), the share of each in the state that stands for it.
-
-    >>> pyramid_shares(torch.tensor([[True, True, True, False]]), 2)
-    tensor([[0.5000, 0.5000, 1.0000, 0.0000]])
-    """
+def _spans(source_mask: Tensor, downsampling: int) -> Spans:
+    """The spans of states that stand for so many steps each, the last one of a row for those that are left."""
     steps = torch.arange(source_mask.shape[1], device=source_mask.device)
-    steps_of_state = (source_mask.sum(-1, keepdim=True) - steps // downsampling * downsampling).clamp(1, downsampling)
-    return source_mask / steps_of_state
-
-
-def upsample_weights(weights: Tensor, shares: Tensor, downsampling: int) -> Tensor:
-    """Weights (b, ..., t, m), the first s / downsampling over the encoder's states -> (b, ..., t, s + the rest).
-
-    >>> upsample_weights(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[0.5, 0.5, 1.0]]), 2)
-    tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
-    """
-    steps = torch.arange(shares.shape[1], device=shares.device) // downsampling
-    while shares.dim() < weights.dim():
-        shares = shares[:, None]
-    states = (shares.shape[-1] + downsampling - 1) // downsampling
-    return torch.cat([weights[..., steps] * shares, weights[..., states:]], dim=-1)
+    first_steps = steps // downsampling * downsampling
+    steps_of_state = (source_mask.sum(-1, keepdim=True) - first_steps).clamp(1, downsampling)
+    state_index = (steps // downsampling).expand_as(source_mask)
+    return Spans(source_mask[:, ::downsampling], state_index, source_mask / steps_of_state)
