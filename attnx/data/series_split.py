@@ -74,7 +74,9 @@ class SeriesSplit(NamedTuple):
     def _steps_per_day(self, series: Series) -> int:
         alternative = "or name rows: task.split=[8640,2880,2880]"
         if any(map(is_number, series.labels[:1])):
-            raise UserError(f"task.split={self.text} needs dates: set task.time to a column of dates, {alternative}")
+            raise UserError(
+                f"task.split={self.text} needs dates: set task.time_column to a column of dates, {alternative}"
+            )
         step = float(np.median(np.diff(series.times))) if len(series.times) > 1 else 0.0
         steps_per_day = SECONDS_PER_DAY / step if step else 0.0
         if steps_per_day < 1 or not steps_per_day.is_integer():

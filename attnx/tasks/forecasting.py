@@ -45,22 +45,22 @@ class Forecasting(SequenceTask):
 
     ``file`` is a .csv or .parquet file, a row per step, in order of time. ``header`` says whether its first row names
     the columns, which are else called 1, 2 and so on; by default it does, and a first row that may be data is an error.
-    ``time`` is the column of the times (ISO 8601 or numbers). ``targets`` are the columns to forecast, by default all
-    others. ``known_columns`` are known in advance, such as the hour, a holiday, or a static property: they are read for
-    the forecast steps too. ``group`` is the column with the name of a row's series. A missing value is read as the last
-    one before it, and is not a target: neither loss nor metrics count it.
+    ``time_column`` has the times (ISO 8601 or numbers). ``target_columns`` are forecast, by default all others.
+    ``known_columns`` are known in advance, such as the hour, a holiday, or a static property: they are read for the
+    forecast steps too. ``group_column`` has the name of a row's series. A missing value is read as the last one before
+    it, and is not a target: neither loss nor metrics count it.
 
     ``split`` cuts each series in time into train, valid and test: by a ratio such as ``7:1:2``, by numbers of rows such
     as ``[8640,2880,2880]``, or as ``ett``, 12, 4 and 4 months of 30 days, as papers split the ETT series. Forecast
     steps of valid and test windows are in their part, but the lookback may start before it; training takes every
     ``stride``-th window. ``test`` is another file, which replaces the test split. Columns are scaled by the training
     part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads the previous output at
-    each step. ``from_last`` subtracts each window's last value from source and target, which suits series whose level
-    changes (Zeng et al. 2023, section 4.2). ``quantiles`` are forecast instead of the mean; the median (0.5), which
-    must be among them, is compared.
+    each step. ``subtract_last_value`` subtracts each window's last value from source and target, which suits series
+    whose level changes (Zeng et al. 2023, section 4.2). ``quantiles`` are forecast instead of the mean; the median
+    (0.5), which must be among them, is compared.
 
     Errors of three baselines are reported with the model's: ``naive``, the last value; ``seasonal``, the value
-    ``season`` steps before; ``linear``, a linear map fitted to the training split.
+    ``season_length`` steps before; ``linear``, a linear map fitted to the training split.
     """
 
     monitor = "valid_mse"
@@ -75,29 +75,37 @@ class Forecasting(SequenceTask):
         file: str | None = None,
         test: str | None = None,
         header: bool | None = None,
-        time: NonNegativeInt | str | None = None,
-        targets: list[NonNegativeInt | str] | None = None,
+        time_column: NonNegativeInt | str | None = None,
+        target_columns: list[NonNegativeInt | str] | None = None,
         known_columns: list[NonNegativeInt | str] | None = None,
-        group: NonNegativeInt | str | None = None,
+        group_column: NonNegativeInt | str | None = None,
         lookback: PositiveInt = 96,
         horizon: PositiveInt = 24,
         split: str | list[PositiveInt] = "7:1:2",
         stride: PositiveInt = 1,
         forecast: Literal["direct", "recursive"] = "direct",
         quantiles: list[Probability] | None = None,
-        from_last: bool = False,
-        season: PositiveInt = 24,
+        subtract_last_value: bool = False,
+        season_length: PositiveInt = 24,
     ) -> None:
         self.file, self.test, self.header = file, test, header
-        self.time, self.group = (None if name is None else str(name) for name in (time, group))
-        self.targets, self.known_columns = list(map(str, targets or [])), list(map(str, known_columns or []))
-        self.lookback, self.horizon, self.stride, self.season = lookback, horizon, stride, season
+        self.time_column, self.group_column = (
+            None if name is None else str(name) for name in (time_column, group_column)
+        )
+        self.target_columns, self.known_columns = (
+            list(map(str, target_columns or [])),
+            list(map(str, known_columns or [])),
+        )
+        self.lookback, self.horizon, self.stride, self.season_length = lookback, horizon, stride, season_length
         self.split, self.quantiles = SeriesSplit.parse(split), quantiles or []
         self.notes: list[str] = []
         self.scales: FeatureScaler | None = None
         self.test_part: list[tuple[Series, Span]] = []
-        self.baselines: dict[str, Baseline] = {"naive": Seasonal(horizon, 1), "seasonal": Seasonal(horizon, season)}
-        self.forecast, self.from_last = forecast, from_last  # of the model's target
+        self.baselines: dict[str, Baseline] = {
+            "naive": Seasonal(horizon, 1),
+            "seasonal": Seasonal(horizon, season_length),
+        }
+        self.forecast, self.subtract_last_value = forecast, subtract_last_value  # of the model's target
         self._check()
 
     def _check(self) -> None:
@@ -106,10 +114,12 @@ class Forecasting(SequenceTask):
         reject_duplicates("task.quantiles", list(map(str, self.quantiles)), "quantile")
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} cannot be learned; use quantiles between 0 and 1")
-        for knob, columns in (("targets", self.targets), ("known_columns", self.known_columns)):
+        for knob, columns in (("target_columns", self.target_columns), ("known_columns", self.known_columns)):
             reject_duplicates(f"task.{knob}", columns, "column")
-        if both := sorted(set(self.targets) & set(self.known_columns)):
-            raise UserError(f"task.known_columns: {both[0]!r} is also in task.targets, which are not known in advance")
+        if both := sorted(set(self.target_columns) & set(self.known_columns)):
+            raise UserError(
+                f"task.known_columns: {both[0]!r} is also in task.target_columns, which are not known in advance"
+            )
 
     def load(self) -> SequenceData:
         """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps."""
@@ -120,10 +130,10 @@ class Forecasting(SequenceTask):
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
         notes = [split_note(self.split, parts, not self.test), *self.notes]
-        if self.season > self.lookback:
+        if self.season_length > self.lookback:
             notes.append(
-                f"task.season={self.season} is longer than task.lookback={self.lookback}: the seasonal baseline "
-                "repeats the whole lookback"
+                f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
+                "baseline repeats the whole lookback"
             )
         self.test_part = self._read_test(windows) if self.test else test
         self.notes = [*notes, *(note for note in self.notes if note not in notes)]
@@ -187,9 +197,12 @@ class Forecasting(SequenceTask):
 
     def _read_series(self, path: Path, windows: WindowSpec | None = None) -> list[Series]:
         """Read the columns of the windows, or of the configuration, of which there may be more than it names."""
-        targets = self._target_columns()
+        targets = self._columns_to_forecast()
         columns = windows.columns if windows else [*targets, *self.known_columns] if targets else []
-        filled = [fill_missing(series) for series in read_series(path, self.time, columns, self.group, self.header)]
+        filled = [
+            fill_missing(series)
+            for series in read_series(path, self.time_column, columns, self.group_column, self.header)
+        ]
         self.notes = [
             note
             for series, notes in filled
@@ -197,16 +210,18 @@ class Forecasting(SequenceTask):
         ]
         return [series for series, _ in filled]
 
-    def _target_columns(self) -> tuple[str, ...]:
+    def _columns_to_forecast(self) -> tuple[str, ...]:
         """The targets, if they are named or the run was trained on them; else they follow from the file's header."""
-        return tuple(self.targets) or (() if self.scales is None else self.scales.columns)
+        return tuple(self.target_columns) or (() if self.scales is None else self.scales.columns)
 
     def _window_spec(self, series: Series) -> WindowSpec:
         if unknown := [name for name in self.known_columns if name not in series.columns]:
             raise UserError(f"task.known_columns: the file has no column {unknown[0]!r}")
-        targets = self._target_columns() or tuple(name for name in series.columns if name not in self.known_columns)
+        targets = self._columns_to_forecast() or tuple(
+            name for name in series.columns if name not in self.known_columns
+        )
         if not targets:
-            raise UserError("no column is left to forecast; name task.targets, or fewer of task.known_columns")
+            raise UserError("no column is left to forecast; name task.target_columns, or fewer of task.known_columns")
         return WindowSpec(self.lookback, self.horizon, targets, tuple(self.known_columns))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:

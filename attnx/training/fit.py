@@ -211,11 +211,12 @@ def run_worker_rank(config: Mapping[str, Any]) -> Path:
 
 def _length(plan: StepPlan, config: Mapping[str, Any]) -> str:
     """How long a run is to train, in words; and whether the learning rate only rises in that time."""
-    trainer, warmup = config["trainer"], config["lr_schedule"].get("warmup", 0)
+    trainer, warmup = config["trainer"], config["lr_schedule"].get("warmup_steps", 0)
     factor = trainer["accumulate_grad_batches"] * rank_info().world_size
     tokens, rows = trainer["batch_tokens"], trainer["batch_size"]
     steps = f"{plan.end:,} steps of {f'up to {tokens * factor:,} tokens' if tokens else f'{rows * factor} rows'}"
-    steps += f", in all of which the learning rate rises: lr_schedule.warmup={warmup}" if warmup > plan.end else ""
+    if warmup > plan.end:
+        steps += f", in all of which the learning rate rises: lr_schedule.warmup_steps={warmup}"
     return steps if plan.seconds is None else f"{trainer['max_time']} of training: about {steps}"
 
 

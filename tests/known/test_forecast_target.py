@@ -83,7 +83,7 @@ def test_last_value_normalization_subtracts_the_last_row() -> None:
 def test_each_task_has_its_kind_of_target() -> None:
     task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
     assert build_target(task, 0, 3) == ForecastTarget(3, 7, (0.5, 0.1, 0.9), recursive=True)
-    assert build_target({**task, "from_last": True}, 0, 3) != build_target(task, 0, 3)
+    assert build_target({**task, "subtract_last_value": True}, 0, 3) != build_target(task, 0, 3)
     assert build_target({}, 0, 3) == Numbers(3)
     assert build_target({}, 17, 0) == Symbols(17)
     assert median_first([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)

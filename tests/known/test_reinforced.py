@@ -271,7 +271,13 @@ def test_the_history_model_counts_the_window(recurrent: str, uniform: Any) -> No
     config = small_config(
         model={"name": "history", "feed": recurrent}, normalizer=SAMPLED, scope="history", query=query
     )
-    config["task"] = {"name": "forecasting", "horizon": 2, "forecast": "recursive", "quantiles": [], "from_last": False}
+    config["task"] = {
+        "name": "forecasting",
+        "horizon": 2,
+        "forecast": "recursive",
+        "quantiles": [],
+        "subtract_last_value": False,
+    }
     model = small_model(config, features=1, target_features=1).train()
     source, inputs = torch.randn(3, 5, 1), torch.randn(3, 2, 1)
     mask = torch.ones(3, 5, dtype=torch.bool)

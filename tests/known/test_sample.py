@@ -148,7 +148,9 @@ def test_windows_are_sampled_from_the_complete_part(tmp_path: Path) -> None:
     file.write_text("time,load\n" + "".join(f"{step},{step % 7}\n" for step in range(400)), encoding="utf-8")
     drawn = []
     for lookback in (8, 16):
-        pairs = Forecasting(str(file), time="time", lookback=lookback, horizon=2, split=[100, 150, 150]).load().pairs
+        pairs = (
+            Forecasting(str(file), time_column="time", lookback=lookback, horizon=2, split=[100, 150, 150]).load().pairs
+        )
         assert len(pairs.test) == 149
         drawn.append([int(pair.references[0][0]) for pair in sample_examples(pairs.test, 30)])
     assert drawn[0] == drawn[1] == sorted(drawn[0])

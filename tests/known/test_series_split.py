@@ -87,7 +87,11 @@ def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
         (series_without_times(23), "16:1:6", "the valid split has room for 1 steps"),
         (series_with_times(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
         (series_with_times(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
-        (series_without_times(15000), "ett", "task.split=ett needs dates: set task.time to a column of dates, or"),
+        (
+            series_without_times(15000),
+            "ett",
+            "task.split=ett needs dates: set task.time_column to a column of dates, or",
+        ),
         (
             series_with_times(999, 7 * HOUR),
             "ett",
@@ -125,7 +129,9 @@ def test_a_test_file_without_a_window_is_refused(values: list[str], message: str
     for name, column in (("train", ["3", "5"] * 100), ("test", values)):
         rows = [f"{row},{value}" for row, value in enumerate(column)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["t,a", *rows]), encoding="utf-8")
-    task = Forecasting(str(tmp_path / "train.csv"), time="t", test=str(tmp_path / "test.csv"), lookback=8, horizon=2)
+    task = Forecasting(
+        str(tmp_path / "train.csv"), time_column="t", test=str(tmp_path / "test.csv"), lookback=8, horizon=2
+    )
     with pytest.raises(UserError, match=rf"task\.test=.*test\.csv: {message}"):
         task.load()
 

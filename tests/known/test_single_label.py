@@ -47,7 +47,7 @@ def test_halving() -> None:
     """With 3 steps: 8 three times, 4 three times, then 2."""
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=8.0)
-    schedule = halving(optimizer, every=3)
+    schedule = halving(optimizer, step_size=3)
     rates = []
     for _ in range(7):
         rates.append(schedule.get_last_lr()[0])

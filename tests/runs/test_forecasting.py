@@ -28,11 +28,11 @@ STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [
     "task=forecasting",
     "task.file=series.csv",
-    "task.time=time",
+    "task.time_column=time",
     f"task.lookback={LOOKBACK}",
     f"task.horizon={HORIZON}",
     "task.split=[61,17,19]",
-    "task.season=5",
+    "task.season_length=5",
     "trainer.batch_size=8",
     "trainer.max_steps=3",
     "trainer.num_validations=1",
@@ -74,7 +74,7 @@ def fit_run(*overrides: str, folder: str, printed: io.StringIO | None = None) ->
 def quantiles(no_pictures: None) -> TrainedRun:
     """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
     write(at_50="2024-01-03 02:00,,5,7,2")
-    choices = ["task.targets=[a,b,still]", "task.known_columns=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
+    choices = ["task.target_columns=[a,b,still]", "task.known_columns=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
     return fit_run(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
@@ -181,7 +181,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
 def test_a_missing_target_never_counts(forecast: str, no_pictures: None, command: Callable[..., Any]) -> None:
     """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
     write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
-    fit_run(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
+    fit_run(*HISTORY, "task.target_columns=[a,b]", f"task.forecast={forecast}", folder="one")
     scores, windows = results("one"), 19 - HORIZON + 1
     with np.load("one/predictions.npz") as arrays:
         written, right = (
@@ -232,7 +232,7 @@ def test_last_value_normalization_follows_the_level(
 ) -> None:
     """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
     write()
-    fit_run(*SMALL, *model, "task.targets=[a,b]", "task.from_last=true", folder="one")
+    fit_run(*SMALL, *model, "task.target_columns=[a,b]", "task.subtract_last_value=true", folder="one")
     scores, windows, run = results("one"), 19 - HORIZON + 1, attnx.open_run("one")
     with np.load("one/predictions.npz") as arrays:
         error = np.stack([arrays[f"prediction_{n}"][:, :2] - arrays[f"reference_{n}"] for n in range(windows)])
@@ -309,7 +309,7 @@ def test_forecasts_have_alignments(no_pictures: None, command: Callable[..., Any
 def test_forecasts_are_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()
-    fit_run(*HISTORY, "task.targets=[a,b]", folder="one")
+    fit_run(*HISTORY, "task.target_columns=[a,b]", folder="one")
     folder = Path("one")
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
@@ -348,8 +348,8 @@ def test_each_series_of_a_group_is_split(no_pictures: None, model: list[str]) ->
     """By the other models, and without times: as many windows as both have."""
     rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    plain = [word for word in SMALL if not word.startswith(("task.time", "task.split", "task.file"))]
-    fit_run(*plain, "task.file=both.csv", "task.group=who", "task.split=[29,7,11]", *model, folder="one")
+    plain = [word for word in SMALL if not word.startswith(("task.time_column", "task.split", "task.file"))]
+    fit_run(*plain, "task.file=both.csv", "task.group_column=who", "task.split=[29,7,11]", *model, folder="one")
     assert results("one")["test_examples"] == 2 * (11 - HORIZON + 1)
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "x 36" in names
@@ -361,13 +361,15 @@ def test_a_table_without_names_is_read(no_pictures: None, command: Callable[...,
     write()
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
     Path("bare.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    plain = [word for word in HISTORY if not word.startswith(("task.time", "task.file", "task.split"))]
+    plain = [word for word in HISTORY if not word.startswith(("task.time_column", "task.file", "task.split"))]
     overrides = [*plain, "task.file=bare.csv", "task.split=7:1:2", "folder=one"]
     answer = command(*overrides)
     assert answer.code == 2
     assert "bare.csv:1: the first row may be data or names of columns" in answer.err
     assert "task.header=false" in answer.err
-    answer = command(*overrides, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known_columns=[5]")
+    answer = command(
+        *overrides, "task.header=false", "task.time_column=1", "task.target_columns=[3,2]", "task.known_columns=[5]"
+    )
     assert (answer.code, answer.err) == (0, "")
     # int(97 * 0.7) and int(97 * 0.2) rows, and what is left between
     assert "task.split=7:1:2: rows 1 to 67 train, 68 to 78 valid, 79 to 97 test" in " ".join(answer.out.split())
@@ -387,15 +389,15 @@ def test_a_table_without_names_is_read(no_pictures: None, command: Callable[...,
         ({"at_5": "2024-01-01 03:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 03:00 comes after"),
         ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but line 1 has 5"),
         ({}, ["task.horizon=30"], "fewer than task.horizon=30"),
-        ({}, ["task.targets=[c]"], "has no column 'c'"),
+        ({}, ["task.target_columns=[c]"], "has no column 'c'"),
         ({}, ["task.split=7:1"], "task.split=7:1: expected ett, a ratio of train, valid and test such as 7:1:2"),
         ({}, ["task.split=ett"], "task.split=ett takes 14,400 rows, but the series has 97"),
         ({}, ["+task.parts=[61,17,19]"], "parts"),
         ({}, ["task.header=false"], "has no column 'time'"),
         ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
         ({}, ["task.quantiles=[0.5,0.9,0.5]"], "task.quantiles=[0.5,0.9,0.5]: name each quantile once"),
-        ({}, ["task.targets=[a]", "task.known_columns=[a]"], "is also in task.targets"),
-        ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),
+        ({}, ["task.target_columns=[a]", "task.known_columns=[a]"], "is also in task.target_columns"),
+        ({}, ["task.target_columns=[a,b,a]"], "task.target_columns=[a,b,a]: name each column once"),
         ({}, ["task.known_columns=[a,a]"], "task.known_columns=[a,a]: name each column once"),
         ({}, ["task.known_columns=[a,b,still,hour]"], "no column is left to forecast"),
         ({}, ["encoder.hidden_size=5"], "encoder.hidden_size=5 has no meaning beside model=history"),

@@ -106,7 +106,7 @@ def test_a_run_uses_its_time_and_completes_its_schedule(
     measured: float, rate: Rate, validation: float, schedule: str, run: Callable[..., Any], clock: Clock, rates: Any
 ) -> None:
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
-    run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup=3", "trainer.num_validations=3", folder="one")
+    run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup_steps=3", "trainer.num_validations=3", folder="one")
     scores, message, trained = results("one"), info("one"), rows("one")
     assert 54 <= scores["train_seconds"] <= 66
     assert (message["budget"], message["steps"]) == ("time", scores["steps"])

@@ -43,10 +43,10 @@ def loss_of(job: PreparedRun, label_smoothing: float = 0.0) -> float:
 @pytest.mark.usefixtures("words", "no_pictures")
 def test_a_warm_up_longer_than_a_run_is_said(warmup: int, is_said: bool, sized: Callable[..., list[str]]) -> None:
     shown = Console(file=io.StringIO(), width=200)
-    fit(compose(sized("trainer.test_examples=1", f"lr_schedule.warmup={warmup}", "folder=one")), console=shown)
+    fit(compose(sized("trainer.test_examples=1", f"lr_schedule.warmup_steps={warmup}", "folder=one")), console=shown)
     assert isinstance(shown.file, io.StringIO)
     assert "5 steps of 8 rows" in shown.file.getvalue()
-    assert (f"the learning rate rises: lr_schedule.warmup={warmup}" in shown.file.getvalue()) is is_said
+    assert (f"the learning rate rises: lr_schedule.warmup_steps={warmup}" in shown.file.getvalue()) is is_said
 
 
 def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:

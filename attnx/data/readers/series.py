@@ -99,7 +99,9 @@ def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], co
         raise UserError(f"{path}: holds no header")
     reject_duplicate_columns(f"{path}:1", header)
     if "" in header and not columns:
-        raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
+        raise UserError(
+            f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.target_columns"
+        )
     for name in [*key_columns, *columns]:
         if name not in header:
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
@@ -166,7 +168,7 @@ def _parse_value(field: Any, column: str, location: str) -> float:
     if not is_number(field):
         raise UserError(
             f"{location}: {quoted(str(field))} in column {column!r} is not a number; leave it empty if it is missing, "
-            "or remove the column from task.targets and task.known_columns"
+            "or remove the column from task.target_columns and task.known_columns"
         )
     value = float(field)
     if abs(value) > LARGEST:

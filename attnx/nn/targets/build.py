@@ -28,5 +28,5 @@ def build_target(task: Mapping[str, Any], symbols: int, features: int) -> Target
         task["horizon"],
         quantiles=median_first(task["quantiles"] or []),
         recursive=task["forecast"] == "recursive",
-        subtracts_last=bool(task.get("from_last")),
+        subtracts_last=bool(task.get("subtract_last_value")),
     )

@@ -8,10 +8,10 @@ from collections.abc import Callable
 Progress = Callable[[int], float]
 
 
-def warm_up(step: int, warmup: int) -> float:
-    """The factor of a linear warm-up after some optimizer steps: it is 1 from the step ``warmup`` on.
+def warm_up(step: int, warmup_steps: int) -> float:
+    """The factor of a linear warm-up after some optimizer steps: it is 1 from the step ``warmup_steps`` on.
 
     >>> [warm_up(step, 4) for step in range(5)]
     [0.25, 0.5, 0.75, 1.0, 1.0]
     """
-    return min(1.0, (step + 1) / max(warmup, 1))
+    return min(1.0, (step + 1) / max(warmup_steps, 1))
