@@ -10,6 +10,8 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 
+QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
+
 
 class ResolvedConfig(Protocol):
     """The settings of a model that follow from its configuration."""
@@ -37,6 +39,22 @@ def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
 def part_declarations(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The declarations of the configured part of a kind; empty if the configuration has none."""
     return registry.describe(kind, config[kind]["name"]).properties if kind in config else {}
+
+
+def query_needs(config: Mapping[str, Any]) -> dict[str, str]:
+    """What each query input needs, as it declares it; empty without attention.
+
+    Raises:
+        UserError: a query input declares nothing that a model could supply.
+    """
+    needs = {}
+    for name in config.get("query", {}):
+        part = registry.describe("query", name)
+        needs[name] = part.properties.get("needs", "")
+        if needs[name] not in QUERY_NEEDS:
+            choices = f"{', '.join(QUERY_NEEDS[:-1])} or {QUERY_NEEDS[-1]}"
+            raise UserError(f"{part.place}: the query input {name!r} must declare needs = {choices}")
+    return needs
 
 
 def scope_sources(scope: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
     check_hops,
     part_declarations,
+    query_needs,
     reject_bias,
     reject_length_knobs,
     reject_recurrent_parts,
@@ -62,7 +63,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     _check_history(config)
     _check_readout(config)
     reject_length_knobs(config.get("decoding", {}))
-    needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}
+    needs = query_needs(config)
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
             raise UserError(

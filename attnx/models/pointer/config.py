@@ -12,6 +12,7 @@ from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
     part_declarations,
+    query_needs,
     reject_bias,
     reject_hops,
     reject_recurrent,
@@ -57,7 +58,7 @@ def resolve_pointer(config: Config) -> ResolvedPointerConfig:
     reject_bias(config, "a pointer's source is a set, in any order")
     _check_parts(config)
     _check_window(config)
-    needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}
+    needs = query_needs(config)
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
             raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")

@@ -12,6 +12,7 @@ from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
     check_hops,
     part_declarations,
+    query_needs,
     reject_recurrent_parts,
     reject_text_encoder,
     scope_sources,
@@ -78,22 +79,8 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
         values_from=values_from,
         bridge=bridge,
         encoder_layers=encoder_layers,
-        needs_tags=bool(model["tag_inputs"]) or "tag" in _needed(config),
+        needs_tags=bool(model["tag_inputs"]) or "tag" in query_needs(config).values(),
     )
-
-
-def _needed(config: Config) -> list[str]:
-    """The declared ``needs`` of the query inputs; empty without attention."""
-    return [_needs(name) for name in config.get("query", {})]
-
-
-def _needs(name: str) -> str:
-    part = registry.describe("query", name)
-    needs = part.properties.get("needs")
-    if needs not in ("token", "prev_state", "state", "context", "tag", "nothing"):
-        choices = "token, prev_state, state, context, tag or nothing"
-        raise UserError(f"{part.place}: the query input {name!r} must declare needs = {choices}")
-    return str(needs)
 
 
 def _sources(config: Config) -> tuple[str, ...]:
@@ -112,7 +99,7 @@ def _sources(config: Config) -> tuple[str, ...]:
     if scope.get("include_self"):
         if "decoder" not in sources:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
-        if not {"prev_state", "state"} & set(_needed(config)):
+        if not {"prev_state", "state"} & set(query_needs(config).values()):
             raise UserError(
                 "scope.include_self=true needs a state in the query, current_state or previous_state: "
                 "without one there is no state being queried"
@@ -125,7 +112,7 @@ def _visible_state_offset(config: Config) -> int:
 
     With ``include_self`` the states in the query are readable, too.
     """
-    needs = set(_needed(config))
+    needs = set(query_needs(config).values())
     if config["scope"].get("include_self"):
         return 1 if "state" in needs else 0
     return -1 if "prev_state" in needs else 0
@@ -145,7 +132,7 @@ def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
 
 
 def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
-    needs = {name: _needs(name) for name in config["query"]} if attends else {}
+    needs = query_needs(config) if attends else {}
     if attends and not needs:
         names = ", ".join(registry.names("query"))
         raise UserError(f"the query is empty: choose one or more of {names}, as in +query=[token]")
@@ -244,7 +231,7 @@ def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> Non
     """Check that the state and the context reach the output, directly or through other inputs."""
     inputs = config["readout"].get("inputs", ["state", "context"])
     reject_duplicates("readout.inputs", inputs, "input")
-    needs = ["state" if need == "prev_state" else need for need in _needed(config)]
+    needs = ["state" if need == "prev_state" else need for need in query_needs(config).values()]
     reads = {
         "state": ["token", *(["context"] if schedule.feed == "now" else [])],
         "context": [*needs, *(["state"] if "decoder" in sources else [])],
@@ -283,7 +270,7 @@ def _check_widths(config: Config, keys_from: str, values_from: str, sources: tup
     query = {"token": model["embedding_dim"], "prev_state": state, "state": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     query["nothing"] = config["query"].get("self_attentive", {}).get("size")
-    widths = [query[need] for need in _needed(config)]
+    widths = [query[need] for need in query_needs(config).values()]
     is_known = None not in (key, *widths)
     if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
         raise UserError(
