@@ -8,9 +8,9 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.check import check_config
-from attnx.config.groups import GROUPS, conf_folder, group_options
-from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides, translate_hydra_error
-from attnx.config.hydra_internals import clear_hydra
+from attnx.config.groups import GROUPS, group_options
+from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
+from attnx.config.hydra_session import hydra_session
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -33,28 +33,18 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
         UserError: any mistake, in one line.
     """
     from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from attnx.config.hydra_store import register_configs
 
     is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not is_list or not all(isinstance(override, str) for override in overrides):
         raise UserError(f"{overrides!r}: give a list of overrides, as in compose(['scorer=dot'])")
     registry.forget_changed()
-    register_configs(config_dir)
     reject_folder_overrides(overrides)
     reject_hydra_overrides(overrides)
     overrides = canonicalize_overrides(overrides)
     reject_ambiguous(overrides)
-    clear_hydra()
-    try:
-        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
-            plain = OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise UserError(translate_hydra_error(error, overrides)) from error
+    with hydra_session(overrides, config_dir):
+        plain = OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
     assert isinstance(plain, dict)
     config = check_config({str(key): value for key, value in plain.items()}, overrides)
     if config["folder"]:

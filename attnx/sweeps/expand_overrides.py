@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
-from attnx.config.groups import conf_folder
-from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import BASIC_SWEEPER, clear_hydra, is_glob, override_parser, split_jobs
-from attnx.config.hydra_store import register_configs
+from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
+from attnx.config.hydra_session import hydra_session
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
 
@@ -48,19 +46,8 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     Raises:
         UserError: it cannot be parsed, or has no job.
     """
-    from hydra import initialize_config_dir
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    register_configs(config_dir)
-    clear_hydra()
-    try:
-        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
-            request = _expand(overrides)
-    except UserError:
-        raise
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise UserError(translate_hydra_error(error, overrides)) from error
+    with hydra_session(overrides, config_dir):
+        request = _expand(overrides)
     if not request.jobs:
         raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")
     return request

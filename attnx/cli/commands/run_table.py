@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +16,7 @@ from rich.text import Text
 
 from attnx.cli.commands.run_values import settings_of
 from attnx.config.view import choice_text, value_text
+from attnx.files.csv_text import csv_text
 from attnx.files.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
@@ -170,11 +169,9 @@ def print_json(runs: Sequence[Run]) -> None:
 def print_csv(runs: Sequence[Run]) -> None:
     """Print runs as CSV, with a column for each fact, each result and each dotted key of their configurations."""
     rows = [{**facts_of(run), **run.results, **settings_of(run)} for run in runs]
-    lines = io.StringIO()
-    writer = csv.DictWriter(lines, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value is None else value_text(value) for key, value in row.items()} for row in rows)
-    print(text_for(sys.stdout, lines.getvalue()), end="")
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = ({key: "" if value is None else value_text(value) for key, value in row.items()} for row in rows)
+    print(text_for(sys.stdout, csv_text(columns, cells)), end="")
 
 
 def facts_of(run: Run) -> dict[str, Any]:

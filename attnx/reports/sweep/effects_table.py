@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 
+from attnx.files.csv_text import csv_text
 from attnx.reports.stats.f_tests import FTest
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.effects import Effect, Interaction
@@ -20,13 +19,13 @@ def effects_spreadsheet(compared: Sequence[Comparison]) -> str:
 
     The mean of an interaction is its largest deviation from the sum of both effects, and its value that pair of values.
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    for comparison in compared:
-        for ranking in comparison.rankings:
-            writer.writerows({"test": comparison.title, "metric": ranking.metric.key} | row for row in _rows(ranking))
-    return text.getvalue()
+    rows = (
+        {"test": comparison.title, "metric": ranking.metric.key} | row
+        for comparison in compared
+        for ranking in comparison.rankings
+        for row in _rows(ranking)
+    )
+    return csv_text(COLUMNS, rows)
 
 
 def _rows(ranking: RankingAnalysis) -> Iterator[dict[str, str]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from statistics import fmean
 
+from attnx.files.csv_text import csv_text
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.conclusions import STEPS
 from attnx.reports.sweep.page_data import COSTS
@@ -22,14 +21,13 @@ def spreadsheet(compared: Sequence[Comparison]) -> str:
     keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys))
     metrics = dict.fromkeys(ranking.metric.key for comparison in compared for ranking in comparison.rankings)
     figures = [f"{key}{suffix}" for key in metrics for suffix in SUFFIXES]
-    text = io.StringIO()
-    head = ["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"]
-    writer = csv.DictWriter(text, head, restval="", lineterminator="\n")
-    writer.writeheader()
-    for comparison in compared:
-        for rank, row in enumerate(comparison.rankings[0].rows if comparison.rankings else [], start=1):
-            writer.writerow({"test": comparison.title, "rank": rank, **_fields(comparison, row.setting)})
-    return text.getvalue()
+    columns = ["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"]
+    rows = (
+        {"test": comparison.title, "rank": str(rank), **_fields(comparison, row.setting)}
+        for comparison in compared
+        for rank, row in enumerate(comparison.rankings[0].rows if comparison.rankings else [], start=1)
+    )
+    return csv_text(columns, rows)
 
 
 def _fields(comparison: Comparison, index: int) -> dict[str, str]:

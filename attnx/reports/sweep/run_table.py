@@ -15,6 +15,7 @@ from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import MAX_TABLE_BYTES, read_text
+from attnx.files.csv_text import csv_text
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
 from attnx.reports.sweep.settings import varied_keys
@@ -39,11 +40,7 @@ def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
     rows = [*{_identity(row, choices): row for row in reversed(rows)}.values()][::-1]  # a copied run is one
     results = dict.fromkeys(name for row in rows for name in row)
     columns = [*choices, *FACTS, *(name for name in results if name not in (*choices, *FACTS, *DETAILS)), *DETAILS]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text(columns, rows)
 
 
 def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
