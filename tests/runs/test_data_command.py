@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import io
@@ -414,6 +415,22 @@ def test_a_final_file_is_always_verified(
     monkeypatch.setattr(os, "replace", watch_rename)
     assert data_command("get", "small").code == 0
     assert renames == [("one.bin", CONTENT), ("two.txt", TWO)]
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_file_that_another_process_downloads_is_left_to_it(
+    data_command: Callable[..., Any], work_folder: Path
+) -> None:
+    partial = work_folder / "data" / "small" / "one.bin.partial"
+    partial.parent.mkdir(parents=True)
+    with partial.open("wb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(CONTENT[:101])
+        stream.flush()
+        assert_refused(data_command("get", "small"), "small/one.bin: another process is downloading it; try again")
+        assert partial.read_bytes() == CONTENT[:101]
+    assert data_command("get", "small").code == 0
+    assert saved_files() == BOTH
 
 
 @pytest.mark.usefixtures("recipe")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import shutil
@@ -42,7 +43,7 @@ def download(file: DatasetFile, folder: Path, show_bytes: Callable[[int], object
 
     Raises:
         Unreachable: the server cannot be reached, refuses, or stops sending.
-        UserError: the download differs from the specification; it is deleted.
+        UserError: another process downloads the file; or the download differs from the specification, and is deleted.
         OSError: the folder cannot be written, or the disk is full.
     """
     path = folder / file.path
@@ -67,11 +68,23 @@ def _receive_all(file: DatasetFile, partial: Path, show_bytes: Callable[[int], o
         previous_size = size
         with _request(file, size) as response:
             partial.parent.mkdir(parents=True, exist_ok=True)
-            # A server without range requests sends the file from its beginning.
-            with partial.open("ab" if response.status == 206 else "wb") as stream:
+            with partial.open("ab") as stream:
+                _lock(stream, file)
+                # A server without range requests sends the file from its beginning.
+                if response.status != 206 and stream.tell():
+                    stream.seek(0)
+                    stream.truncate()
                 while stream.tell() <= file.bytes and (chunk := _receive(response)):
                     stream.write(chunk)
                     show_bytes(stream.tell())
+
+
+def _lock(stream: IO[bytes], file: DatasetFile) -> None:
+    """Lock a partial file until it is closed; a UserError if another process writes it."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{file.path}: another process is downloading it; try again when that has ended") from None
 
 
 def _request(file: DatasetFile, start: int) -> HTTPResponse:
