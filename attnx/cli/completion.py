@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP
-from attnx.cli.hydra import print_from_hydra
+from attnx.cli.hydra_main import print_from_hydra
 from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.compose import canonicalize_overrides
 from attnx.config.groups import GROUPS, group_options

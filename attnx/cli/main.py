@@ -176,7 +176,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         return complete(arguments.shell_completion, config_dir)
     if arguments.multirun:
-        from attnx.cli.hydra import SweepArgs, sweep
+        from attnx.cli.sweep import SweepArgs, sweep
 
         with steady_output():
             return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
@@ -202,7 +202,7 @@ def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
         config = _select(compose(overrides, config_dir), arguments.package)
         print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
-    from attnx.cli.hydra import print_from_hydra
+    from attnx.cli.hydra_main import print_from_hydra
     from attnx.sweeps.expand_overrides import without_hydra_overrides
 
     compose(without_hydra_overrides(overrides), config_dir)

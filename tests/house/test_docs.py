@@ -22,8 +22,8 @@ from packaging.utils import canonicalize_name
 
 from attnx import registry
 from attnx.cli import main
-from attnx.cli.hydra import split_fresh
 from attnx.cli.main import COMMANDS
+from attnx.cli.sweep import split_fresh
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import canonicalize_overrides, compose
 from attnx.config.groups import conf_folder

@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "cli/commands/dashboard.py": {"wandb": "the logger's name"},
     "cli/commands/evaluate.py": {"plugins": "a key of evaluation.json"},
     "cli/commands/predict/__init__.py": {"alignments": "an option", "plugins": "a key of the request"},
-    "cli/commands/run_pruning.py": {"checkpoints": "an option's value"},
+    "cli/commands/runs/prune.py": {"checkpoints": "an option's value"},
     "cli/commands/runs.py": {"checkpoints": "an option's value"},
     "cli/suggestions.py": {"alignments": "a word that a user may try"},
     "cli/training_args.py": {"plugins": "a flag"},

@@ -21,7 +21,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx.cli.commands import run_pruning, run_table, runs
+from attnx.cli.commands import runs
+from attnx.cli.commands.runs import prune, table
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.config_yaml import read_config
 from attnx.runs.layout import README, SWEEP_LOCK
@@ -226,7 +227,7 @@ def test_a_terminal_shows_columns_that_fit(write_run: Make, command: Command, mo
     for width, missing in ((120, ""), (36, "duration"), (22, "test_per")):
         screen = io.StringIO()
         monkeypatch.setattr(
-            run_table, "Console", lambda file=screen, width=width: Console(file=file, width=width, force_terminal=True)
+            table, "Console", lambda file=screen, width=width: Console(file=file, width=width, force_terminal=True)
         )
         command("runs")
         plain = screen.getvalue()
@@ -613,7 +614,7 @@ def test_deleted_checkpoints_are_recorded_first(
 
 def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run("multirun/one")
-    monkeypatch.setattr(run_pruning.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
+    monkeypatch.setattr(prune.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
     assert answer.code == 1
     assert answer.err.startswith("attnx: multirun/one: not deleted, or only in part: ")
@@ -623,7 +624,7 @@ def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, mo
 def test_what_is_left_of_a_folder_is_named(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was hidden before it was emptied."""
     write_run("multirun/one")
-    monkeypatch.setattr(run_pruning.shutil, "rmtree", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
+    monkeypatch.setattr(prune.shutil, "rmtree", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
     (hidden,) = Path("multirun").glob(".one.*.deleted")
     assert answer.err.endswith(f"; what is left of it is in {hidden}\n")

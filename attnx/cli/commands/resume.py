@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Resume the run or the sweep."""
     folder = arguments.folder
     if is_sweep(folder):
-        from attnx.cli.hydra import resume_sweep
+        from attnx.cli.sweep import resume_sweep
 
         with steady_output():
             return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnx.cli.hydra import _sweep_folder
+from attnx.cli.sweep import _sweep_folder
 from attnx.errors import UserError
 from attnx.runs.naming import check_name
 

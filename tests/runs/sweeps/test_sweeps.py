@@ -195,7 +195,7 @@ def test_only_failed_jobs_are_repeated(
 
 def test_a_refused_job_is_reported(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_files", "check_jobs"):  # as if the file had gone since
-        monkeypatch.setattr(f"attnx.cli.hydra.{check}", lambda *_: None)
+        monkeypatch.setattr(f"attnx.cli.sweep.{check}", lambda *_: None)
     answer = sweep("task.train=words.tsv,nowhere.tsv", "name=two")
     assert answer.code == 1
     assert "nowhere.tsv: no such file" in answer.err

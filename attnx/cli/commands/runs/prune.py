@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.filesize import decimal
 
-from attnx.cli.commands.run_table import Column, print_columns
+from attnx.cli.commands.runs.table import Column, print_columns
 from attnx.errors import UserError
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes

@@ -14,7 +14,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from attnx.cli.commands.run_values import settings_of
+from attnx.cli.commands.runs.values import settings_of
 from attnx.config.view import choice_text, value_text
 from attnx.files.csv_text import csv_text
 from attnx.files.printable import printable, printable_json, text_for

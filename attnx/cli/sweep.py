@@ -1,21 +1,18 @@
-"""Commands that Hydra carries out: sweeps, printing configurations, completing choices."""
+"""``attnx -m``: checks a sweep's command line, and has Hydra run the jobs that are not done."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from attnx.cli.hydra_main import run_hydra
 from attnx.config.compose import compose
-from attnx.config.groups import conf_folder
-from attnx.config.hydra_errors import reject_folder_overrides, translate_hydra_error
+from attnx.config.hydra_errors import reject_folder_overrides
 from attnx.config.hydra_internals import BASIC_SWEEPER
-from attnx.config.hydra_store import register_configs
 from attnx.errors import RunFailed, UserError
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.layout import RUN_JSON, SWEEP_JSON
@@ -60,11 +57,6 @@ class SweepArgs(NamedTuple):
         options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel > 1 else [])]
         options += ["--config-dir", self.config_dir] if self.config_dir else []
         return shlex.join(["attnx", *options, *self.overrides])
-
-
-def print_from_hydra(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
-    """``--cfg``, ``--info``, ``--shell-completion`` and the like."""
-    return _run_hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
 def sweep(args: SweepArgs, folder: Path | None = None) -> int:
@@ -121,7 +113,7 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
     is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
     try:
         with running, contextlib.nullcontext() if is_signaled else request_stop_by_signal(record):
-            code = _run_hydra(words, run_one_job, args.config_dir)
+            code = run_hydra(words, run_one_job, args.config_dir)
     except (KeyboardInterrupt, Exception) as error:
         note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         if is_sweep(record.path):
@@ -230,26 +222,3 @@ def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
     name = names.pop() or hashlib.sha256("\n".join(plain).encode()).hexdigest()[:10]
     refuse_occupied(SWEEPS / name)
     return SWEEPS / name
-
-
-def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Run Hydra with a command line; return the exit code. An error of Hydra's becomes a line."""
-    import hydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    from attnx.sweeps.hydra_plugins import register_plugins
-
-    register_configs(config_dir)
-    register_plugins()
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing a traceback and exiting
-    previous_argv, sys.argv = sys.argv, ["attnx", *argv]
-    try:
-        hydra.main(config_path=str(conf_folder().resolve()), config_name="config", version_base="1.3")(task)()
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(translate_hydra_error(error, argv)) from error
-    finally:
-        sys.argv = previous_argv
-    return 0

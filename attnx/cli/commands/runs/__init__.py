@@ -39,9 +39,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.filesize import decimal
 
-from attnx.cli.commands.run_pruning import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
-from attnx.cli.commands.run_table import columns_of, difference_columns, print_columns, print_csv, print_json
-from attnx.cli.commands.run_values import keys_of, sort_key, value_of
+from attnx.cli.commands.runs.prune import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
+from attnx.cli.commands.runs.table import columns_of, difference_columns, print_columns, print_csv, print_json
+from attnx.cli.commands.runs.values import keys_of, sort_key, value_of
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 from attnx.files.printable import printable, text_for
