@@ -65,8 +65,7 @@ class Attention(nn.Module):
     @property
     def needs_history(self) -> bool:
         """Whether the scorer reads earlier weights, or a part carries something from step to step."""
-        reads_history = bool(getattr(self.scorer, "needs_history", False))
-        return reads_history or is_recurrent(self.scorer) or is_recurrent(self.normalizer)
+        return needs_history(self.scorer) or is_recurrent(self.scorer) or is_recurrent(self.normalizer)
 
     @property
     def is_distribution(self) -> bool:
@@ -156,13 +155,17 @@ class Attention(nn.Module):
         scorer, history = cast("RecurrentScorer", self.scorer), inputs.history
         assert history is not None
         assert history.scorer_carry is not None
-        scores, carry = scorer.score(inputs.prepared_queries, inputs.memory.keys, history.scorer_carry)
+        queries, keys = inputs.prepared_queries, inputs.memory.keys
+        if queries.shape[1]:
+            scores, carry = scorer.score(queries, keys, history.scorer_carry)
+        else:  # no step has scores
+            scores, carry = queries.new_zeros(*queries.shape[:2], keys.shape[-2]), history.scorer_carry
         return self.attend_with_scores(inputs, scores)._replace(scorer_carry=carry)
 
     def score(self, inputs: AttentionInputs) -> Tensor:
         """The scores (b, q, m) of a scorer that is not recurrent; with a history separately for each source."""
         queries, keys, history = inputs.prepared_queries, inputs.memory.keys, inputs.history
-        if history is None or not getattr(self.scorer, "needs_history", False):
+        if history is None or not needs_history(self.scorer):
             return cast("Scorer", self.scorer).score(queries, keys)
         scorer, lengths = cast("HistoryScorer", self.scorer), list(inputs.memory.source_sizes)
         parts = (keys.mT, history.previous, history.cumulative)
@@ -241,6 +244,11 @@ def _full_gain(mask: ScopeMask, dtype: torch.dtype) -> Tensor:
     """The gain of every position (b, q, m), 1 where the scope gives none."""
     allowed_mask, gain = mask
     return torch.ones_like(allowed_mask, dtype=dtype) if gain is None else gain.expand_as(allowed_mask)
+
+
+def needs_history(scorer: object) -> bool:
+    """Whether a scorer reads earlier weights, as its class declares."""
+    return bool(getattr(scorer, "needs_history", False))
 
 
 def is_recurrent(part: object) -> bool:

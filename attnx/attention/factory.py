@@ -13,10 +13,12 @@ from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
+from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
 from attnx.registry import PartSpec, PositiveInt, Probability, register
 
 PartChoice = PartSpec | nn.Module
+PartChoices = tuple[PartChoice, PartChoice, PartChoice]
 ComposedAttention = Attention | MultiHeadAttention | Hops
 
 
@@ -106,63 +108,55 @@ def build_standard(
     >>> output.context.shape, output.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
-    knobs = {"projection": projection, "dropout": dropout, "bias": bias, "chunk_mib": chunk_mib}
+    choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib)
     attention: Attention | MultiHeadAttention
     if heads == 1:
-        attention = _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
+        attention = _build_single(choices, *sizes[:2], options)
     else:
-        attention = build_multi_head(scorer, scope, normalizer, sizes, {**knobs, "heads": heads})
+        attention = build_multi_head(choices, sizes, heads, options)
     return attention if hops == 1 else Hops(attention, hops, sizes[0], sizes[2])
 
 
 def build_multi_head(
-    scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+    choices: PartChoices, sizes: tuple[int, int, int], heads: int, options: AttentionOptions
 ) -> MultiHeadAttention:
-    """As :func:`build_attention`, with projections around the heads even if there is but one."""
+    """Build heads with projections around them, even if there is but one.
+
+    Args:
+        choices: scorer, scope and normalizer, as in :func:`build`.
+        sizes: the widths of queries, memory and values.
+        heads: how many.
+        options: those of each head.
+    """
     query_size, memory_size, values_size = sizes
-    heads = knobs.get("heads", 1)
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are built from an instance do not share its parameters.
-    single_heads = (
-        _build_single(*copy.deepcopy((scorer, scope, normalizer)), width, width, {**knobs, "head": head})
-        for head in range(heads)
-    )
+    single_heads = (_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads))
     return MultiHeadAttention(single_heads, query_size, memory_size, values_size)
 
 
 def _build_single(
-    scorer: PartChoice,
-    scope: PartChoice,
-    normalizer: PartChoice,
-    query_size: int,
-    memory_size: int,
-    knobs: Mapping[str, Any],
+    choices: PartChoices, query_size: int, memory_size: int, options: AttentionOptions, head: int = 0, heads: int = 1
 ) -> Attention:
+    scorer, scope, normalizer = choices
     # A scorer that needs equal widths sees queries that were projected to the memory's.
     needs_equal = not isinstance(scorer, nn.Module) and _requires_equal_dims(scorer)
     scorer_sizes = {"query_size": memory_size if needs_equal else query_size, "memory_size": memory_size}
     scorer_part: Any = _build_part("scorer", scorer, **scorer_sizes)
     scope_part: Any = _build_part("scope", scope, query_size=query_size, memory_size=memory_size)
     normalizer_part: Any = _build_part("normalizer", normalizer)
-    bias_part = _build_bias(query_size, knobs)
-    is_refused = knobs.get("projection") == "never" and query_size != memory_size
-    if is_refused and scorer_part.requires_equal_dims:
+    bias: Any = options.bias
+    if bias is not None:
+        bias = registry.build("bias", bias, query_size=query_size, head=head, heads=heads)
+    if options.projection == "never" and query_size != memory_size and scorer_part.requires_equal_dims:
+        name = registry.registered_name("scorer", type(scorer_part)) or type(scorer_part).__name__
         raise UserError(
-            f"the scorer {type(scorer_part).__name__.lower()} needs equal widths, but the query has {query_size} and "
-            f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
+            f"the scorer {name!r} needs equal widths, but the query has {query_size} and the memory {memory_size}; use "
+            "attention.projection=auto, another scorer, or equal sizes"
         )
-    options = {knob: knobs[knob] for knob in ("dropout", "chunk_mib") if knob in knobs}
-    parts = AttentionParts(scorer_part, scope_part, normalizer_part, bias_part)
-    return Attention(parts, query_size, memory_size, **options)
-
-
-def _build_bias(query_size: int, knobs: Mapping[str, Any]) -> Any:
-    """The bias of a head, or None."""
-    if knobs.get("bias") is None:
-        return None
-    head, heads = knobs.get("head", 0), knobs.get("heads", 1)
-    return registry.build("bias", knobs["bias"], query_size=query_size, head=head, heads=heads)
+    parts = AttentionParts(scorer_part, scope_part, normalizer_part, bias)
+    return Attention(parts, query_size, memory_size, options.dropout, options.chunk_mib)
 
 
 def _requires_equal_dims(scorer: PartSpec) -> bool:

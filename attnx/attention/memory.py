@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
+from attnx.ops.precision import at_least_float32
 from attnx.ops.tracing import is_all_true_on_cpu
 
 
@@ -73,8 +74,7 @@ def zero_context(memory: Memory) -> Tensor:
 def empty_history(memory: Memory) -> AttentionHistory:
     """The past of a memory that was never read."""
     # 16 bits would not hold a sum of many weights.
-    wide = torch.promote_types(memory.values.dtype, torch.float32)
-    nothing = memory.values.new_zeros(memory.keys.shape[:-1], dtype=wide)
+    nothing = memory.values.new_zeros(memory.keys.shape[:-1], dtype=at_least_float32(memory.values.dtype))
     return AttentionHistory(nothing, nothing)
 
 

@@ -35,7 +35,7 @@ class DecodingConstraints:
         Raises:
             UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
         """
-        names = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
+        names = [f"decoding.{name}" for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
         names += [name for name in ("prefix", "token_filter") if getattr(self, name) is not None]
         if names and not isinstance(model.target, Symbols):
             raise UserError(f"{names[0]} is a constraint on symbols, but the target is made of numbers; leave it out")
@@ -69,7 +69,10 @@ class DecodingConstraints:
         forced = forced_score = None
         if self.prefix is not None and step < self.prefix.shape[1]:
             forced = self.prefix[rows, step, None]
+            # Of a symbol that the model forbids the score stays finite, so that the row goes on.
             forced_score = scores.gather(1, forced)
+            finite_score = forced_score.clamp(min=torch.finfo(scores.dtype).min)
+            forced_score = torch.where(forced == PAD, forced_score, finite_score)
         if step < self.min_length:
             scores[:, EOS] = NEG_INF
         if 0 < self.no_repeat_ngram_size <= step:

@@ -42,7 +42,7 @@ class ConstrainedSearch(ABC):
     def constraints(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
         """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``token_filter``."""
         knobs = {name: getattr(self, name) for name in CONSTRAINT_KNOBS}
-        return DecodingConstraints(**knobs, **for_batch, steps=getattr(model.target, "steps", None))
+        return DecodingConstraints(**knobs, **for_batch, steps=model.target.steps)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: constraints on symbols need symbols."""

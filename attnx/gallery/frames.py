@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from attnx.attention.attention import needs_history
 from attnx.gallery.decoder_step import query_vectors
 from attnx.gallery.drawings import ALLOWED_COUNT, RISING_SCORES, SCORE_ROW, Numbers, rising_weights, row_weights
 from attnx.gallery.part_numbers import HUNDREDTHS, THOUSANDTHS, build_part, finite, whole_numbers
@@ -69,7 +70,7 @@ def plane_scores(variant: PartVariant) -> Numbers | None:
     angles = torch.arange(DIRECTIONS) * (2 * math.pi / DIRECTIONS)
     queries = QUERY_LENGTH * torch.stack([angles.cos(), angles.sin()], dim=-1)
     scorer = build_part(variant, width=2)
-    if getattr(scorer, "needs_history", False):
+    if needs_history(scorer):
         return None
     with torch.no_grad():
         scores = scorer.score(scorer.project_queries(queries[None]), scorer.project_keys(memory[None]))[0]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.attention import Attention, Memory, ScopeMask, build
+from attnx.attention.attention import needs_history
 from attnx.attention.memory import concat_sources, hide_future, update_history
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.errors import UserError
@@ -189,7 +190,7 @@ def _outputs(attention: Attention, memory: Memory) -> Iterator[AttentionOutput]:
     """The outputs of all steps: one of each if a scorer needs the previous weights, else one."""
     queries, _ = example_states()
     history = attention.init_history(memory)
-    if history is None or not getattr(attention.scorer, "needs_history", False):
+    if history is None or not needs_history(attention.scorer):
         yield attention(queries, memory, need_weights=True)
         return
     for index in range(STEPS):

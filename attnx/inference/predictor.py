@@ -17,6 +17,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
+from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.alignments import END, Alignment
@@ -163,6 +164,8 @@ class Predictor:
             if steps:
                 prediction = Prediction(pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score)
                 predictions.append(_with_weights(prediction, weights, steps, first_state))
+        if not predictions:
+            raise UserError("the model's outputs are not numbers; its weights may be damaged, or overflow 16 bits")
         return predictions[0]._replace(alternatives=tuple(predictions[1:]))
 
 

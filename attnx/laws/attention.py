@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import AttentionHistory, AttentionOutput, ScopeMask
-from attnx.attention.attention import is_recurrent
+from attnx.attention.attention import is_recurrent, needs_history
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.laws.attention_example import (
     KEYS,
@@ -112,7 +112,7 @@ class AttentionLaws(TensorLaws):
         if is_recurrent(scorer):
             scores, _ = scorer.score(prepared, keys, scorer.init_carry(keys))
         else:
-            scores = scorer.score(prepared, keys, *([history] if getattr(scorer, "needs_history", False) else []))
+            scores = scorer.score(prepared, keys, *([history] if needs_history(scorer) else []))
         if attention.bias is not None:
             scores = scores + attention.bias(inputs.queries, torch.arange(Q)[None, :, None] - torch.arange(M))
         assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested

@@ -115,6 +115,16 @@ def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
         )
 
 
+def reject_history(name: str, setting: str, reason: str) -> None:
+    """Check that a scorer does not read earlier weights.
+
+    Raises:
+        UserError: it does; ``reason`` says why there are none.
+    """
+    if registry.describe("scorer", name).properties.get("needs_history"):
+        raise UserError(f"{setting}={name} needs earlier attention weights, but {reason}; use another scorer")
+
+
 def reject_sampled(name: str, setting: str, reason: str) -> None:
     """Check that a normalizer does not sample positions, whose log-probabilities a model would pass to the loss.
 
@@ -141,12 +151,15 @@ def reject_text_encoder(config: Mapping[str, Any], model: str) -> None:
             raise UserError(f"{name} has {phrase}, which only model=classifier reads, not model={model}")
 
 
-def check_hops(config: Mapping[str, Any], needs: Collection[str]) -> None:
+def check_hops(
+    config: Mapping[str, Any], needs: Collection[str], states: str = "current_state or previous_state"
+) -> None:
     """Check that each read of several hops can refine its query.
 
     Args:
         config: the configuration.
         needs: what the query inputs need, as they declare it.
+        states: the query inputs of the model that hold a state.
 
     Raises:
         UserError: no query input depends on what was read, or the scorer or normalizer on earlier weights.
@@ -156,8 +169,7 @@ def check_hops(config: Mapping[str, Any], needs: Collection[str]) -> None:
         return
     if set(needs) <= KNOWN_IN_ADVANCE:
         raise UserError(
-            f"attention.hops={hops} refines a state, and query=[{','.join(config['query'])}] holds none; add "
-            "current_state or previous_state"
+            f"attention.hops={hops} refines a state, and query=[{','.join(config['query'])}] holds none; add {states}"
         )
     for kind in ("scorer", "normalizer"):
         declared = part_declarations(config, kind)

@@ -12,8 +12,8 @@ State = TypeVar("State")
 class Output(NamedTuple):
     """A teacher-forced pass."""
 
-    # (b, t, symbols); of a target of numbers, these and the logit of the end (b, t, features + 1). Of an output layer
-    # that copies they are log-probabilities, which are their own logits.
+    # (b, t, ``target.width``), of a pointer (b, t, 4 + s). Of an output layer that copies they are log-probabilities,
+    # which are their own logits.
     logits: Tensor
     weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
     penalty: Tensor | None  # (b, t) what attention adds to the loss at each step, or None

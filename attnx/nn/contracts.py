@@ -155,6 +155,11 @@ class TargetSpec(Protocol):
         """Size of the output layer."""
         ...
 
+    @property
+    def steps(self) -> int | None:
+        """The number of steps of every output; None if each ends where it says so."""
+        ...
+
     def embedding(self, size: int) -> nn.Module:
         """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
         ...

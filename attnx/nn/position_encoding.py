@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnx.errors import UserError
 from attnx.ops import rope_cos_sin
+from attnx.ops.precision import at_least_float32
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 
@@ -24,8 +25,8 @@ def sinusoidal(positions: Tensor, width: int) -> Tensor:
     Source: Vaswani et al. 2017, section 3.5, https://arxiv.org/abs/1706.03762, where sines and cosines alternate.
     """
     halves = (width + 1) // 2
-    wide = torch.promote_types(torch.get_default_dtype(), torch.float32)  # 16 bits do not hold angles
-    rates = 10_000.0 ** (-torch.arange(halves, device=positions.device, dtype=wide) / halves)
+    dtype = at_least_float32(torch.get_default_dtype())  # 16 bits do not hold angles
+    rates = 10_000.0 ** (-torch.arange(halves, device=positions.device, dtype=dtype) / halves)
     angles = positions[..., None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=-1)[..., :width].to(torch.get_default_dtype())
 

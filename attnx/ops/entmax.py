@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.ops.masked_normalize import masked_normalize
+from attnx.ops.precision import at_least_float32
 from attnx.ops.sparsemax import sparsemax
 from attnx.ops.tracing import is_all_true_on_cpu
 
@@ -33,9 +34,9 @@ def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) ->
     """
     if not isinstance(alpha, Tensor) and alpha == 2:
         return sparsemax(scores, allowed_mask)
-    wide = torch.promote_types(scores.dtype, torch.float32)
+    dtype = at_least_float32(scores.dtype)
     # alpha - 1 is what is handed on: it keeps its digits where alpha is close to 1.
-    alpha_minus_1 = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
+    alpha_minus_1 = alpha.to(dtype) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=dtype)
 
     def normalize(masked: Tensor) -> Tensor:
         expanded = alpha_minus_1.expand(*masked.shape[:-1], 1)
@@ -44,7 +45,7 @@ def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) ->
         weights: Tensor = _Entmax.apply(masked, expanded)  # type: ignore[no-untyped-call]
         return weights
 
-    return masked_normalize(normalize, scores.to(wide), allowed_mask).to(scores.dtype)
+    return masked_normalize(normalize, scores.to(dtype), allowed_mask).to(scores.dtype)
 
 
 class _Entmax(torch.autograd.Function):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnx.ops.linear_scan import decay_products, linear_scan
 from attnx.ops.masked_normalize import masked_normalize
+from attnx.ops.precision import at_least_float32
 
 
 def start_alignment(memory_mask: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def choice_probabilities(energies: Tensor, allowed_mask: Tensor, noise: float, i
     >>> choice_probabilities(energies, allowed_mask, noise=1.0, is_hard=True)
     tensor([[[1., 0., 0.]]])
     """
-    energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
+    energies = energies.to(at_least_float32(energies.dtype))
     if noise and not is_hard:
         energies = energies + noise * torch.randn_like(energies)
     probabilities = masked_normalize(torch.sigmoid, energies, allowed_mask)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnx.ops.precision import at_least_float32
+
 
 def rope_cos_sin(positions: Tensor, width: int) -> Tensor:
     """Cosines and sines of the angles by which vectors of an even width are turned at each position.
@@ -18,8 +20,8 @@ def rope_cos_sin(positions: Tensor, width: int) -> Tensor:
     Returns:
         (2, ..., m, width / 2).
     """
-    wide = torch.promote_types(torch.get_default_dtype(), torch.float32)  # 16 bits do not hold angles
-    pairs = torch.arange(width // 2, device=positions.device, dtype=wide)
+    dtype = at_least_float32(torch.get_default_dtype())  # 16 bits do not hold angles
+    pairs = torch.arange(width // 2, device=positions.device, dtype=dtype)
     angles = positions[..., None] * 10_000.0 ** (-2 * pairs / width)
     return torch.stack([angles.cos(), angles.sin()]).to(torch.get_default_dtype())
 

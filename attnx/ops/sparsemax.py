@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnx.ops.masked_normalize import masked_normalize
+from attnx.ops.precision import at_least_float32
 
 
 def sparsemax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
@@ -24,8 +25,8 @@ def sparsemax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     >>> sparsemax(torch.tensor([1.0, 0.5, -1.0, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0.7500, 0.2500, 0.0000, 0.0000])
     """
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    return masked_normalize(_project, scores.to(wide), allowed_mask).to(scores.dtype)
+    wide = scores.to(at_least_float32(scores.dtype))
+    return masked_normalize(_project, wide, allowed_mask).to(scores.dtype)
 
 
 def _project(scores: Tensor) -> Tensor:

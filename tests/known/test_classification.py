@@ -243,6 +243,7 @@ REFUSALS = {
     "scorer=coverage": r"scorer=coverage needs earlier attention weights",
     "+query=token": r"query=token needs a decoder",
     "query=[]": r"the query is empty",
+    "attention.hops=2": r"query=\[self_attentive\] holds none; add current_state$",
     "readout.inputs=[state]": r"a classifier reads the context",
     "decoding.min_length=2": r"no effect on an output of one symbol",
     "decoder=recurrent": r"has no meaning beside model=classifier",
@@ -251,8 +252,10 @@ REFUSALS = {
 
 @pytest.mark.parametrize("override", REFUSALS)
 def test_choices_without_effect_are_refused(override: str) -> None:
+    query = ["query=self_attentive"] if "hops" in override else []
+    task = [] if override.startswith("task") else ["task=classification"]
     with pytest.raises(UserError, match=REFUSALS[override]):
-        compose([*([] if override.startswith("task") else ["task=classification"]), "model=classifier", override])
+        compose([*task, "model=classifier", *query, override])
 
 
 def test_rows_are_for_a_classifier() -> None:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import BOS, EOS
+from attnx.data.special_tokens import BOS, EOS, UNK
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
+from attnx.decoding.sampling import Sampling
 from attnx.laws.small import small_config, small_model
 from attnx.tasks.contract import token_loss
 
@@ -68,6 +69,15 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
         length = row_weights.shape[-1]
         torch.testing.assert_close(weights[row : row + 1, ..., :length], row_weights)
         assert (weights[row, ..., length:] == 0).all()
+
+
+@pytest.mark.parametrize("search", [Beam(), Greedy(), Sampling()], ids=lambda search: type(search).__name__)
+def test_a_prefix_that_the_model_forbids_is_written(search: Any) -> None:
+    """No label is unknown: its probability is 0."""
+    prefix = torch.full((len(SOURCE), 1), UNK)
+    result = search(build_model().eval(), SOURCE, SOURCE > 0, prefix=prefix)
+    assert (result.sequences[:, 0, 0] == UNK).all()
+    assert (result.lengths[:, 0] > 0).all()
 
 
 def training_batch() -> Batch:

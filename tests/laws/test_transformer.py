@@ -242,6 +242,12 @@ def test_a_transformer_is_built_in_python() -> None:
         Transformer(None, Symbols(17), encoder_layers=2, options=options)
 
 
+@pytest.mark.parametrize("site", [AttentionSite("location"), AttentionSite(normalizer="forward")], ids=str)
+def test_parts_of_earlier_steps_are_refused_in_python(site: AttentionSite) -> None:
+    with pytest.raises(UserError, match="a layer computes all steps at once"):
+        Transformer(None, Symbols(17), layers=1, options=TransformerOptions(hidden_size=24, self_attention=site))
+
+
 def test_dropout_applies_in_training_only() -> None:
     model = build_model(dropout=0.3)
     first, second = (model.train()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2))
@@ -305,7 +311,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
     "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),
     **{
-        f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs the attention weights of")
+        f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs earlier attention weights")
         for scorer in LOOKING_BACK
     },
     **{f"recurrent {name}": ({kind: name}, f"{kind}={name} moves through the positions") for kind, name in RECURRENT},

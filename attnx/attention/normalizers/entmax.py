@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnx.errors import UserError
 from attnx.ops import entmax
+from attnx.ops.precision import at_least_float32
 from attnx.registry import PositiveFloat, register
 
 # Where a learned alpha ends below: closer to 1 its own gradient loses its digits, and weights are softmax's anyway.
@@ -50,8 +51,7 @@ class Entmax(nn.Module):
         """The alpha in force: what was given, or what has been learned."""
         if self.logit is None:
             return self.start
-        wide = torch.promote_types(self.logit.dtype, torch.float32)
-        return LEAST + (2 - LEAST) * torch.sigmoid(self.logit.to(wide))
+        return LEAST + (2 - LEAST) * torch.sigmoid(self.logit.to(at_least_float32(self.logit.dtype)))
 
     def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         """Scores (..., m) and their mask -> weights (..., m)."""

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.ops import start_alignment
+from attnx.ops.precision import at_least_float32
 from attnx.registry import PositiveFloat, register
 
 LOG_ZERO = -1e30
@@ -45,9 +46,9 @@ class Forward(nn.Module):
 
     def forward(self, scores: Tensor, allowed_mask: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """(b, q, m), their mask, and log weights (b, m) -> weights (b, q, m) and the last log weights that read."""
-        wide = torch.promote_types(scores.dtype, torch.float32)
-        energies = scores.to(wide) / self.temperature
-        log_alignment, weights = carry.to(wide), []
+        dtype = at_least_float32(scores.dtype)
+        energies = scores.to(dtype) / self.temperature
+        log_alignment, weights = carry.to(dtype), []
         # In logarithms: products of many small weights, and the gradients of their inverses, are no numbers.
         for energy, mask in zip(energies.unbind(1), allowed_mask.unbind(1), strict=True):
             reach = torch.logaddexp(log_alignment, F.pad(log_alignment, (1, 0), value=LOG_ZERO)[..., :-1])

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.normalizers.monotonic import Monotonic
+from attnx.ops.precision import at_least_float32
 from attnx.registry import NonNegativeFloat, PositiveFloat, PositiveInt, register
 
 # The energy of a forbidden position: far below all others, and finite, so that no difference of two is NaN.
@@ -54,7 +55,7 @@ class Mocha(nn.Module):
 
     def forward(self, scores: Tensor, allowed_mask: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """(b, q, m), their mask, and the last alignment (b, m) -> weights (b, q, m) and the last alignment."""
-        wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(~allowed_mask, 0.0)
+        wide = scores.to(at_least_float32(scores.dtype)).masked_fill(~allowed_mask, 0.0)
         alignments, carry = self.monotonic(wide, allowed_mask, carry)
         energies = (self.scale * wide / self.temperature).masked_fill(~allowed_mask, FORBIDDEN_ENERGY)
         return _weights_in_chunks(alignments, energies, self.window).to(scores.dtype), carry

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.types import ScopeMask
+from attnx.ops.precision import at_least_float32
 from attnx.registry import NonNegativeInt, Size, register
 
 
@@ -69,7 +70,7 @@ class Local(nn.Module):
         if self.center_predictor is None:
             return torch.minimum(steps.expand(queries.shape[:2]), last), None
         share = self.center_predictor(queries)[..., 0]
-        share = share.to(torch.promote_types(share.dtype, torch.float32))  # 16 bits do not hold positions above 256
+        share = share.to(at_least_float32(share.dtype))  # 16 bits do not hold positions above 256
         predicted = length * torch.sigmoid(share)
         return torch.minimum(predicted.detach().round().long(), last), predicted
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnx.ops.precision import at_least_float32
 from attnx.registry import PositiveFloat, register
 
 
@@ -50,5 +51,5 @@ class Cosine(nn.Module):
 
 def _unit(vectors: Tensor) -> Tensor:
     """Vectors of length 1; what is shorter than numbers of its kind are exact is divided by that, so by no zero."""
-    wide = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+    wide = vectors.to(at_least_float32(vectors.dtype))
     return F.normalize(wide, dim=-1, eps=torch.finfo(vectors.dtype).eps).to(vectors.dtype)

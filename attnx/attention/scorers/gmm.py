@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnx.ops.precision import at_least_float32
 from attnx.registry import PositiveFloat, PositiveInt, Size, register
 
 MIN_WIDTH_POSITIONS = 0.01
 """The least width of a component with ``softplus``: far below one position, and its square is not zero."""
 FARTHEST = 1e18
 """The largest distance from a center, in positions: its square is finite."""
-LEAST_TEMPERATURE = 0.125
-"""The least temperature of a normalizer with which scores stay finite."""
+LOWEST_EXPONENT = 0.75
+"""The lowest score is minus the largest number to this power: temperatures of a fifteenth and more keep it finite."""
 
 
 @register("scorer", "gmm")
@@ -87,7 +88,7 @@ class Gmm(nn.Module):
         positions = 1 + torch.arange(keys.shape[-2], device=keys.device)
         # A number stands for what is below it, also if a temperature divides it: a row of -inf would have no weights,
         # and the sum of two has no gradient.
-        lowest = torch.finfo(queries.dtype).min * LEAST_TEMPERATURE
+        lowest = -(torch.finfo(queries.dtype).max ** LOWEST_EXPONENT)
         # The keys are zeros, added so that what projects them has a gradient, which several processes require.
         scores = keys.mT.to(parameters.dtype) + lowest
         components = (torch.split(part, 1, dim=-1) for part in (log_heights, centers, precisions))
@@ -107,4 +108,4 @@ class Gmm(nn.Module):
 
 def _position_type(tensor: Tensor) -> torch.dtype:
     """The type of positions, for which 16 bits are too few: they do not hold the whole numbers above 256."""
-    return torch.promote_types(tensor.dtype, torch.float32)
+    return at_least_float32(tensor.dtype)

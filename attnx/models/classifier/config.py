@@ -13,7 +13,9 @@ from attnx.models.resolve import (
     part_declarations,
     query_needs,
     reject_bias,
+    reject_history,
     reject_length_knobs,
+    reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
     require_attention,
@@ -60,7 +62,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     _check_scope(config["scope"])
     reject_bias(config, READS_ONCE)
     reject_recurrent_parts(config, READS_ONCE)
-    _check_history(config)
+    reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
     _check_readout(config)
     reject_length_knobs(config.get("decoding", {}))
     needs = query_needs(config)
@@ -72,7 +74,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
             )
     if not needs:
         raise UserError("the query is empty: choose self_attentive or current_state, as in +query=self_attentive")
-    check_hops(config, needs.values())
+    check_hops(config, needs.values(), "current_state")
     rows = max(knobs.get("rows", 1) for knobs in config["query"].values())
     return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values(), rows, config["attention"]["heads"])
 
@@ -108,14 +110,14 @@ def _check_encoder(config: Config) -> None:
 
 def _check_encoder_parts(encoder: Config, reason: str) -> None:
     """Check the parts of the encoder's own attention, which reads at no step."""
-    for kind in ("scorer", "normalizer"):
+    for kind in (kind for kind in ("scorer", "normalizer") if kind in encoder):
         name, knobs = registry.parse_spec(kind, encoder[kind])
         registry.check(kind, name, knobs)
-        declared = registry.describe(kind, name).properties
+        reject_recurrent(kind, name, f"encoder.{kind}", reason)
         if kind == "normalizer":
             reject_sampled(name, "encoder.normalizer", "an encoder passes none on")
-        if declared.get("needs_history") or declared.get("is_recurrent"):
-            raise UserError(f"encoder.{kind}={name} needs earlier attention weights, but {reason}; use another")
+        else:
+            reject_history(name, "encoder.scorer", reason)
 
 
 def _check_scope(scope: Config) -> None:
@@ -126,12 +128,6 @@ def _check_scope(scope: Config) -> None:
             "scope.center=monotonic moves with the decoder's steps, and a classifier has none; use "
             "scope.center=predictive, or scope=global"
         )
-
-
-def _check_history(config: Config) -> None:
-    if part_declarations(config, "scorer").get("needs_history"):
-        name = f"scorer={config['scorer']['name']}"
-        raise UserError(f"{name} needs earlier attention weights, but a classifier reads once; use another")
 
 
 def _check_readout(config: Config) -> None:

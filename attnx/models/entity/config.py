@@ -10,6 +10,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
     reject_bias,
+    reject_history,
     reject_length_knobs,
     reject_recurrent,
     reject_recurrent_parts,
@@ -79,8 +80,7 @@ def _check_scorers(config: Config) -> None:
     for setting, name in normalizers.items():
         reject_sampled(name, setting, "model=entity passes none on")
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        if registry.describe("scorer", name).properties.get("needs_history"):
-            raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")
+        reject_history(name, setting, "slots are read once")
 
 
 def _resolve_num_slots(model: Config, entities: list[str]) -> int:

@@ -9,7 +9,6 @@ from torch import nn
 
 from attnx.models.history.config import as_seq2seq, resolve_history
 from attnx.models.history.model import History
-from attnx.models.resolve import require_tags
 from attnx.models.seq2seq.build import build_parts
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.nn.targets.build import build_target
@@ -48,8 +47,6 @@ def build_history(
     knobs = {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge, "schedule": schedule}
     config = {**config, "model": knobs}
     resolved = resolve_history(config)
-    if resolved.needs_tags:
-        require_tags(0, "query=language_tag")
     target = build_target(config["task"], target_symbols, target_features)
     embedding = nn.Linear(source_features + 1, embedding_dim)
     parts = build_parts(as_seq2seq(config), resolved, None, target, tags=0, embedding=embedding)

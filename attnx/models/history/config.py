@@ -7,7 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import require_attention
+from attnx.models.resolve import query_needs, require_attention
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
 
 Config = Mapping[str, Any]
@@ -32,6 +32,8 @@ def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
     _check_task(config)
     require_attention(config, "history")
     _check_scope(config["scope"])
+    if "tag" in query_needs(config).values():
+        raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
     return resolve_seq2seq(as_seq2seq(config))
 
 

@@ -130,8 +130,20 @@ def build_parts(
     tied = embedding.weight if model["tie_embeddings"] else None
     output_sizes = {**sizes, "size": readout.size, "width": target.width}
     output = registry.build("output", config.get("output", "linear"), tied=tied, **output_sizes)
-    modules = embedding, bridge, query, attention, decoder, readout, output, source, projection, tag_embedding
-    return Seq2seqParts(*modules, encoder_tags="encoder" in tag_inputs, decoder_tags="decoder" in tag_inputs)
+    return Seq2seqParts(
+        embedding=embedding,
+        bridge=bridge,
+        query=query,
+        attention=attention,
+        decoder=decoder,
+        readout=readout,
+        output=output,
+        source_encoder=source,
+        state_projection=projection,
+        tag_embedding=tag_embedding,
+        encoder_tags="encoder" in tag_inputs,
+        decoder_tags="decoder" in tag_inputs,
+    )
 
 
 def build_query_and_attention(

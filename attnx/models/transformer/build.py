@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from attnx.attention.options import AttentionOptions
 from attnx.models.resolve import check_tied_embeddings, require_tags
 from attnx.models.transformer.config import resolve_transformer
 from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
@@ -87,7 +88,7 @@ def build_transformer(
         tag_inputs=tuple(tag_inputs or ()),
         self_attention=resolved.self_attention,
         cross_attention=resolved.cross_attention,
-        attention=config["attention"],
+        attention=AttentionOptions(**{knob: config["attention"][knob] for knob in ("dropout", "bias", "chunk_mib")}),
     )
     source = Numbers(source_features) if source_features else Symbols(source_symbols)
     target = build_target(config.get("task", {}), target_symbols, target_features)

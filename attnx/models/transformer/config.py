@@ -8,7 +8,14 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import reject_hops, reject_recurrent, reject_sampled, require_attention, scope_sources
+from attnx.models.resolve import (
+    reject_history,
+    reject_hops,
+    reject_recurrent,
+    reject_sampled,
+    require_attention,
+    scope_sources,
+)
 from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
@@ -125,11 +132,8 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
         name, knobs = registry.parse_spec(kind, config[kind] if choice is None else choice)
         parts[kind] = {"name": name, **registry.check(kind, name, knobs)}
         setting = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
-        if kind == "scorer" and registry.describe(kind, name).properties.get("needs_history"):
-            raise UserError(
-                f"{setting} needs the attention weights of the previous step, but a transformer computes all steps at "
-                "once; choose another scorer"
-            )
+        if kind == "scorer":
+            reject_history(name, setting.partition("=")[0], "a transformer computes all steps at once")
         reject_recurrent(kind, name, setting.partition("=")[0], "a layer of a transformer computes all steps alike")
         if kind == "normalizer":
             reject_sampled(name, setting.partition("=")[0], "model=transformer passes none on")

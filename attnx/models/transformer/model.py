@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -13,6 +14,7 @@ from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import concat_sources
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
+from attnx.errors import UserError
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.models.transformer.layer import SequenceChunk, Site, StackOutput, TransformerLayer, TransformerStack
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
@@ -220,9 +222,12 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     size, norm = options.hidden_size, options.norm
 
     def build_attention(site: AttentionSite) -> MultiHeadAttention:
-        knobs = {**options.attention, "heads": options.heads}
-        knobs |= {} if site.bias is None else {"bias": site.bias}
-        return build_multi_head(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
+        choices, shared = (site.scorer, site.scope, site.normalizer), options.attention
+        shared = shared if site.bias is None else replace(shared, bias=site.bias)
+        attention = build_multi_head(choices, (size, size, size), options.heads, shared)
+        if attention.needs_history:
+            raise UserError(f"{site}: a layer computes all steps at once, and a part reads earlier ones; use others")
+        return attention
 
     built = [
         TransformerLayer(

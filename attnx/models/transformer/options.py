@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from attnx import registry
+from attnx.attention.options import AttentionOptions
 from attnx.models.resolve import scope_sources
 from attnx.registry import PartSpec
 
@@ -49,5 +49,4 @@ class TransformerOptions:
     tag_inputs: tuple[str, ...] = ()
     self_attention: AttentionSite = AttentionSite()  # the parts of self-attention
     cross_attention: AttentionSite | None = None  # the parts of cross-attention; those of self-attention if left out
-    # further options of :func:`attnx.attention.build`, such as ``dropout``
-    attention: Mapping[str, Any] = field(default_factory=dict)
+    attention: AttentionOptions = field(default_factory=AttentionOptions)  # those of every head

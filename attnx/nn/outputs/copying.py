@@ -1,4 +1,4 @@
-"""The output ``copying``."""
+"""The output ``copy``."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ class Numbers:
     """
 
     features: int  # numbers per row
+    steps = None
 
     @property
     def width(self) -> int:

@@ -20,6 +20,7 @@ class Symbols:
     """
 
     width: int  # size of the vocabulary
+    steps = None
 
     def embedding(self, size: int) -> nn.Embedding:
         """One vector per symbol; that of PAD is zeros."""

@@ -13,6 +13,7 @@ from attnx.accel.attention.checkpointed import attend_in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
+from attnx.ops.precision import at_least_float32
 from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
@@ -70,8 +71,8 @@ def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: 
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
     result = result_type(queries)
     if not queries.dtype == v.dtype == torch.float32:
-        wide = torch.promote_types(queries.dtype, torch.float32)
-        queries, keys, v = queries.to(wide), keys.to(wide), v.to(wide)
+        dtype = at_least_float32(queries.dtype)
+        queries, keys, v = queries.to(dtype), keys.to(dtype), v.to(dtype)
     if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad or v.requires_grad):
         scores: Tensor = _Scores.apply(backend, queries, keys, v)  # type: ignore[no-untyped-call]
     else:
