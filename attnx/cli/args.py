@@ -54,7 +54,9 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             raise UserError(_plain_message(error)) from error
         if unknown:
-            self.refuse(words, words.index(unknown[0]))
+            # Of several short flags in one word Python 3.13 returns those that it does not know.
+            ending = unknown[0].lstrip(self.prefix_chars)
+            self.refuse(words, next(index for index, word in enumerate(words) if word.endswith(ending)))
         for flag, action in self._option_string_actions.items():
             if action.nargs != 0 and (f"{flag}=" in words or (flag, "") in pairwise(words)):
                 raise UserError(f"{flag} needs a value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import shlex
@@ -48,6 +49,8 @@ def main() -> None:
     # fork its ranks. OpenBLAS reads this when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     keep_freed_memory()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be no UTF-8
     try:
         if not is_main_launch():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

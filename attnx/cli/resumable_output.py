@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Self
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json
+from attnx.files.file_lock import try_lock
 
 SUFFIX = ".progress"
 
@@ -83,10 +84,13 @@ class ResumableOutput:
         """Open the files to append to them; what was written after the last mark is cut off."""
         for path, size in zip(self.paths, self.sizes, strict=True):
             try:
-                self.streams[path] = path.open("r+b" if size else "wb")
+                stream = path.open("r+b" if path.exists() else "wb")
             except OSError as error:
                 self.__exit__(UserError, None, None)
                 raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+            if not try_lock(stream.fileno()):
+                raise UserError(f"{path}: another process writes it; wait until that has ended")
+            self.streams[path] = stream
             self.streams[path].truncate(size)
             self.streams[path].seek(size)
         self.mark([])

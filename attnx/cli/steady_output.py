@@ -1,20 +1,26 @@
-"""Ignore a closed pipe on standard output, so that ``attnx | head`` does not end a run."""
+"""Ignore a closed pipe or terminal on standard output, so that ``attnx | head``, or a logout, does not end a run."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, TypeVar, cast
 
 T = TypeVar("T")
+# Of a pipe without a reader, and of a terminal that was closed.
+LOST_READER = (errno.EPIPE, errno.EIO)
 
 
 @contextlib.contextmanager
 def steady_output() -> Iterator[None]:
     """Write nothing more once standard output cannot be written, as after ``attnx | head``, and go on."""
     stream = sys.stdout
+    if stream is None:  # the command was started without one
+        yield
+        return
     sys.stdout = cast("TextIO", _SteadyStream(stream))
     try:
         yield
@@ -42,6 +48,8 @@ class _SteadyStream:
     def _try(self, write: Callable[[], T], result: T) -> T:
         try:
             return write()
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in LOST_READER:
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             return result

@@ -92,7 +92,7 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
         if is_fresh and (renamed := rename_existing(folder)):
             print(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
-            record = open_record(folder, args.command(), overrides, args.config_dir)
+            record = open_record(folder, args.command(), overrides, args.config_dir, args.max_parallel)
             return _run_sweep(SweepSession(record, configs, args.max_parallel, lock, fork_server), args, request)
 
 
@@ -144,8 +144,10 @@ def _checked_processes(
     yield None
 
 
-def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = None) -> int:
+def resume_sweep(folder: Path, max_parallel: int | None = None, config_dir: str | None = None) -> int:
     """Run the jobs of a sweep that are not done, by the overrides in its folder; no code in it is run.
+
+    As many run at a time as before, if ``max_parallel`` does not say how many.
 
     Raises:
         UserError: the folder has unsafe overrides; or as :func:`sweep`.
@@ -162,6 +164,7 @@ def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = N
     if stored.is_done:
         print(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
+    max_parallel = max_parallel or stored.max_parallel
     return sweep(SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel), folder)
 
 

@@ -26,11 +26,10 @@ def write_json(path: Path, value: Any) -> None:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an exception, else is deleted.
 
-    A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``.
+    A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``. Two processes may
+    write the same file: each has a path of its own, and the last one to end replaces the file.
     """
-    partial = path.with_name(f"{path.name}{PARTIAL}")
-    if partial.is_symlink():  # writing would follow it
-        partial.unlink()
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         yield partial
         os.replace(partial, path)

@@ -1,10 +1,34 @@
-"""Whether the lock of a file is held."""
+"""Exclusive locks of files; a file system without locks counts as one on which nobody else holds any."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; False if another process holds the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def wait_for_lock(descriptor: int) -> None:
+    """Lock an open file until it is closed, once no other process holds the lock."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def unlock(descriptor: int) -> None:
+    """Free the lock of an open file, also where a forked process has the file open."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_lock_held(path: Path) -> bool:

@@ -26,8 +26,8 @@ class Loggers:
             name: registry.build("logger", (name, params)) for name, params in specs.items()
         }
         self._started: set[str] = set()
-        self._removed: list[Logger] = []
-        self._report: Callable[[str], None] = print
+        self._removed: dict[str, Logger] = {}
+        self.report: Callable[[str], None] = print
 
     def __bool__(self) -> bool:
         """Whether there are loggers."""
@@ -35,7 +35,7 @@ class Loggers:
 
     def start(self, run: RunStart) -> dict[str, Any]:
         """Start all; return the state of each, for a resumed run."""
-        self._report = run.report
+        self.report = run.report
 
         def start_one(name: str, logger: Logger) -> dict[str, Any]:
             state = _stored(logger.start(run._replace(state=run.state.get(name, {}))))
@@ -56,12 +56,12 @@ class Loggers:
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
         """Finish all; return the commands that the user has to run, by logger."""
-        interrupted = [name for name in self._loggers if name not in self._started]
-        for logger in (*self._removed, *map(self._loggers.pop, interrupted)):
-            with suppress(Exception):  # so that it releases what it holds
-                logger.finish(status, {})
-        by_section = add_sections(summary)
-        commands = self._call_all(lambda name, logger: logger.finish(status, by_section))
+        by_section, commands = add_sections(summary), dict[str, str]()
+        interrupted = {name: self._loggers.pop(name) for name in [*self._loggers] if name not in self._started}
+        for name, logger in (self._removed | interrupted).items():
+            with suppress(Exception):  # so that it releases what it holds, and says how to upload it
+                commands[name] = logger.finish(status, by_section if name in self._removed else {})
+        commands |= self._call_all(lambda name, logger: logger.finish(status, by_section))
         return {name: command for name, command in commands.items() if command}
 
     def _call_all(self, call: Callable[[str, Logger], Any]) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class Loggers:
             try:
                 results[name] = call(name, logger)
             except Exception as error:
-                self._report(f"{name}: {one_line(error)}; the run goes on without this logger")
-                self._removed.append(self._loggers.pop(name))
+                self.report(f"{name}: {one_line(error)}; the run goes on without this logger")
+                self._removed[name] = self._loggers.pop(name)
         return results
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import TENSORBOARD
+from attnx.runs.predictions import read_table
 from attnx.runs.status import RunStatus
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class TensorBoard:
 
 
 def _markdown(path: Path) -> str:
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [*islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MAX_TABLE_ROWS + 1)]
-    rows.insert(1, ["---"] * len(rows[0]))
+    header, table = read_table(path)
+    rows = [header, ["---"] * len(header), *([*row.values()] for row in table[:MAX_TABLE_ROWS])]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

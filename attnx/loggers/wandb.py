@@ -149,15 +149,16 @@ class Wandb:
     def _close(self, exit_code: int) -> bool:
         """Finish a recording; return whether it is complete: at the server, or offline."""
         folder, is_complete = Path(self._run.dir).parent, False
-        with _silence_wandb() as output:
-            try:
+        try:
+            with _silence_wandb() as output:
                 call_with_timeout(self.timeout + STOP_SECONDS, lambda: self._run.finish(exit_code=exit_code))
-                is_complete = "wandb sync" not in output.getvalue()
-            except TimeoutError as error:
-                if isinstance(error, CallTimeout):  # W&B does not always keep its own timeout
-                    stop_service(self._wandb)
-        if not is_complete:
-            (folder / INCOMPLETE).touch()
+            is_complete = "wandb sync" not in output.getvalue()
+        except TimeoutError as error:
+            if isinstance(error, CallTimeout):  # W&B does not always keep its own timeout
+                stop_service(self._wandb)
+        finally:
+            if not is_complete:
+                (folder / INCOMPLETE).touch()
         return is_complete
 
     def _settings(self) -> Any:

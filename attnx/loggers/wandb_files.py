@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG_YAML, LAST, RUN_JSON, VOCABULARY
+from attnx.runs.predictions import read_table
 
 MAX_TABLE_ROWS = 10_000  # W&B shows no more
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -22,9 +21,8 @@ def as_media(path: Path) -> Any:
     import wandb
 
     if path.suffix == ".tsv":
-        with path.open(encoding="utf-8", newline="") as file:
-            header, *rows = islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MAX_TABLE_ROWS + 1)
-        columns = [_numbers(cells) for cells in zip(*rows, strict=True)]
+        header, rows = read_table(path)
+        columns = [_numbers([row[name] for row in rows[:MAX_TABLE_ROWS]]) for name in header]
         return wandb.Table(columns=[*header], data=[*map(list, zip(*columns, strict=True))])
     if path.suffix == ".html":
         return wandb.Html(str(path), inject=False)

@@ -28,7 +28,10 @@ def display_name(run: Run, config: Mapping[str, Any]) -> str:
         name = next((sweep.label(job) for job in sweep.jobs if job.index == int(folder) and sweep.swept_keys), "")
     words = [word.lstrip("+") for word in run.info.get("overrides", [])]
     overrides = " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
-    return textwrap.shorten(name or overrides or _differences(config) or folder, MAX_LENGTH, placeholder=" ...")
+    text = name or overrides or _differences(config) or folder
+    if len(text.split()[0]) > MAX_LENGTH:  # no whole word fits
+        return f"{text[: MAX_LENGTH - 4]} ..."
+    return textwrap.shorten(text, MAX_LENGTH, placeholder=" ...")
 
 
 def _differences(config: Mapping[str, Any]) -> str:

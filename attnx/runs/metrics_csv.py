@@ -44,7 +44,7 @@ def with_row(text: str, row: Mapping[str, str]) -> str:
     >>> with_row(with_row("", {"step": "5"}), {"step": "7", "valid_loss": "2.5"})
     'step,valid_loss\r\n5,\r\n7,2.5\r\n'
     """
-    head, *lines = text.splitlines() or [""]
+    head, *lines = text.removesuffix("\r\n").split("\r\n")  # a name may hold other ends of lines
     columns = next(csv.reader([head]), [])
     added = [name for name in row if name not in columns]
     columns += added

@@ -17,7 +17,7 @@ RUNS = SWEEPS / "runs"
 # File systems allow 255 bytes, encrypted ones 143, and a sweep that is moved away gets a number as suffix.
 MAX_NAME_BYTES = 128
 # Files allowed in the folder of a new run: the log of a sweep's job, and those of a run that was killed at its start.
-ALLOWED_FILES = {LOG_TXT, RUN_LOCK, CONFIG_YAML, f"{RUN_JSON}{PARTIAL}", CHECKPOINTS, PLUGINS}
+ALLOWED_FILES = {LOG_TXT, RUN_LOCK, CONFIG_YAML, CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:
@@ -52,10 +52,12 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
     if not config["folder"] and not config["name"]:
         return None
     folder, knob = Path(config["folder"] or RUNS / config["name"]), "folder" if config["folder"] else "name"
+    if str(folder).encode(errors="replace") != os.fsencode(folder):
+        raise UserError(f"{knob}={config[knob]!r}: holds bytes that are no UTF-8; choose another name")
     if knob == "name":
         check_name(config["name"])
         refuse_link(folder)
-    is_free = folder.is_dir() and {file.name for file in folder.iterdir()} <= ALLOWED_FILES
+    is_free = folder.is_dir() and all(file.name in ALLOWED_FILES or file.suffix == PARTIAL for file in folder.iterdir())
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):

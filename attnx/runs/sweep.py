@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections import Counter
@@ -66,6 +67,7 @@ class Sweep:
         command: the last command that started or resumed it.
         overrides: of the command, before they are expanded into jobs.
         config_dir: the user's own configuration folder.
+        max_parallel: how many jobs the last command ran at a time, as its ``-j`` said.
         slurm_job: the SLURM job in which the command was last run.
         plugins: the SHA-256 of each plug-in file that existed when it was last started.
         created: ISO 8601.
@@ -78,6 +80,7 @@ class Sweep:
     command: str
     overrides: list[str]
     config_dir: str | None = None
+    max_parallel: int = 1
     slurm_job: str | None = None
     created: str | None = None
     ended: str | None = None
@@ -103,8 +106,9 @@ class Sweep:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes the sweep."""
-        return f"attnx resume {shlex.quote(str(self.path))}"
+        """The command that resumes the sweep; ``-j`` is that of the last one."""
+        options = ["--config-dir", self.config_dir] if self.config_dir else []
+        return shlex.join(["attnx", "resume", str(self.path), *options])
 
     @property
     def swept_keys(self) -> list[str]:
@@ -183,6 +187,10 @@ def read_sweep(folder: Path | str) -> Sweep:
     try:
         jobs = [_parse_job(index, job) for index, job in enumerate(record.pop("jobs"))]
         _check_overrides(record["overrides"])
+        if type(record.get("max_parallel", 1)) is not int or record.get("max_parallel", 1) < 1:
+            raise ValueError("max_parallel is no number of jobs")
+        if not isinstance(record["command"], str) or not isinstance(record.get("plugins", {}), dict):
+            raise ValueError("command is not a text, or plugins are no mapping")
         record["status"] = RunStatus(str(record.get("status")))
         return Sweep(path=path, jobs=jobs, **{key: value for key, value in record.items() if key != "name"})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -200,9 +208,10 @@ def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:
     for name in ("started", "ended", "error", "monitor"):
         if not isinstance(getattr(job, name), str | None):
             raise ValueError(f"{name} of job {index} is not a text")
-    for name in ("seconds", "attempts", "best"):
-        if not isinstance(getattr(job, name), float | int | None):
-            raise ValueError(f"{name} of job {index} is not a number")
+    if not isinstance(job.best, float | int | None):
+        raise ValueError(f"best of job {index} is not a number")
+    if type(job.attempts) is not int or not isinstance(job.seconds, float | int) or not math.isfinite(job.seconds):
+        raise ValueError(f"attempts or seconds of job {index} is not a number")
     return job
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 
 from attnx.config.check import check_config
 from attnx.errors import ExitCode, UserError
+from attnx.files.file_lock import wait_for_lock
 from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
@@ -80,7 +80,7 @@ def lock_job(folder: Path) -> Iterator[int]:
     folder.mkdir(parents=True, exist_ok=True)
     file = os.open(folder / LOG_TXT, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_for_lock(file)
         yield file
     finally:
         os.close(file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import time
@@ -12,16 +11,14 @@ from pathlib import Path
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
-from attnx.files.file_lock import is_lock_held
-from attnx.runs.layout import LOG_TXT, RUN_LOCK, SWEEP_JSON, SWEEP_LOCK
+from attnx.files.file_lock import is_lock_held, try_lock
+from attnx.runs.layout import LOG_TXT, RUN_LOCK, SWEEP_LOCK
 from attnx.runs.naming import refuse_link
 from attnx.runs.sweep import is_sweep
 
 # Time that the jobs of a sweep which was killed have to end; they save a checkpoint first.
 ORPHAN_GRACE_SECONDS = 90.0
 POLL_SECONDS = 0.1
-# Files in the folder of a sweep that was killed as it started.
-FIRST_FILES = {SWEEP_LOCK, f"{SWEEP_JSON}{PARTIAL}"}
 
 
 def refuse_occupied(folder: Path) -> None:
@@ -29,7 +26,8 @@ def refuse_occupied(folder: Path) -> None:
     refuse_link(folder)
     if not folder.is_dir() or is_sweep(folder):
         return
-    if names := sorted({file.name for file in folder.iterdir()} - FIRST_FILES):
+    # A sweep that was killed as it started left its lock, and perhaps a part of its record.
+    if names := sorted(file.name for file in folder.iterdir() if file.name != SWEEP_LOCK and file.suffix != PARTIAL):
         raise UserError(f"{folder}: is not the folder of a sweep, it holds {names[0]}; choose another name=...")
 
 
@@ -58,10 +56,7 @@ def lock_folder(folder: Path) -> Iterator[int]:
 
 def _wait_for_lock(file: int, folder: Path) -> None:
     deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+    while not try_lock(file):
         pid, host = _holder(file)
         if host != socket.gethostname():
             raise UserError(f"{folder}: another attnx runs this sweep, process {pid} of {host}; wait for it, or end it")

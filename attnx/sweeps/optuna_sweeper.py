@@ -13,6 +13,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from attnx.errors import UserError
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
 from attnx.runs.status import DONE_STATUSES, RunStatus
@@ -81,7 +82,10 @@ class OptunaSweeper(Sweeper):
         """Open or create the study in a folder; the sampler's seed differs from that of earlier commands."""
         import optuna
 
-        storage = f"sqlite:///{(folder / STUDY).resolve()}"
+        path = (folder / STUDY).resolve()
+        if "?" in str(path):
+            raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
+        storage = f"sqlite:///{path}"
         study = optuna.create_study(storage, study_name="attnx", direction="minimize", load_if_exists=True)
         trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
         study.sampler = self.sampler(seed=self.seed + len(trials))

@@ -28,7 +28,9 @@ TRIALS_KEY = "hydra.sweeper.n_trials"
 NEUTRAL_KEYS = ("folder", "logger")
 
 
-def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
+def open_record(
+    folder: Path, command: str, overrides: Sequence[str], config_dir: str | None, max_parallel: int = 1
+) -> Sweep:
     """The sweep in a folder, each job with the status of its run folder; a new sweep if there is none."""
     if is_sweep(folder):
         sweep = read_sweep(folder)
@@ -39,7 +41,7 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         sync_from_folder(sweep, job)
         if job.status == RunStatus.FAILED:  # it is tried again
             job.status, job.error = RunStatus.WAITING, None
-    sweep.slurm_job = slurm_job()
+    sweep.max_parallel, sweep.slurm_job = max_parallel, slurm_job()
     plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
     sweep.plugins = digests(source_files(plugins))
     return sweep

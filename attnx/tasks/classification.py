@@ -114,8 +114,7 @@ class Classification(SequenceTask):
         for pair in pairs:
             label = pair.references[0][0]
             if label not in self.labels:
-                if self.files[part]:
-                    self._read(part, self.labels)  # once more, to say in which line
+                self._read(part if self.files[part] else "train", self.labels)  # once more, to say in which line
                 hint = suggest(label, self.labels)
                 raise UserError(f"the {part} split has the label {label!r}, which the training split lacks{hint}")
 

@@ -200,7 +200,7 @@ class Forecasting(SequenceTask):
         targets = self._columns_to_forecast()
         columns = windows.columns if windows else [*targets, *self.known_columns] if targets else []
         filled = [
-            fill_missing(series)
+            fill_missing(series, str(path))
             for series in read_series(path, self.time_column, columns, self.group_column, self.header)
         ]
         self.notes = [

@@ -113,7 +113,10 @@ class G2p(SequenceTask):
         return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Split a word into letters, with ``tag_token`` after its language; a UserError if that is missing."""
+        """Split a word into letters, with ``tag_token`` after its language; a UserError if either is missing."""
+        text = text.strip()
+        if not text:
+            raise UserError("the word is empty; there is nothing to read")
         letters = split_graphemes(text, self.graphemes)
         if self.tag_token and not tag:
             raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")

@@ -158,9 +158,10 @@ def _refuse_changed(run: Run, prepared: PreparedRun) -> None:
     Raises:
         UserError: they are different.
     """
-    fingerprint = prepared.loaders.train_rows.fingerprint()
-    if run.info.get("fingerprint", fingerprint) != fingerprint:
-        raise UserError(f"{run.path}: the training data have changed; restore them, or start a new run")
+    for name, fingerprint in prepared.loaders.fingerprints.items():
+        if run.info.get(name, fingerprint) != fingerprint:
+            split = {"fingerprint": "training"}.get(name, name.partition("_")[0])
+            raise UserError(f"{run.path}: the {split} data have changed; restore them, or start a new run")
     if (processes := run.info.get("processes", 1)) != rank_info().world_size:
         raise UserError(
             f"{run.path}: was started with {processes} processes (trainer.devices times trainer.num_nodes) and cannot "

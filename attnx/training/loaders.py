@@ -70,7 +70,17 @@ class TrainingDataModule(lightning.LightningDataModule):
         self.test_rows = data.evaluation_dataset(data.pairs.test)
         # Pinned memory, from which a GPU copies asynchronously.
         self.has_pinned_memory = training_device(trainer).type == "cuda"
-        self.evaluation_batch_size = 4 * trainer["batch_size"] * info.world_size
+        num_rows = max(len(self.valid_rows), len(self.test_rows), 1)
+        self.evaluation_batch_size = min(4 * trainer["batch_size"] * info.world_size, num_rows)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """A hash of each split, by its name in run.json."""
+        return {
+            "fingerprint": self.train_rows.fingerprint(),
+            "valid_fingerprint": self.valid_rows.fingerprint(),
+            "test_fingerprint": self.test_rows.fingerprint(),
+        }
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that depends on seed and epoch alone."""

@@ -22,6 +22,7 @@ from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTU
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.distributed import process_group
+from attnx.training.failure_report import is_deleted
 from attnx.training.train import PreparedRun
 
 # The kinds of parts that a run is tagged with, and the values of run.json that loggers get with the configuration.
@@ -59,6 +60,9 @@ def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Ite
 def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: ShowLine) -> None:
     """Finish the loggers; commands that the user has to run are shown, and written into the folder's README."""
     process_group.mark_finishing()
+    if is_deleted(folder):
+        prepared.loggers.finish(status, {})
+        return
     run = read_run(folder)
     task = prepared.module.task
     commands = prepared.loggers.finish(status, _summary(run, task.monitor, task.maximize))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import fcntl
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
@@ -16,6 +15,7 @@ from torch import nn
 
 from attnx.data.batches import Batch
 from attnx.files.atomic_files import write_json
+from attnx.files.file_lock import try_lock, unlock, wait_for_lock
 from attnx.registry.param_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import StepTime, read_step_time
@@ -28,6 +28,7 @@ from attnx.training.train import PreparedRun
 from attnx.training.trainers.lightning import set_tf32
 from attnx.training.trial_step import compute_gradients, keep_random_state, precision_plugin
 
+MAX_STEPS = 2**63 - 1  # the largest number that a record holds
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
 WARM_UP_STEPS = 3
 # The shorter of these ends the measurement: seconds, and a share of the training time.
@@ -52,7 +53,7 @@ def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPla
         per_step = _measure_once(sweep, prepared, folder, console) if sweep else measure_step(prepared)
         steps = steps_within(_seconds(prepared), per_step)
         time_allowed = None if sweep else _seconds(prepared)
-    return StepPlan([Revision(0, steps, trainer["num_validations"])], time_allowed)
+    return StepPlan([Revision(0, min(steps, MAX_STEPS), trainer["num_validations"])], time_allowed)
 
 
 def _seconds(prepared: PreparedRun) -> float:
@@ -87,15 +88,13 @@ def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Con
 def _lock(path: Path, console: Console) -> Iterator[None]:
     """Lock a file; the system unlocks it if the process dies."""
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(file.fileno()):
             console.print(WAITING)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            wait_for_lock(file.fileno())
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # forked data workers have the file open, too
+            unlock(file.fileno())  # forked data workers have the file open, too
 
 
 def measure_step(prepared: PreparedRun) -> float:

@@ -100,7 +100,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
         "compiled": prepared.compiled,
         "monitor": module.task.monitor,
         "maximize": module.task.maximize,
-        "fingerprint": prepared.loaders.train_rows.fingerprint(),
+        **prepared.loaders.fingerprints,
         **task_notes(prepared),
         "placement": {part: str(device) for part, device in prepared.devices.items()},
         "processes": processes if processes > 1 else None,
@@ -152,7 +152,7 @@ def save_vocabularies(folder: Path, prepared: PreparedRun) -> None:
 def _git_state() -> dict[str, Any]:
     """The commit of the code, and whether its files are changed; empty outside a repository."""
     root = Path(__file__).resolve().parents[2]
-    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
+    command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
     if not (root / ".git").exists():
         return {}
     try:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.files.file_lock import try_lock
 from attnx.runs.layout import RUN_LOCK
 
 PATIENCE_SECONDS = 0.2
@@ -42,25 +43,18 @@ def lock_run(folder: Path) -> Iterator[None]:
 
 def _lock(path: Path) -> int:
     """The descriptor of the locked file. On NFS a lock needs one to write to, which a folder has not."""
-    import fcntl  # not on every system
-
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(descriptor):
             os.close(descriptor)
             if time.monotonic() > deadline:
-                message = f"{path.parent}: another process trains this run; wait for its end, or stop it first"
-                raise UserError(message) from None
+                raise UserError(f"{path.parent}: another process trains this run; wait for its end, or stop it first")
             time.sleep(POLL_SECONDS)
-            continue
-        except OSError:  # no locks here
+        elif _is_open_file(descriptor, path):
             return descriptor
-        if _is_open_file(descriptor, path):
-            return descriptor
-        os.close(descriptor)  # who held it before has removed it
+        else:
+            os.close(descriptor)  # who held it before has removed it
 
 
 def _is_open_file(descriptor: int, path: Path) -> bool:

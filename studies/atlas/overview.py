@@ -14,16 +14,16 @@ CHANGE_HEAD = ("change", "mean", "difference", "95 % interval", "p")
 
 
 def overview(changes: Mapping[str, Changes]) -> list[list[str]]:
-    """A row for each change, by choice, the best first: the change of each task's error in percent of the default's.
+    """A row for each change, by choice, the best first: the change of each task's metric in percent of the default's.
 
-    Above zero is worse, whether higher or lower values are better; bold is significant.
+    Above zero is worse, whether higher or lower values are better; bold is significant. A default of 0 has no cells.
     """
     words = list(dict.fromkeys(words for result in changes.values() for words in result.by_words))
     percents = {
-        name: {key: _percent(change, result) for key, change in result.by_words.items()}
+        name: {key: _percent(change, result) for key, change in result.by_words.items() if result.default.mean}
         for name, result in changes.items()
     }
-    means = {key: fmean(row[key] for row in percents.values() if key in row) for key in words}
+    means = {key: fmean([row[key] for row in percents.values() if key in row] or [0.0]) for key in words}
     parts = list(dict.fromkeys(_part(key) for key in words))
     order = sorted(words, key=lambda key: (parts.index(_part(key)), means[key]))
     return [

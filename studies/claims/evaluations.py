@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.bounded_files import read_rows
+from attnx.files.csv_text import csv_text
 from attnx.runs.predictions import Evaluation
 from studies.claims.claim import Claim
 
@@ -47,10 +47,10 @@ def read_evaluations(path: Path) -> dict[str, EvaluatedClaim]:
 
 def write_evaluations(path: Path, evaluations: Sequence[EvaluatedClaim]) -> None:
     """Write the rows."""
-    with atomic_write(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(EvaluatedClaim._fields)
-        writer.writerows([*row[:3], *(f"{number:.6g}" for number in row[3:])] for row in evaluations)
+    texts = ([*row[:3], *(f"{number:.6g}" for number in row[3:])] for row in evaluations)
+    rows = (dict(zip(EvaluatedClaim._fields, cells, strict=True)) for cells in texts)
+    with atomic_write(path) as partial:
+        partial.write_text(csv_text(EvaluatedClaim._fields, rows), encoding="utf-8", newline="")
 
 
 def evaluate_claim(claim: Claim, folders: Sequence[Path]) -> EvaluatedClaim:

@@ -415,6 +415,13 @@ def test_a_column_may_have_a_comma(tmp_path: Path) -> None:
     assert curves == {"valid_per_a,b": {5: 3, 7: 4}, "valid_per_c": {7: 2}}
 
 
+def test_a_column_may_have_an_end_of_line_that_csv_does_not_know(tmp_path: Path) -> None:
+    name = "valid_per_a\N{LINE SEPARATOR}b"
+    text = with_row(with_row("", {"step": "5", name: "3"}), {"step": "7", name: "4"})
+    (tmp_path / METRICS).write_text(text, encoding="utf-8")
+    assert read_curves(tmp_path) == {name: {5: 3, 7: 4}}
+
+
 def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
     """A single run's silence is measured by its validations: three times the mean time between them."""
     folder = write()

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -219,6 +220,18 @@ def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
     until = ["start", "log", "show", "finish"].index(method) + 1
     # It is finished at last, whatever it did, so that it lets go of what it holds.
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
+
+
+def test_a_removed_logger_says_how_to_upload_what_it_has(tmp_path: Path) -> None:
+    class Fails(SimpleNamespace):
+        def log(self, step: int, values: Mapping[str, float]) -> None:
+            raise OSError("no room")
+
+    loggers = Loggers({})
+    loggers._loggers = {"bad": Fails(start=lambda run: {}, finish=lambda status, summary: f"sync {summary}")}
+    loggers.start(RunStart(tmp_path, "one", None, [], {}, {}, lambda message: None))
+    loggers.log(1, {"valid_per": 7.0})
+    assert loggers.finish(RunStatus.FINISHED, {"test_per": 5.0}) == {"bad": "sync {'test/per': 5.0}"}
 
 
 def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 import attnx
 from attnx.cli import main
 from attnx.cli.commands import predict as predicting
-from attnx.cli.resumable_output import SUFFIX
+from attnx.cli.resumable_output import SUFFIX, ResumableOutput
 from attnx.inference.trained_run import TrainedRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
@@ -330,6 +330,19 @@ def test_an_interrupted_output_is_resumed(runs: Path, command: Callable[..., Any
     assert (answer.code, answer.out) == (0, "out.txt: 8 lines\n")
     assert [Path(name).read_bytes() for name in ("out.txt", "links.txt")] == complete
     assert not Path(f"out.txt{SUFFIX}").exists()
+
+
+def test_an_output_that_another_process_writes_is_left_to_it(tmp_path: Path) -> None:
+    paths, request = (tmp_path / "out.txt", None), {"run": "one"}
+    with ResumableOutput(*paths, request) as first:
+        first.write(tmp_path / "out.txt", "written\n")
+        first.mark([b"a"])
+        with (
+            pytest.raises(attnx.UserError, match=r"out\.txt: another process writes it"),
+            ResumableOutput(*paths, request),
+        ):
+            pass
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "written\n"
 
 
 def test_bad_lines_are_counted_from_where_an_output_is_resumed(

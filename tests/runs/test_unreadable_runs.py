@@ -215,6 +215,8 @@ def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder: Path, command: 
         ({"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
         ({"best": "low"}, "best of job 0 is not a number"),
         ({"error": {}}, "error of job 0 is not a text"),
+        ({"seconds": None}, "attempts or seconds of job 0 is not a number"),
+        ({"attempts": None}, "attempts or seconds of job 0 is not a number"),
     ],
 )
 def test_a_sweep_with_wrong_types_is_left_out(

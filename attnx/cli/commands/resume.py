@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a run or a sweep")
-    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (1)")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (as before)")
     help_text = "your configuration files, if the sweep was started with them"
     parser.add_argument("-cd", "--config-dir", metavar="FOLDER", help=help_text)
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         from attnx.cli.sweep import resume_sweep
 
         with steady_output():
-            return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)
+            return resume_sweep(folder, arguments.jobs, arguments.config_dir)
     if arguments.jobs:
         raise UserError("-j is the number of parallel jobs of a sweep, but this is a single run; leave it out")
     if arguments.config_dir:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import os
 import shutil
@@ -17,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from attnx.data.downloads.dataset_spec import SECURE_URL, DatasetFile
 from attnx.errors import UserError
+from attnx.files.file_lock import try_lock
 
 SECONDS_WITHOUT_DATA = 30
 BYTES_PER_READ = 1 << 16
@@ -69,7 +69,8 @@ def _receive_all(file: DatasetFile, partial: Path, show_bytes: Callable[[int], o
         with _request(file, size) as response:
             partial.parent.mkdir(parents=True, exist_ok=True)
             with partial.open("ab") as stream:
-                _lock(stream, file)
+                if not try_lock(stream.fileno()):
+                    raise UserError(f"{file.path}: another process is downloading it; try again when that has ended")
                 # A server without range requests sends the file from its beginning.
                 if response.status != 206 and stream.tell():
                     stream.seek(0)
@@ -77,14 +78,6 @@ def _receive_all(file: DatasetFile, partial: Path, show_bytes: Callable[[int], o
                 while stream.tell() <= file.bytes and (chunk := _receive(response)):
                     stream.write(chunk)
                     show_bytes(stream.tell())
-
-
-def _lock(stream: IO[bytes], file: DatasetFile) -> None:
-    """Lock a partial file until it is closed; a UserError if another process writes it."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"{file.path}: another process is downloading it; try again when that has ended") from None
 
 
 def _request(file: DatasetFile, start: int) -> HTTPResponse:

@@ -62,10 +62,7 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             blank.append(line_number)
             continue
         where = f"{path}:{line_number}"
-        try:
-            fields = [field.strip() for field in next(csv.reader([line]))]
-        except csv.Error as error:
-            raise UserError(f"{where}: is not a line of a CSV file: {error}") from error
+        fields = _split_csv(line, where)
         first_line, width = first = first or (line_number, len(fields))
         if len(fields) != width:
             raise UserError(f"{where}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}")
@@ -73,6 +70,19 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield from ((number, [""]) for number in blank if number > first_line)
         blank.clear()
         yield line_number, fields
+
+
+def _split_csv(line: str, where: str) -> list[str]:
+    """The cells of a line; text behind a quoted cell is part of it."""
+    problem = ""
+    for is_strict in (True, False):
+        try:
+            return [field.strip() for field in next(csv.reader([line], strict=is_strict))]
+        except csv.Error as error:
+            problem = str(error)
+        if "end of data" in problem:
+            raise UserError(f"{where}: a quote is not closed in this line, and no cell has several: {quoted(line)}")
+    raise UserError(f"{where}: is not a line of a CSV file: {problem}")
 
 
 def raw_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) -> Iterator[tuple[int, bytes]]:

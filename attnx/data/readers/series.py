@@ -79,9 +79,9 @@ def read_series(
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
             file cannot be read, or lacks a column.
     """
-    header, rows = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
+    where, header, rows = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
     key_columns = [name for name in (time, group) if name is not None]
-    _check_columns(path, header, key_columns, columns)
+    _check_columns(path, where, header, key_columns, columns)
     if not rows:
         raise UserError(f"{path}: holds no rows")
     value_columns = tuple(columns) or tuple(
@@ -90,18 +90,19 @@ def read_series(
     groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for location, fields in rows:
         row = dict(zip(header, fields, strict=True))
-        groups["" if group is None else str(row[group]).strip()].append((location, row))
+        name = None if group is None else row[group]
+        groups["" if name is None else str(name).strip()].append((location, row))
     return [_make_series(name, members, time, value_columns) for name, members in groups.items()]
 
 
-def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], columns: Sequence[str]) -> None:
+def _check_columns(
+    path: Path, where: str, header: list[str], key_columns: Sequence[str], columns: Sequence[str]
+) -> None:
     if not header:
         raise UserError(f"{path}: holds no header")
-    reject_duplicate_columns(f"{path}:1", header)
+    reject_duplicate_columns(where, header)
     if "" in header and not columns:
-        raise UserError(
-            f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.target_columns"
-        )
+        raise UserError(f"{where}: column {header.index('') + 1} has no name; give it one, or name task.target_columns")
     for name in [*key_columns, *columns]:
         if name not in header:
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
@@ -120,16 +121,17 @@ def _make_series(
     return Series(name, numbers, columns, times, labels)
 
 
-def _csv(path: Path, has_header: bool | None) -> tuple[list[str], list[Row]]:
+def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]]:
+    """Where the header is, the names of the columns, and the rows with their lines."""
     rows: list[Row] = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
     if not rows:
-        return [], []
+        return str(path), [], []
     location, first = rows[0]
     if has_header is None:
         _check_header([fields for _, fields in rows[:2]], location)
     if has_header is False:
-        return [str(column_number) for column_number in range(1, len(first) + 1)], rows
-    return list(first), rows[1:]
+        return location, [str(column_number) for column_number in range(1, len(first) + 1)], rows
+    return location, list(first), rows[1:]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
@@ -153,13 +155,13 @@ def _is_data(cell: str) -> bool:
     return is_number(cell) or DATA_CELL.fullmatch(cell) is not None
 
 
-def _parquet(path: Path, has_header: bool | None) -> tuple[list[str], list[Row]]:
-    """Read a table; the line number of a row is its index from 1."""
+def _parquet(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]]:
+    """As :func:`_csv`; the line number of a row is its index from 1."""
     if has_header is not None:
         raise UserError(f"{path}: a .parquet file names its columns; leave task.header={str(has_header).lower()} out")
     table = read_parquet(path)
     rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-    return list(table.column_names), [(f"{path}:{index}", fields) for index, fields in enumerate(rows, 1)]
+    return str(path), list(table.column_names), [(f"{path}:{index}", fields) for index, fields in enumerate(rows, 1)]
 
 
 def _parse_value(field: Any, column: str, location: str) -> float:
@@ -211,11 +213,15 @@ def irregular_steps_note(series: Series) -> list[str]:
     ]
 
 
-def fill_missing(series: Series) -> tuple[Series, list[str]]:
+def fill_missing(series: Series, where: str = "the series") -> tuple[Series, list[str]]:
     """Replace missing values by the last one before, and those at the start by the first one after.
 
     No window forecasts from before the first value of a target (:meth:`attnx.data.windows.WindowSpec.valid_starts`).
     Known columns have a value in the training split (:func:`attnx.data.series_split.split_series`).
+
+    Args:
+        series: the series.
+        where: its file, for messages.
 
     Returns:
         the series, and a note on each column with missing values.
@@ -227,7 +233,9 @@ def fill_missing(series: Series) -> tuple[Series, list[str]]:
     for index, column in enumerate(series.columns):
         measured = np.flatnonzero(~np.isnan(numbers[:, index]))
         if not len(measured):
-            raise UserError(f"the column {column!r}{name_suffix(series)} has no values; leave it out")
+            raise UserError(
+                f"{where}: the column {column!r}{name_suffix(series)} has no values; leave the column or the series out"
+            )
         if len(measured) < len(numbers):
             last = np.maximum(np.searchsorted(measured, np.arange(len(numbers)), side="right") - 1, 0)
             numbers[:, index] = numbers[measured[last], index]

@@ -95,8 +95,9 @@ def _draw_column(axes: Axes, forecast: Forecast, column: int) -> None:
     steps = np.arange(len(forecast.truth))
     past, truth = forecast.past[:, column], forecast.truth[:, column]
     median, *quantiles = forecast.forecast[..., column]
-    for low, high in zip(quantiles[: len(quantiles) // 2], quantiles[::-1], strict=False):
-        axes.fill_between(steps, low, high, color=PREDICTION_COLOR, alpha=0.18, linewidth=0, label="between quantiles")
+    for index, (low, high) in enumerate(zip(quantiles[: len(quantiles) // 2], quantiles[::-1], strict=False)):
+        label = "" if index else "between quantiles"
+        axes.fill_between(steps, low, high, color=PREDICTION_COLOR, alpha=0.18, linewidth=0, label=label)
     axes.plot(np.arange(-len(past), 0), past, color=PAST_COLOR, linewidth=1.1, label="past")
     axes.plot([-1, *steps], [past[-1], *truth], color=REFERENCE_COLOR, linewidth=2.0, label="truth")
     axes.plot(steps, median, color=PREDICTION_COLOR, linewidth=1.5, label="forecast")

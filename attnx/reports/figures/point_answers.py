@@ -119,5 +119,5 @@ def title(example: PointAnswer, problem: str) -> str:
 
 
 def _positions(symbols: Sequence[str]) -> list[int]:
-    """Symbols as positions from 0; symbols that are no numbers are left out."""
-    return [int(symbol) - 1 for symbol in symbols if symbol.isdecimal()]
+    """Symbols as positions from 0; -1 for symbols that are no numbers."""
+    return [int(symbol) - 1 if symbol.isdecimal() else -1 for symbol in symbols]

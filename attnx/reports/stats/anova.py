@@ -70,7 +70,7 @@ def analyze(
     seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs. In a
     fraction of a grid, or if settings share all levels, it is the lack of fit
     (:func:`attnx.reports.stats.f_tests.test_fraction`). Means of levels are those of the model with all interactions if
-    every combination of levels has runs of several seeds, else of the additive model.
+    every combination of levels has a run, and some have several seeds, else of the additive model.
 
     Source: Searle 1971, Linear Models, chapter 7; intervals of levels by Tukey and Kramer (1956).
 

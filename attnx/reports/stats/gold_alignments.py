@@ -30,7 +30,8 @@ def read_gold(path: Path | str) -> list[GoldLinks]:
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
-    return [_parse(line, f"{path}:{index}") for index, line in enumerate(read_text(Path(path)).splitlines(), start=1)]
+    lines = read_text(Path(path)).removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").splitlines()
+    return [_parse(line, f"{path}:{index}") for index, line in enumerate(lines, start=1)]
 
 
 def _parse(line: str, where: str) -> GoldLinks:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from attnx.reports.stats.hard_alignments import alignment_agreement
 from attnx.reports.sweep.factors import Factor, has_factors
+from attnx.reports.sweep.length_rates import length_counts
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
 
@@ -41,7 +42,8 @@ def alignment_agreements(factors: Sequence[Factor], ranking: Ranking) -> list[Al
     shares: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for key, first, second in _pairs(factors, runs):
         tests = [run.outputs.tested.order for run in (first, second) if run.outputs.tested]
-        if len(set(tests)) > 1:  # examples go by their place in the test
+        # Examples go by their place in the test, and are chosen and aligned by the symbols of their sources.
+        if len(set(tests)) > 1 or length_counts(first) != length_counts(second):
             continue
         share = alignment_agreement(first.outputs.hard_alignments, second.outputs.hard_alignments)
         if share is not None:

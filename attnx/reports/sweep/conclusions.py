@@ -45,10 +45,11 @@ def _unmeasured(ranking: Ranking) -> list[str]:
     """Which settings have finished without the metric, as one whose perplexity is infinite."""
     ranked = {row.setting for row in ranking.rows}
     names = [f"**{item.name}**" for index, item in enumerate(ranking.settings) if item.runs and index not in ranked]
-    return [f"Not ranked, since {ranking.metric.label} is no number: {_first_few(names)}."] if names else []
+    return [f"Not ranked, since {ranking.metric.label} is no number: {first_few(names)}."] if names else []
 
 
-def _first_few(names: Sequence[str]) -> str:
+def first_few(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
     surplus = len(names) - MAX_NAMES
     return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
 
@@ -72,7 +73,7 @@ def _undecided(ranking: Ranking, value: str) -> str:
         gap = f" ({ranking.metric.format(difference.difference)} behind, {p_text(difference.p)})" if difference else ""
         names.append(f"{ranking.name(row)}{gap}")
     first = f"No winner: {ranking.name(ranking.rows[0])} is first with {value}"
-    return f"{first}, but not significantly better than {_first_few(names)}."
+    return f"{first}, but not significantly better than {first_few(names)}."
 
 
 def _tests(ranking: Ranking) -> list[str]:
@@ -119,7 +120,7 @@ def _outlying(ranking: Ranking) -> list[str]:
     if not names or not ranking.pooled.is_homogeneous:
         return []
     return [
-        f"Seeds differ far more in {_first_few(names)} than in the rest (Cochran's test); their variance is not pooled."
+        f"Seeds differ far more in {first_few(names)} than in the rest (Cochran's test); their variance is not pooled."
     ]
 
 

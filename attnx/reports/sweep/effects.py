@@ -13,7 +13,7 @@ from attnx.reports.stats.anova import LACK_OF_FIT, RESIDUAL, SEEDS, Analysis, an
 from attnx.reports.stats.f_tests import FTest
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
 from attnx.reports.stats.pooled_variance import within_variance
-from attnx.reports.sweep.conclusions import MAX_NAMES, p_text
+from attnx.reports.sweep.conclusions import first_few, p_text
 from attnx.reports.sweep.factors import Factor, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 
@@ -142,6 +142,4 @@ def _significant(pairs: Sequence[Interaction], factors: int) -> Iterator[str]:
 
 def _left_out(names: Sequence[str], reason: str) -> Iterator[str]:
     if names:
-        surplus = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-        listed = "; ".join([*names[:MAX_NAMES], *surplus])
-        yield f"Left out of the effects, for {reason}: {listed}."
+        yield f"Left out of the effects, for {reason}: {first_few(names)}."

@@ -11,6 +11,7 @@ import numpy as np
 from attnx.reports.metric_names import COUNTED, metric_base
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.ranking import Ranking
+from attnx.reports.sweep.run_record import RunRecord
 
 SYMBOLS = "symbols"
 COMPARED = (*COUNTED, "bleu", "chrf", "ter")  # metrics of outputs and their references
@@ -41,8 +42,8 @@ class LengthRates(NamedTuple):
 def length_rates(ranking: Ranking) -> LengthRates | None:
     """Rates of what the ranking's metric counts, symbols or sequences, or else of symbols.
 
-    None if a run's errors by length are unknown, or no metric compares outputs with references: of points in any order,
-    or of continuations, edits say nothing.
+    None if a run's errors by length are unknown; if sources have other lengths in some runs, as by another tokenizer;
+    or if no metric compares outputs with references: of points in any order, or of continuations, edits say nothing.
     """
     counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
     runs_of = {row.setting: ranking.settings[row.setting].runs for row in ranking.rows}
@@ -50,14 +51,21 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
     has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
     if not has_rates or not all(errors for runs in counts.values() for errors in runs):
         return None
-    some = next(iter(counts.values()))[0]
-    groups = group_lengths({length: errors.examples for length, errors in some.items()})
+    some, *others = (length_counts(run) for runs in runs_of.values() for run in runs)
+    if any(lengths != some for lengths in others):
+        return None
+    groups = group_lengths(some)
     rates = {
         setting: [fmean(_rate(errors, group, counted) for errors in runs) for group in groups]
         for setting, runs in counts.items()
     }
-    examples = [sum(errors.examples for errors in _within(some, group)) for group in groups]
+    examples = [sum(count for length, count in some.items() if low <= length <= high) for low, high in groups]
     return LengthRates(f"{counted.removesuffix('s')} error rate", groups, examples, rates)
+
+
+def length_counts(run: RunRecord) -> dict[int, int]:
+    """The number of a run's test examples by the length of their source; empty if it is unknown."""
+    return {length: errors.examples for length, errors in run.outputs.length_errors.items()}
 
 
 def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:

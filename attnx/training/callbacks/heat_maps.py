@@ -13,7 +13,7 @@ from lightning.fabric.utilities import move_data_to_device
 
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
-from attnx.loggers.collection import Loggers
+from attnx.loggers.collection import Loggers, one_line
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.reports.figures.local_windows import read_window
 from attnx.runs.layout import ALIGNMENTS_PICTURE
@@ -38,8 +38,12 @@ class HeatMaps(Callback):
             decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
         pl_module.train(was_training)
         alignments = [shown for prediction in decoded if (shown := prediction.scored_alignment(pl_module.task))]
-        if alignments:
+        if not alignments:
+            return
+        try:
             with TemporaryDirectory() as folder:
                 figure = draw_alignments_page(alignments, self.window)
                 picture = save_figure(figure, Path(folder) / ALIGNMENTS_PICTURE)
                 self.loggers.show(trainer.global_step, {"valid/alignments": picture})
+        except OSError as error:  # such as a full disk: what is for loggers never stops a run
+            self.loggers.report(f"no picture of attention for the loggers: {one_line(error)}")

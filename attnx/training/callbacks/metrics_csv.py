@@ -36,11 +36,11 @@ class MetricsCsv(Callback):
         """Delete the rows that were written after the checkpoint."""
         if not trainer.is_global_zero:
             return
-        lines = self._read().splitlines(keepends=True)
+        lines = self._read().split("\r\n")
         if not self.row_count:
             self.path.unlink(missing_ok=True)
-        elif len(lines) > self.row_count + 1:
-            self._write("".join(lines[: self.row_count + 1]))
+        elif len(lines) > self.row_count + 2:  # the header, the rows, and nothing after the last end
+            self._write("\r\n".join([*lines[: self.row_count + 1], ""]))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
         """Keep the loss of a step; add the row that is due."""

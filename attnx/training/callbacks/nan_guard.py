@@ -71,7 +71,7 @@ class NanGuard(Callback):
             f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of "
             f"{count_phrase(len(rows), 'row')} ({row_list}; the first: {self._first_source(batch)})"
             f"{origin and f'; {origin}'}; {saved}; "
-            "start a new run with a lower optimizer.lr, or set trainer.gradient_clip_val"
+            "start a new run with a lower optimizer.lr or trainer.gradient_clip_val"
         )
 
     def _save_batch(self, batch: Batch, file: Path, loss: float, trainer: Trainer) -> None:

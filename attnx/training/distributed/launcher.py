@@ -194,9 +194,14 @@ class ProcessSupervisor:
     def _raise_first_failure(self) -> None:
         """Raise what the first rank that failed has reported, if any failed."""
         reports = [self._report(index) for index, process in enumerate(self.processes) if process.exit_code]
-        _, error, text = min(reports, key=lambda report: report[0], default=(0.0, None, ""))
+        if not reports:
+            return
+        _, error, text = min(reports, key=lambda report: report[0])
         if error is None and not self.stop_signal.ctrl_c_count:
             return
+        signum = self.stop_signal.signum
+        if signum and self.processes[0].exit_code == -signum:  # it arrived before rank 0 could stop by itself
+            raise self._interruption([])
         if error is None or isinstance(error, KeyboardInterrupt | Interrupted):
             raise self._interruption([self._report(0)[1], error])
         raise RunFailed(self._explain(error, text)) if isinstance(error, RunFailed) else error
@@ -206,12 +211,12 @@ class ProcessSupervisor:
         for error in errors:
             if isinstance(error, Interrupted | Stopped):
                 return error
-        run = self._run_path()
+        run, signum = self._run_path(), self.stop_signal.signum or signal.SIGINT
         if run is None:
-            return KeyboardInterrupt()
+            return Stopped("training had not begun", signum)
         with contextlib.suppress(OSError, ValueError):
             update_info(run, status=RunStatus.INTERRUPTED)
-        return Interrupted(run)
+        return Interrupted(run, signum)
 
     def _report(self, index: int) -> Report:
         """The report of a rank, else one by its exit code; without an error if it was killed by the supervisor."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from attnx.cli import hydra
+from attnx.cli import sweep as sweep_command
 from attnx.runs.sweep import read_sweep
 from attnx.sweeps.stop_request import is_stop_requested
 
@@ -44,7 +44,7 @@ def test_ctrl_c_during_another_launcher_prints_how_to_resume(
     def press(*_: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hydra, "_run_hydra", press)
+    monkeypatch.setattr(sweep_command, "run_hydra", press)
     answer = sweep("scorer=dot", "name=one")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume multirun/one\n")
     assert read_sweep("multirun/one").status == "interrupted"
@@ -124,6 +124,6 @@ def test_joblib_runs_as_many_jobs_at_a_time_as_the_command_says(
         received.extend(argv)
         return 0
 
-    monkeypatch.setattr(hydra, "_run_hydra", note_words)
+    monkeypatch.setattr(sweep_command, "run_hydra", note_words)
     sweep(*options, "hydra/launcher=joblib", "scorer=dot,scaled")
     assert f"hydra.launcher.n_jobs={count}" in received

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from attnx.cli import hydra
+from attnx.cli import sweep as sweep_command
 from attnx.sweeps.stored_overrides import is_safe
 
 
@@ -61,7 +61,7 @@ def test_an_entry_that_could_run_code_is_refused(
 ) -> None:
     """Before anything is composed, since Hydra would then make what the entry names."""
     write_record("scorer=dot", entry)
-    monkeypatch.setattr(hydra, "sweep", lambda *_: pytest.fail("it was gone on with"))
+    monkeypatch.setattr(sweep_command, "sweep", lambda *_: pytest.fail("it was gone on with"))
     answer = command("resume", "multirun/theirs")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"attnx: multirun/theirs/sweep.json: holds {entry!r}, which could run code")
@@ -114,9 +114,9 @@ def test_the_configuration_folder_must_be_given_to_resume(
     assert answer.code == 2
     assert "sweep.json: holds the --config-dir 'theirs', which could run code" in answer.err
     calls: list[Any] = []
-    monkeypatch.setattr(hydra, "sweep", lambda *overrides: calls.append(overrides) or 0)
+    monkeypatch.setattr(sweep_command, "sweep", lambda *overrides: calls.append(overrides) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
-    assert calls == [(hydra.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
+    assert calls == [(sweep_command.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
 
 
 def test_a_job_number_that_leaves_the_folder_is_refused(

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx.cli import hydra
+from attnx.cli import sweep as sweep_command
 from attnx.errors import UserError
 from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import JobProgress
@@ -324,9 +324,9 @@ def test_fresh_starts_over_once_in_a_requeued_job(
     save_sweep(Sweep(folder, "attnx -m", ["scorer=dot"], slurm_job="17"))
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
-    assert hydra._continues_after_requeue(folder) is (restarts == "1")
+    assert sweep_command._continues_after_requeue(folder) is (restarts == "1")
     monkeypatch.setenv("SLURM_JOB_ID", "18")
-    assert not hydra._continues_after_requeue(folder)
+    assert not sweep_command._continues_after_requeue(folder)
 
 
 def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
@@ -458,7 +458,7 @@ def test_a_finished_sweep_stays_finished(
     def interrupt(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hydra, "report_sweep", interrupt)
+    monkeypatch.setattr(sweep_command, "report_sweep", interrupt)
     assert sweep("scorer=dot", "name=one").code == 130
     assert read_sweep("multirun/one").status == "finished"
 

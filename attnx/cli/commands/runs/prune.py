@@ -7,6 +7,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from attnx.runs.naming import refuse_links
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
+from attnx.sweeps.folder_lock import lock_folder
 from attnx.sweeps.record import save_sweep, sync_from_folder
 from attnx.sweeps.summary import write_sweep_readme
 from attnx.training.run_lock import lock_run
@@ -138,10 +140,25 @@ def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator
 
 def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     """Delete; return the bytes freed, and a message for each run that could not be deleted."""
+    with ExitStack() as locks:
+        for folder in _sweeps(deletions):
+            locks.enter_context(lock_folder(folder))  # nobody resumes it meanwhile
+        sweeps = list(map(read_sweep, _sweeps(deletions)))  # before anything is deleted: one may be damaged
+        for sweep in sweeps:
+            refuse_links(sweep.path)
+        freed, messages = _delete_runs(deletions)
+        for sweep in sweeps:
+            for job in sweep.jobs:
+                sync_from_folder(sweep, job)
+            if any(job.status == RunStatus.WAITING for job in sweep.jobs):
+                sweep.status = RunStatus.INTERRUPTED
+            save_sweep(sweep)
+            write_sweep_readme(sweep)
+    return freed, messages
+
+
+def _delete_runs(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     freed, messages = 0, []
-    sweeps = list(map(read_sweep, _sweeps(deletions)))  # before anything is deleted: one may be damaged
-    for sweep in sweeps:
-        refuse_links(sweep.path)
     for deletion in deletions:
         path, hidden = deletion.run.path, None
         path = path if path.name else path.absolute()  # "." has no name to change
@@ -159,13 +176,6 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
             remainder = f"; what is left of it is in {hidden}" if hidden else ""
             reason = getattr(error, "strerror", None) or error
             messages.append(f"{path}: not deleted, or only in part: {reason}{remainder}")
-    for sweep in sweeps:
-        for job in sweep.jobs:
-            sync_from_folder(sweep, job)
-        if any(job.status == RunStatus.WAITING for job in sweep.jobs):
-            sweep.status = RunStatus.INTERRUPTED
-        save_sweep(sweep)
-        write_sweep_readme(sweep)
     return freed, messages
 
 
