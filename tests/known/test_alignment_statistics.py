@@ -88,7 +88,7 @@ def test_decoder_states_count_as_read_but_not_as_source() -> None:
 
 def test_gold_lines_name_sure_and_possible_links(tmp_path: Path) -> None:
     path = tmp_path / "gold.pharaoh"
-    path.write_text("0-0 2p1 3?10\n\n12-7\n")
+    path.write_text("\N{ZERO WIDTH NO-BREAK SPACE}0-0 2p1 3?10\n\n12-7\n", encoding="utf-8")  # as some editors write
     assert read_gold(path) == [
         GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1), (3, 10)})),
         GoldLinks(frozenset(), frozenset()),

@@ -79,3 +79,8 @@ def test_a_long_name_ends_at_a_word() -> None:
         *(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv"
     )
     assert name == "encoder.hidden_size=100 decoder.hidden_size=100 ..."
+
+
+def test_a_long_word_is_cut() -> None:
+    path = "long/" * 40 + "words.tsv"
+    assert shown_name(f"task.train={path}", "scorer=dot") == f"task.train={path}"[:116] + " ..."

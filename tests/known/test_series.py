@@ -128,6 +128,7 @@ def test_a_real_table_is_read_with_and_without_header(tmp_path: Path) -> None:
         ("", "series.csv: holds no header"),
         ("time,a,a\n1,2,3\n", "series.csv:1: two columns are called 'a'"),
         ("time,,a\n1,2,3\n", "series.csv:1: column 2 has no name"),
+        ("\n\ntime,,a\n1,2,3\n", "series.csv:3: column 2 has no name"),
     ],
 )
 def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -170,6 +171,7 @@ def test_an_index_of_pandas_is_no_column_of_values(tmp_path: Path) -> None:
         (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
         (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
         (["1,2,3", "2,2"], ":3: 2 columns, but line 1 has 3"),
+        (["1,2,3", '2,"5,7', "3,5,7"], ":3: a quote is not closed in this line"),
         ([], ": holds no rows"),
     ],
 )
@@ -185,5 +187,5 @@ def test_a_missing_or_empty_column_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no column 'tim'; did you mean time"):
         read_series(path, "tim", [])
     (series,) = read_series(path, "time", [])
-    with pytest.raises(UserError, match="the column 'b' has no values"):
-        fill_missing(series)
+    with pytest.raises(UserError, match=r"series\.csv: the column 'b' has no values"):
+        fill_missing(series, "series.csv")

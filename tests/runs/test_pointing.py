@@ -171,5 +171,6 @@ def test_a_picture_shows_what_was_written() -> None:
     assert line.tolist() == [[0, 0.25], [1, 0.5]]
     assert title(PointAnswer(points, [1, 2, 0], [0, 1, 2, 0]), "hull") == "3 points: right"
     assert title(PointAnswer(points, [0, 1], [0, 1, 2, 0]), "hull") == "3 points: wrong"
+    assert title(PointAnswer(points, [0, 1, -1, 2, 0], [0, 1, 2, 0]), "hull") == "3 points: wrong"
     assert title(PointAnswer(points, [2, 1, 0], [0, 1, 2]), "tsp") == "3 points: 12.00, reference 12.00"
     assert answer_lines(points, [], "hull") == []
