@@ -107,7 +107,9 @@ def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
 
 
 class SequenceTask(Protocol):
-    """The contract of a task, which tasks inherit; a task must define ``load`` and ``metrics``, all else has a default.
+    """The contract of a task, which tasks inherit.
+
+    A task defines ``load``, ``metrics``, ``monitor``, ``maximize`` and ``label_smoothing``; all else has a default.
 
     Attributes:
         monitor: the logged validation metric that selects the best weights: ``valid_per``.

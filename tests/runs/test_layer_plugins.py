@@ -1,4 +1,4 @@
-"""The plug-in examples of docs/other-parts.md for encoder, decoder, readout, output and callback."""
+"""The plug-in examples of docs/other-parts.md for encoder, decoder, readout, output, task and callback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "readout", "output"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "readout", "output", "task"])
 def test_an_example_obeys_the_laws(
     kind: str, work_folder: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
