@@ -58,17 +58,33 @@ class TransformerLayer(nn.Module):
         self.cross_residual = None if cross_attention is None else Residual(hidden_size, norm, dropout)
         self.feed_forward_residual = Residual(hidden_size, norm, dropout)
 
-    def make_memory(self, states: Tensor, memory: Memory | None, chunk: SequenceChunk) -> Memory:
-        """Append the chunk's states to the memory of self-attention."""
-        inputs = self.self_residual.pre(states)
-        positions = self.self_attention.make_memory(inputs, chunk.mask, rotation=chunk.rotation)
-        return positions if memory is None else append_positions(memory, positions)
+    def make_memory(self, states: Tensor, chunk: SequenceChunk) -> Memory:
+        """The memory of self-attention after a chunk (b, t, hidden_size) that starts the sequence."""
+        return self._append_chunk(None, self.self_residual.pre(states), chunk)
 
     def forward(
-        self, states: Tensor, memory: Memory, source: Memory | None, chunk: SequenceChunk, site: Site | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """States (b, t, hidden_size), which are in the memory already -> the next layer's, and weights of the site."""
-        attention = self._attend_to_self(states, memory, chunk, site == "self")
+        self,
+        states: Tensor,
+        memory: Memory | None,
+        source: Memory | None,
+        chunk: SequenceChunk,
+        site: Site | None = None,
+    ) -> tuple[Tensor, Memory, Tensor | None]:
+        """Send a chunk (b, t, hidden_size) through the layer.
+
+        Args:
+            states: the chunk.
+            memory: earlier positions as self-attention reads them; None if the chunk starts the sequence.
+            source: as cross-attention reads it; None without.
+            chunk: where the chunk is.
+            site: the attention whose weights to return.
+
+        Returns:
+            the next layer's states, the memory with the chunk, and the weights (b, h, t, m) of the site.
+        """
+        inputs = self.self_residual.pre(states)
+        memory = self._append_chunk(memory, inputs, chunk)
+        attention = self._attend_to_self(inputs, memory, chunk, site == "self")
         states, weights = self.self_residual.post(states, attention.context), attention.weights
         if self.cross_attention is not None and self.cross_residual is not None:
             assert source is not None
@@ -77,13 +93,17 @@ class TransformerLayer(nn.Module):
             states = self.cross_residual.post(states, attention.context)
             weights = attention.weights if needs_weights else weights
         outputs = self.feed_forward(self.feed_forward_residual.pre(states))
-        return self.feed_forward_residual.post(states, outputs), weights
+        return self.feed_forward_residual.post(states, outputs), memory, weights
+
+    def _append_chunk(self, memory: Memory | None, inputs: Tensor, chunk: SequenceChunk) -> Memory:
+        positions = self.self_attention.make_memory(inputs, chunk.mask, rotation=chunk.rotation)
+        return positions if memory is None else append_positions(memory, positions)
 
     def _attend_to_self(
-        self, states: Tensor, memory: Memory, chunk: SequenceChunk, need_weights: bool
+        self, inputs: Tensor, memory: Memory, chunk: SequenceChunk, need_weights: bool
     ) -> AttentionOutput:
-        queries = self.self_attention.project_queries(self.self_residual.pre(states), chunk.rotation)
-        if not chunk.is_bidirectional and states.shape[1] > 1:  # a single position is the last one
+        queries = self.self_attention.project_queries(inputs, chunk.rotation)
+        if not chunk.is_bidirectional and inputs.shape[1] > 1:  # a single position is the last one
             memory = hide_future(memory, chunk.steps + 1)
         return self.self_attention.attend(
             AttentionInputs(queries, queries, memory, chunk.steps, need_weights=need_weights)
@@ -114,20 +134,20 @@ class TransformerStack(nn.Module):
         updated: list[Memory] = []
         weights: list[Tensor] = []
         for index, layer in enumerate(self.layers):
-            updated.append(layer.make_memory(states, self_memories[index] if self_memories else None, chunk))
+            earlier = self_memories[index] if self_memories else None
             source = cross_memories[index] if cross_memories else None
-            states, layer_weights = layer(states, updated[-1], source, chunk, site)
+            states, memory, layer_weights = layer(states, earlier, source, chunk, site)
+            updated.append(memory)
             weights += [] if layer_weights is None else [layer_weights]
         return StackOutput(self.norm(states), tuple(updated), weights)
 
     def make_memory(self, states: Tensor, chunk: SequenceChunk) -> tuple[Memory, ...]:
         """The memory of self-attention in each layer after a chunk (b, t, hidden_size) that starts the sequence."""
         memories = []
-        for layer in self.layers:
-            memories.append(layer.make_memory(states, None, chunk))
-            if layer is not self.layers[-1]:  # the last layer's output is not needed
-                states, _ = layer(states, memories[-1], None, chunk)
-        return tuple(memories)
+        for layer in self.layers[:-1]:
+            states, memory, _ = layer(states, None, None, chunk)
+            memories.append(memory)
+        return (*memories, self.layers[-1].make_memory(states, chunk))  # whose output is not needed
 
     def empty_memories(self, rows: int, like: Tensor) -> tuple[Memory, ...]:
         """A memory of no positions for each layer."""
