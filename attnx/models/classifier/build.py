@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch import nn
-
 from attnx import registry
 from attnx.attention import Query
 from attnx.attention.factory import build_attention
-from attnx.data.special_tokens import PAD
 from attnx.models.classifier.config import resolve_classifier
 from attnx.models.classifier.model import Classifier
 from attnx.models.resolve import require_tags
 from attnx.nn.source_encoder import SourceEncoder
+from attnx.nn.targets.build import source_spec
 from attnx.nn.targets.single_label import SingleLabelTarget
 from attnx.registry import PositiveInt, Probability, Size, register
 
@@ -49,7 +47,7 @@ def build_classifier(
     if resolved.needs_tags:
         require_tags(tags, "query=language_tag")
     size = embedding_dim
-    embedding = nn.Linear(source_features, size) if source_features else nn.Embedding(source_symbols, size, PAD)
+    embedding = source_spec(source_symbols, source_features).embedding(size)
     encoder = registry.build("encoder", config["encoder"], input_size=size)
     source = SourceEncoder(
         embedding, encoder, size, keys_from="states", values_from="states", positions=0, dropout=dropout

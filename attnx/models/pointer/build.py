@@ -14,8 +14,7 @@ from attnx.models.resolve import require_tags
 from attnx.models.seq2seq.build import build_query_and_attention
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.symbols import Symbols
+from attnx.nn.targets.build import source_spec
 from attnx.registry import PositiveInt, Size, register
 
 
@@ -51,7 +50,7 @@ def build_pointer(
     resolved = resolve_pointer({**config, "model": {"constraint": constraint, "schedule": schedule}})
     if resolved.needs_tags:
         require_tags(tags, "query=language_tag")
-    embedding = (Numbers(source_features) if source_features else Symbols(source_symbols)).embedding(embedding_dim)
+    embedding = source_spec(source_symbols, source_features).embedding(embedding_dim)
     encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
     source = SourceEncoder(
         embedding, encoder, embedding_dim, keys_from="states", values_from="inputs", positions=0, dropout=0.0

@@ -11,7 +11,6 @@ from attnx import registry
 from attnx.attention import Query
 from attnx.attention.factory import ComposedAttention, build_attention
 from attnx.attention.no_attention import NoAttention
-from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.resolve import check_tied_embeddings, part_declarations, require_tags
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
@@ -22,7 +21,7 @@ from attnx.nn.contracts import TargetSpec
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.build import build_target
+from attnx.nn.targets.build import build_target, source_spec
 from attnx.registry import PositiveInt, Probability, Size, register
 
 
@@ -88,7 +87,7 @@ def _build_source(
     """Build the source encoder with the layers that are used; None if the source is not read."""
     model, encoder = config["model"], None
     size = model["embedding_dim"]
-    embedding = nn.Linear(features, size) if features else nn.Embedding(symbols, size, padding_idx=PAD)
+    embedding = source_spec(symbols, features).embedding(size)
     if not resolved.encoder_layers and "encoder" not in resolved.sources:
         return None
     if resolved.encoder_layers:

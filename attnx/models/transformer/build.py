@@ -10,9 +10,7 @@ from attnx.models.resolve import check_tied_embeddings, require_tags
 from attnx.models.transformer.config import resolve_transformer
 from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
 from attnx.models.transformer.options import TransformerOptions
-from attnx.nn.targets.build import build_target
-from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.symbols import Symbols
+from attnx.nn.targets.build import build_target, source_spec
 from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
 
 
@@ -90,7 +88,7 @@ def build_transformer(
         cross_attention=resolved.cross_attention,
         attention=AttentionOptions(**{knob: config["attention"][knob] for knob in ("dropout", "bias", "chunk_mib")}),
     )
-    source = Numbers(source_features) if source_features else Symbols(source_symbols)
+    source = source_spec(source_symbols, source_features)
     target = build_target(config.get("task", {}), target_symbols, target_features)
     has_source = "encoder" in resolved.sources
     encoder_layers = resolved.encoder_layers

@@ -1,4 +1,4 @@
-"""Build the specification of a task's target from its options and the data."""
+"""Build the specifications of steps of sources and targets from the task's options and the data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
 
+def source_spec(symbols: int, features: int) -> Symbols | Numbers:
+    """What a source step is: a symbol of a vocabulary of this size, or a row of so many numbers."""
+    return Numbers(features) if features else Symbols(symbols)
+
+
 def build_target(task: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
     """Build the specification of one target step.
 
@@ -19,10 +24,8 @@ def build_target(task: Mapping[str, Any], symbols: int, features: int) -> Target
         symbols: size of the target vocabulary; 0 if targets are numbers.
         features: numbers per target step; 0 if targets are symbols.
     """
-    if not features:
-        return Symbols(symbols)
-    if not task.get("horizon"):
-        return Numbers(features)
+    if not features or not task.get("horizon"):
+        return source_spec(symbols, features)
     return ForecastTarget(
         features,
         task["horizon"],
