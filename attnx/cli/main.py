@@ -6,7 +6,6 @@ import argparse
 import io
 import os
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from attnx.errors import (
     suggest,
 )
 from attnx.files.printable import printable
+from attnx.runs.naming import resume_command
 from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
 
@@ -92,7 +92,7 @@ def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
         return 128 + signum
     message = str(stop) or "training had not begun"
     if isinstance(stop, Interrupted):
-        message = f"resume with: attnx resume {shlex.quote(str(stop.folder))}"
+        message = f"resume with: {resume_command(stop.folder)}"
     reason = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
     print("attnx: " + "; ".join(filter(None, (reason, requeue(signum), printable(message)))), file=sys.stderr)
     return 128 + signum

@@ -62,12 +62,21 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
         subject = "it" if knob == "folder" else str(folder)
-        hint = f", or `attnx resume {shlex.quote(str(folder))}`" if (folder / RUN_JSON).is_file() else ""
+        hint = f", or `{resume_command(folder)}`" if (folder / RUN_JSON).is_file() else ""
         problem = f"{subject} is not empty; choose another{hint}"
         raise UserError(f"{knob}={config[knob]}: {problem}")
     if runs := [parent for parent in folder.absolute().parents if (parent / RUN_JSON).is_file()]:
         raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")
     return folder
+
+
+def resume_command(folder: Path, *options: str) -> str:
+    """The command that resumes the run or the sweep in a folder.
+
+    >>> resume_command(Path("multirun/my run"))
+    "attnx resume 'multirun/my run'"
+    """
+    return shlex.join(["attnx", "resume", str(folder), *options])
 
 
 def refuse_links(folder: Path) -> None:

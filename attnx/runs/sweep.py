@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.files.file_lock import is_lock_held
 from attnx.runs.info import check_format
 from attnx.runs.layout import LOG_TXT, SWEEP_JSON, SWEEP_LOCK
+from attnx.runs.naming import resume_command
 from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
 
 # An override with several values: 1,2 or range(1,3); a list, [1,2], is one value.
@@ -108,7 +108,7 @@ class Sweep:
     def resume_command(self) -> str:
         """The command that resumes the sweep; ``-j`` is that of the last one."""
         options = ["--config-dir", self.config_dir] if self.config_dir else []
-        return shlex.join(["attnx", "resume", str(self.path), *options])
+        return resume_command(self.path, *options)
 
     @property
     def swept_keys(self) -> list[str]:

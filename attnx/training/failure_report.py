@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import signal
 import time
 import traceback
@@ -27,6 +26,7 @@ from attnx.laws.plug_ins import find_plug_in
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON
+from attnx.runs.naming import resume_command
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -116,11 +116,6 @@ def _smaller_batch(step_note: str, trainer: Mapping[str, Any]) -> str:
         return smaller
     accumulated = trainer.get("accumulate_grad_batches", 1)
     return f"{smaller}; half of it with twice the trainer.accumulate_grad_batches ({accumulated}) takes equal steps"
-
-
-def resume_command(folder: Path) -> str:
-    """The command that resumes a run."""
-    return f"attnx resume {shlex.quote(str(folder))}"
 
 
 def _update_info(folder: Path, **facts: Any) -> None:

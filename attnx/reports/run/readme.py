@@ -10,6 +10,7 @@ from attnx.config.view import node_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.run.tables import CONFIG_KEYS, results_section
 from attnx.runs import layout
+from attnx.runs.naming import resume_command
 from attnx.runs.run import Run, read_run
 
 FILES = {
@@ -37,7 +38,7 @@ FILES = {
     layout.TENSORBOARD: "recordings for TensorBoard: tensorboard --logdir FOLDER",
     layout.VOCABULARY: "source and target symbols, or the scaling of features",
 }
-RESUME = "```sh\nattnx resume {quoted}\n```\n\n"
+RESUME = "```sh\n{command}\n```\n\n"
 NEXT_STEPS = """\
 ## Next steps
 
@@ -88,5 +89,5 @@ def _heading(run: Run) -> str:
 def _next_steps(run: Run) -> str:
     current, path = Path.cwd(), run.path.resolve()
     folder = path.relative_to(current) if path.is_relative_to(current) else path
-    resume = RESUME.format(quoted=shlex.quote(str(folder))) if run.info.get("status") != "finished" else ""
+    resume = RESUME.format(command=resume_command(folder)) if run.info.get("status") != "finished" else ""
     return NEXT_STEPS.format(folder=folder, resume=resume)

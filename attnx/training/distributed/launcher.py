@@ -19,11 +19,12 @@ from pathlib import Path
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for
 from attnx.runs.info import update_info
 from attnx.runs.layout import ERROR_TXT
+from attnx.runs.naming import resume_command
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import ChildProcess, describe_exit, interrupt_with_parent, spawn
 from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo, init_process_group
-from attnx.training.failure_report import is_deleted, resume_command
+from attnx.training.failure_report import is_deleted
 
 POLL_SECONDS = 0.05
 # Time that rank 0 has to end by itself once another rank has ended; and in addition, if it is finishing its loggers by

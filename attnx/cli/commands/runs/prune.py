@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY
-from attnx.runs.naming import refuse_links
+from attnx.runs.naming import refuse_links, resume_command
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
@@ -130,7 +129,7 @@ def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator
         if (sweep / STUDY).is_file():
             yield f"{sweep.name}: a search tries nothing twice, so {count} job(s) stay undone after this"
         else:
-            again = f"attnx resume {shlex.quote(os.path.relpath(sweep))}"
+            again = resume_command(Path(os.path.relpath(sweep)))
             yield f"{sweep.name}: {count} job(s) are trained anew by `{again}`, or by the command of the sweep"
     if count := sum(deletion.ends_resuming for deletion in deletions):
         yield f"{count} unfinished run(s) will restart from the beginning when resumed"
