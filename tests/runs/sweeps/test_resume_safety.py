@@ -18,12 +18,12 @@ from attnx.sweeps.stored_overrides import is_safe
 def write_record(work_folder: Path) -> Callable[..., Path]:
     """Write the record of a sweep of another user."""
 
-    def write(*overrides: str, number: Any = 0, config_dir: str | None = None) -> Path:
+    def write(*overrides: str, number: Any = 0, **facts: Any) -> Path:
         folder = work_folder / "multirun" / "theirs"
         folder.mkdir(parents=True, exist_ok=True)
         jobs = [{"index": number, "overrides": ["scorer=dot"]}]
         record = {"format": 1, "command": "attnx -m", "overrides": list(overrides), "jobs": jobs}
-        (folder / "sweep.json").write_text(json.dumps({**record, "config_dir": config_dir}), encoding="utf-8")
+        (folder / "sweep.json").write_text(json.dumps({**record, **facts}), encoding="utf-8")
         return folder
 
     return write
@@ -117,6 +117,19 @@ def test_the_configuration_folder_must_be_given_to_resume(
     monkeypatch.setattr(sweep_command, "sweep", lambda *overrides: calls.append(overrides) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
     assert calls == [(sweep_command.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
+
+
+def test_as_many_jobs_run_at_a_time_as_before(
+    write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record("scorer=dot", max_parallel=4)
+    calls: list[Any] = []
+    monkeypatch.setattr(sweep_command, "sweep", lambda args, folder: calls.append(args.max_parallel) or 0)
+    assert command("resume", "multirun/theirs").code == 0
+    assert command("resume", "multirun/theirs", "-j", "3").code == 0
+    assert calls == [4, 3]
+    write_record("scorer=dot", max_parallel="many")
+    assert "damaged (max_parallel is no number of jobs)" in command("resume", "multirun/theirs").err
 
 
 def test_a_job_number_that_leaves_the_folder_is_refused(
