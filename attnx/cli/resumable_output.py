@@ -89,6 +89,8 @@ class ResumableOutput:
                 self.__exit__(UserError, None, None)
                 raise UserError(f"{path}: cannot be written: {error.strerror}") from error
             if not try_lock(stream.fileno()):
+                for opened in (stream, *self.streams.values()):
+                    opened.close()
                 raise UserError(f"{path}: another process writes it; wait until that has ended")
             self.streams[path] = stream
             self.streams[path].truncate(size)
