@@ -60,9 +60,9 @@ def test_errors_by_length_are_means_over_seeds() -> None:
     assert comparison.length_rates is not None
     assert comparison.length_rates.rates == {0: pytest.approx([10, 50])}  # of words
     # By another tokenizer the same sources have other lengths.
-    others = {20: LengthErrors(10, 1, 2, 20), 30: LengthErrors(10, 5, 10, 40)}
+    longer = {20: LengthErrors(10, 1, 2, 20), 30: LengthErrors(10, 5, 10, 40)}
     (comparison,) = comparisons(
-        [record("dot", 0, 12.0, length_errors=errors[0]), record("no", 0, 9, length_errors=others)]
+        [record("dot", 0, 12.0, length_errors=errors[0]), record("no", 0, 9, length_errors=longer)]
     )
     assert comparison.length_rates is None
     (comparison,) = comparisons([record("dot", 0, 12.0), record("dot", 1, 12.0, length_errors=errors[0])])

@@ -76,11 +76,11 @@ def test_every_knob_that_names_files_is_checked() -> None:
         "dataset",
         "store",
         "entities",
-        "targets",
+        "target_columns",
         "known_columns",
-        "time",
+        "time_column",
     }
-    remaining |= {"group", "step_names", "target_step_names", "sizes", "split", "statements"}
+    remaining |= {"group_column", "step_names", "target_step_names", "sizes", "split", "statements"}
     for name in registry.names("task"):
         part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}

@@ -36,7 +36,7 @@ class Distance(nn.Module):
         super().__init__()
         exact = buckets // 4
         if buckets < MIN_BUCKETS or buckets % 2:
-            raise UserError(f"bias.buckets={buckets}: half are for each direction; choose an even number, 4 or more")
+            raise UserError(f"bias.buckets={buckets}: half are for each direction; choose 4 or a larger even number")
         if max_distance <= exact:
             reason = f"{buckets} buckets have {exact} distances of their own in each direction"
             raise UserError(f"bias.max_distance={max_distance}: {reason}; choose {exact + 1} or more")

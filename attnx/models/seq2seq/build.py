@@ -130,19 +130,9 @@ def build_parts(
     output_sizes = {**sizes, "size": readout.size, "width": target.width}
     output = registry.build("output", config.get("output", "linear"), tied=tied, **output_sizes)
     return Seq2seqParts(
-        embedding=embedding,
-        bridge=bridge,
-        query=query,
-        attention=attention,
-        decoder=decoder,
-        readout=readout,
-        output=output,
-        source_encoder=source,
-        state_projection=projection,
-        tag_embedding=tag_embedding,
-        encoder_tags="encoder" in tag_inputs,
-        decoder_tags="decoder" in tag_inputs,
-    )
+        embedding=embedding, bridge=bridge, query=query, attention=attention, decoder=decoder, readout=readout,
+        output=output, source_encoder=source, state_projection=projection, tag_embedding=tag_embedding,
+        encoder_tags="encoder" in tag_inputs, decoder_tags="decoder" in tag_inputs)  # fmt: skip
 
 
 def build_query_and_attention(

@@ -51,15 +51,15 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
     has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
     if not has_rates or not all(errors for runs in counts.values() for errors in runs):
         return None
-    some, *others = (length_counts(run) for runs in runs_of.values() for run in runs)
-    if any(lengths != some for lengths in others):
+    first, *further = (length_counts(run) for runs in runs_of.values() for run in runs)
+    if any(lengths != first for lengths in further):
         return None
-    groups = group_lengths(some)
+    groups = group_lengths(first)
     rates = {
         setting: [fmean(_rate(errors, group, counted) for errors in runs) for group in groups]
         for setting, runs in counts.items()
     }
-    examples = [sum(count for length, count in some.items() if low <= length <= high) for low, high in groups]
+    examples = [sum(count for length, count in first.items() if low <= length <= high) for low, high in groups]
     return LengthRates(f"{counted.removesuffix('s')} error rate", groups, examples, rates)
 
 
