@@ -56,7 +56,8 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             # Of several short flags in one word Python 3.13 returns those that it does not know.
             ending = unknown[0].lstrip(self.prefix_chars)
-            self.refuse(words, next(index for index, word in enumerate(words) if word.endswith(ending)))
+            is_ended = [word.startswith(self.prefix_chars) and word.endswith(ending) for word in words]
+            self.refuse(words, words.index(unknown[0]) if unknown[0] in words else is_ended.index(True))
         for flag, action in self._option_string_actions.items():
             if action.nargs != 0 and (f"{flag}=" in words or (flag, "") in pairwise(words)):
                 raise UserError(f"{flag} needs a value")

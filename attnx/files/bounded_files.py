@@ -27,6 +27,7 @@ MEBIBYTE: Final = 2**20
 MAX_FILE_BYTES: Final = 4 * MEBIBYTE
 MAX_LIST_BYTES: Final = 256 * MEBIBYTE
 MAX_TABLE_BYTES: Final = 1024 * MEBIBYTE
+BYTE_ORDER_MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets and some editors write
 MAX_DEPTH: Final = 50
 MAX_NUMBER_LENGTH: Final = 64
 MAX_NUMBER_BITS: Final = 64

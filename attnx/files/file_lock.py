@@ -10,13 +10,7 @@ from pathlib import Path
 
 def try_lock(descriptor: int) -> bool:
     """Lock an open file until it is closed; False if another process holds the lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
+    return _is_granted(descriptor, fcntl.LOCK_EX)
 
 
 def wait_for_lock(descriptor: int) -> None:
@@ -38,11 +32,17 @@ def is_lock_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return not _is_granted(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
-    return False
+
+
+def _is_granted(descriptor: int, kind: int) -> bool:
+    """Ask for a lock of an open file; False if another process holds it."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # of a file system without locks
+        return True
+    return True

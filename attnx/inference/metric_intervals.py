@@ -35,8 +35,10 @@ def measure_intervals(
             low, high = percentile_interval(samples)
             if not math.isclose(low, high):
                 intervals[name] = Interval(low, high)
-    _, num_dependent = task.neighbors([prediction.pair for prediction in predictions])
-    return intervals if num_dependent > 1 else intervals | _proportions(task, tags, predictions)
+    proportions = _proportions(task, tags, predictions)
+    if proportions and task.neighbors([prediction.pair for prediction in predictions])[1] > 1:
+        return intervals
+    return intervals | proportions
 
 
 def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Interval]:

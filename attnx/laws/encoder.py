@@ -65,9 +65,9 @@ class EncoderLaws(TensorLaws):
         returned = "no spans" if spans is None else "spans"
         require((spans is not None) == is_declared, "is_downsampling", f"it is {is_declared}; it returned {returned}")
         if spans is not None:
-            is_there = spans.mask.to(spans.shares.dtype)
-            totals = torch.zeros_like(is_there).scatter_add(1, spans.state_index, spans.shares)
-            require_close(totals, is_there, "forward", "the shares of a state's steps do not sum to 1")
+            has_state = spans.mask.to(spans.shares.dtype)
+            totals = torch.zeros_like(has_state).scatter_add(1, spans.state_index, spans.shares)
+            require_close(totals, has_state, "forward", "the shares of a state's steps do not sum to 1")
 
     def rows_are_independent(self) -> None:
         """The encoding of a row does not depend on other rows, nor on padding with finite numbers."""

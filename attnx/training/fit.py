@@ -158,9 +158,9 @@ def _refuse_changed(run: Run, prepared: PreparedRun) -> None:
     Raises:
         UserError: they are different.
     """
-    for name, fingerprint in prepared.loaders.fingerprints.items():
+    fingerprints = prepared.loaders.fingerprints.items()
+    for split, (name, fingerprint) in zip(("training", "validation", "test"), fingerprints, strict=True):
         if run.info.get(name, fingerprint) != fingerprint:
-            split = {"fingerprint": "training"}.get(name, name.partition("_")[0])
             raise UserError(f"{run.path}: the {split} data have changed; restore them, or start a new run")
     if (processes := run.info.get("processes", 1)) != rank_info().world_size:
         raise UserError(

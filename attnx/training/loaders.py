@@ -75,7 +75,7 @@ class TrainingDataModule(lightning.LightningDataModule):
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """A hash of each split, by its name in run.json."""
+        """A hash of the training, the validation and the test split, by its name in run.json."""
         return {
             "fingerprint": self.train_rows.fingerprint(),
             "valid_fingerprint": self.valid_rows.fingerprint(),

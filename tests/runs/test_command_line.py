@@ -187,3 +187,10 @@ def until(terminal: int, expected: str) -> None:
     while expected not in shown:
         assert select.select([terminal], [], [], 120)[0], f"{expected!r} does not come after {shown!r}"
         shown += os.read(terminal, 1).decode(errors="replace")
+
+
+def test_an_argument_too_many_is_named(command: Callable[..., Any]) -> None:
+    """Also where another argument ends alike."""
+    answer = command("resume", "one", "e")
+    assert answer.code == 2
+    assert "attnx resume takes no argument 'e'" in answer.err

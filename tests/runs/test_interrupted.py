@@ -19,6 +19,7 @@ from attnx.errors import Interrupted
 from attnx.files.bounded_files import read_mapping
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.fit import resume
 
 MetricRows = Callable[[str], list[dict[str, str]]]
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
@@ -277,3 +278,15 @@ def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
     assert process.returncode == 130
     assert err == "attnx: interrupted; resume with: attnx resume one\n"
     assert Path("one/checkpoints/last.ckpt").is_file()
+
+
+@pytest.mark.parametrize(("split", "phrase"), [("valid", "validation"), ("test", "test")])
+def test_a_run_resumes_with_its_own_held_out_data_alone(split: str, phrase: str, run: Callable[..., Any]) -> None:
+    held_out = Path(f"{split}.tsv")
+    held_out.write_text("ab\tAA B\nba\tB AA\n", encoding="utf-8")
+    run(f"task.{split}={held_out}", folder="one")
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    held_out.write_text("ab\tAA B\nba\tB AA B\n", encoding="utf-8")
+    with pytest.raises(attnx.UserError, match=f"one: the {phrase} data have changed"):
+        resume("one")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import read_text
+from attnx.files.bounded_files import BYTE_ORDER_MARK, read_text
 from attnx.runs.alignments import END, Alignment, Weights, without_end
 
 Link = tuple[int, int]
@@ -30,7 +30,7 @@ def read_gold(path: Path | str) -> list[GoldLinks]:
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
-    lines = read_text(Path(path)).removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").splitlines()
+    lines = read_text(Path(path)).removeprefix(BYTE_ORDER_MARK).splitlines()
     return [_parse(line, f"{path}:{index}") for index, line in enumerate(lines, start=1)]
 
 

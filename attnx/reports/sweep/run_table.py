@@ -14,7 +14,7 @@ from typing import Any
 from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_files import MAX_TABLE_BYTES, read_text
+from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.csv_text import csv_text
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
@@ -28,7 +28,6 @@ DETAILS = ("curve", "length_errors", "hard_alignments")
 CHOICE = "config."  # before a choice that has the name of a fact
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
-BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets write
 DIGITS = 10  # significant ones; results are measured in single precision
 
 

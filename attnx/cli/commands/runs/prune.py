@@ -139,10 +139,11 @@ def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator
 
 def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
     """Delete; return the bytes freed, and a message for each run that could not be deleted."""
+    folders = _sweeps(deletions)
     with ExitStack() as locks:
-        for folder in _sweeps(deletions):
+        for folder in folders:
             locks.enter_context(lock_folder(folder))  # nobody resumes it meanwhile
-        sweeps = list(map(read_sweep, _sweeps(deletions)))  # before anything is deleted: one may be damaged
+        sweeps = list(map(read_sweep, folders))  # before anything is deleted: one may be damaged
         for sweep in sweeps:
             refuse_links(sweep.path)
         freed, messages = _delete_runs(deletions)
