@@ -12,13 +12,13 @@ from typing import Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
+from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_cache
 from attnx.data.corpus_cache.folder import (
     EVALUATION_SPLITS,
     ROWS,
+    CorpusCache,
     CorpusMetadata,
-    CorpusStore,
-    UnfinishedStore,
+    UnfinishedCache,
     open_unfinished,
 )
 from attnx.data.corpus_cache.shards import read_shards
@@ -61,10 +61,10 @@ class Translation(TextTask):
     lower-cased if ``lower``; BLEU, chrF and TER are of such texts. Training pairs with a side of more than
     ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
 
-    ``store`` names a folder for the encoded training corpus, which may then be larger than memory: the training files
-    (or the rows of ``dataset``) are read twice, line by line, and later runs with the same files and options read the
-    folder instead. It is written in shards of 262,144 lines by ``store_processes`` processes, at most one a shard; by
-    default there are as many as cores. Their number changes no byte.
+    ``cache_folder`` names a folder for the encoded training corpus, which may then be larger than memory: the training
+    files (or the rows of ``dataset``) are read twice, line by line, and later runs with the same files and options read
+    the folder instead. It is written in shards of 262,144 lines by ``cache_processes`` processes, at most one a shard;
+    by default there are as many as cores. Their number changes no byte.
     """
 
     maximize = True
@@ -87,14 +87,14 @@ class Translation(TextTask):
         max_length_ratio: PositiveFloat | None = None,
         holdout: Probability = 0.05,
         label_smoothing: Probability = 0.0,
-        store: str | None = None,
-        store_processes: PositiveInt | None = None,
+        cache_folder: str | None = None,
+        cache_processes: PositiveInt | None = None,
     ) -> None:
         files = {"train": train, "valid": valid, "test": test}
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, columns
-        self.store, self.store_processes = store, store_processes
+        self.cache_folder, self.cache_processes = cache_folder, cache_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.label_smoothing = holdout, label_smoothing
         self._check()
@@ -103,10 +103,10 @@ class Translation(TextTask):
         source: Tokenizer = registry.build("tokenizer", tokenizer)
         target = source if shared_vocabulary else registry.build("tokenizer", tokenizer)
         self.texts = TextPipeline(source, target, vocab_size, lower, unicode_form)
-        # What decides on the rows of a stored corpus, besides its files and the held-out shares.
-        self.store_options = {"languages": self.languages, "tokenizer": tokenizer, "vocab_size": vocab_size}
-        self.store_options |= {"shared_vocabulary": shared_vocabulary, "lower": lower, "unicode_form": unicode_form}
-        self.store_options |= {"max_length": max_length, "max_length_ratio": max_length_ratio}
+        # What decides on the rows of a cached corpus, besides its files and the held-out shares.
+        self.cache_options = {"languages": self.languages, "tokenizer": tokenizer, "vocab_size": vocab_size}
+        self.cache_options |= {"shared_vocabulary": shared_vocabulary, "lower": lower, "unicode_form": unicode_form}
+        self.cache_options |= {"max_length": max_length, "max_length_ratio": max_length_ratio}
 
     def _check(self) -> None:
         if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
@@ -119,16 +119,15 @@ class Translation(TextTask):
             raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.dataset is not None and not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        if self.store_processes is not None and self.store is None:
-            raise UserError(
-                f"task.store_processes={self.store_processes} is for task.store; remove it, or set task.store"
-            )
+        if self.cache_processes is not None and self.cache_folder is None:
+            processes = f"task.cache_processes={self.cache_processes}"
+            raise UserError(f"{processes} is for task.cache_folder; remove it, or set task.cache_folder")
 
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
-        if self.store is not None:
-            return self._load_stored(expand_path("task.store", self.store))
+        if self.cache_folder is not None:
+            return self._load_cached(expand_path("task.cache_folder", self.cache_folder))
         self._check_train()
         parts, dropped = self._read_parts(self.data_files, self._open_dataset()), Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
@@ -148,18 +147,18 @@ class Translation(TextTask):
         """Read the pairs of ``test`` without the other parts."""
         return self._evaluation_pairs("test", list(self._read_files("test")))
 
-    def _load_stored(self, folder: Path) -> SequenceData:
+    def _load_cached(self, folder: Path) -> SequenceData:
         """Load as :meth:`load`, with the training split in a folder, which is written if it is missing."""
         self._check_train()
         dataset = self._open_dataset()
-        store = self._open_store(folder, dataset)
-        metadata = store.find()
+        cache = self._open_cache(folder, dataset)
+        metadata = cache.find()
         parts = self._read_parts(EVALUATION_SPLITS, dataset)
         existing = {part: parts.get(part) for part in EVALUATION_SPLITS}
         if metadata is None:
             holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
-            self._write_store(store, dataset, holdout)
-            metadata = store.find()
+            self._write_cache(cache, dataset, holdout)
+            metadata = cache.find()
             assert metadata is not None, "it was written just now"
         self.restore(folder)
         self.notes = [*metadata.notes, *metadata.overlap_notes]
@@ -167,27 +166,27 @@ class Translation(TextTask):
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, tags, read_shards(folder / ROWS, source, target, tags))
 
-    def _open_store(self, folder: Path, dataset: Mapping[str, DatasetText]) -> CorpusStore:
+    def _open_cache(self, folder: Path, dataset: Mapping[str, DatasetText]) -> CorpusCache:
         """Open the folder of the files, or of ``dataset``, of the training split."""
         files = {part: self._paths(part) for part in self.files if self.files[part]}
-        options = dict(self.store_options)
+        options = dict(self.cache_options)
         if dataset:
             files = {**{part: [] for part in dataset}, "train": dataset_files(self._dataset_name())}
             options |= {"dataset": self.dataset, "columns": self.columns, "rows": dataset["train"].lines}
         has_all_parts = all(part in files for part in EVALUATION_SPLITS)
-        return CorpusStore(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
+        return CorpusCache(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
 
-    def _write_store(self, store: CorpusStore, dataset: Mapping[str, DatasetText], holdout: SentenceHoldout) -> None:
+    def _write_cache(self, cache: CorpusCache, dataset: Mapping[str, DatasetText], holdout: SentenceHoldout) -> None:
         """Read the training files twice, or continue where an interrupted process was.
 
-        Invalid files leave no store.
+        Invalid files leave no cache.
         """
-        origin = {**store.origin, "evaluation_files": store.evaluation_files}
-        with open_unfinished(store.folder, origin) as unfinished:
+        origin = {**cache.origin, "evaluation_files": cache.evaluation_files}
+        with open_unfinished(cache.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
             text: ShardedText = dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages)
-            processes = self.store_processes or available_cores()
+            processes = self.cache_processes or available_cores()
             metadata = unfinished.read_metadata()
             if metadata is None:
                 metadata = self._scan(unfinished, text, holdout, processes)
@@ -198,10 +197,10 @@ class Translation(TextTask):
             def make_pairs(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
                 return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
 
-            write_store(store, unfinished, text, make_pairs, metadata, self.texts, processes)
+            write_cache(cache, unfinished, text, make_pairs, metadata, self.texts, processes)
 
     def _scan(
-        self, unfinished: UnfinishedStore, text: ShardedText, holdout: SentenceHoldout, processes: int
+        self, unfinished: UnfinishedCache, text: ShardedText, holdout: SentenceHoldout, processes: int
     ) -> CorpusMetadata:
         """Read the training files once and train the tokenizers."""
         sample, metadata = scan_corpus(text, self.texts, holdout, processes)
@@ -213,7 +212,7 @@ class Translation(TextTask):
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
     ) -> tuple[Splits[Pair], tuple[str, ...]]:
-        """Return valid and test pairs, and the tags, of a stored training split with ``tags``."""
+        """Return valid and test pairs, and the tags, of a cached training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
         return pairs, self._tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))

@@ -340,11 +340,11 @@ def test_a_store_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monke
         return [(data.source.decode(source), data.target.decode(target)) for source, target in pairs]
 
     save(rows)
-    assert load(store="corpus", store_processes=2) == load(store="corpus") == load()
+    assert load(cache_folder="corpus", cache_processes=2) == load(cache_folder="corpus") == load()
     assert len(list(Path("corpus/rows").glob("0*"))) == 4
     save(rows[:-1])
     with pytest.raises(UserError, match=r"corpus: was written from other files or settings: task.train names other"):
-        load(store="corpus")
+        load(cache_folder="corpus")
 
 
 @with_datasets

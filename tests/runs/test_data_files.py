@@ -74,7 +74,7 @@ def test_every_knob_that_names_files_is_checked() -> None:
         "languages",
         "columns",
         "dataset",
-        "store",
+        "cache_folder",
         "entities",
         "target_columns",
         "known_columns",

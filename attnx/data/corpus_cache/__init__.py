@@ -1,1 +1,1 @@
-"""Encoded training corpora, stored as memory-mapped files."""
+"""Encoded training corpora, cached as memory-mapped files."""

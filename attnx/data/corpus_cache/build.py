@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, TypeVar
 from attnx.data.corpus_cache.folder import (
     EVALUATION_SPLITS,
     ROWS,
+    CorpusCache,
     CorpusMetadata,
-    CorpusStore,
     ShardCounts,
-    UnfinishedStore,
+    UnfinishedCache,
 )
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.corpus_cache.reading_progress import show_progress
@@ -118,16 +118,16 @@ def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
     return sample
 
 
-def write_store(
-    store: CorpusStore,
-    unfinished: UnfinishedStore,
+def write_cache(
+    cache: CorpusCache,
+    unfinished: UnfinishedCache,
     text: ShardedText,
     make_pairs: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
     metadata: CorpusMetadata,
     texts: TextPipeline,
     processes: int,
 ) -> None:
-    """Encode the training split into a store, or continue an interrupted encoding.
+    """Encode the training split into a cache, or continue an interrupted encoding.
 
     ``make_pairs`` tokenizes and filters the sentences of a shard, and counts the dropped ones by reason. It is a
     UserError if no pair is left, or none of a tag, or the files have changed.
@@ -154,7 +154,7 @@ def write_store(
         which = f" of {missing_tags[0]!r}" if total.pairs else ""
         raise UserError(f"no training pair{which} is left: {total.note()}")
     index_shards(unfinished.path / ROWS, len(text.shards), *vocabularies, tags)
-    store.finish(unfinished, metadata._replace(notes=list(filter(None, [total.note()]))))
+    cache.finish(unfinished, metadata._replace(notes=list(filter(None, [total.note()]))))
 
 
 def _entries(pairs: Iterable[Pair], counts: Counter[str]) -> Iterator[Entry]:

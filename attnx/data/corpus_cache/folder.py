@@ -34,7 +34,7 @@ USE_ANOTHER_FOLDER: Final = "delete the folder or name another"
 
 
 class CorpusMetadata(NamedTuple):
-    """What a store holds besides its rows; ``notes`` are on dropped pairs."""
+    """What a cache holds besides its rows; ``notes`` are on dropped pairs."""
 
     tags: list[str]
     overlap_notes: list[str]
@@ -71,7 +71,7 @@ class ShardCounts:
         return dropped_note(self.dropped, self.total())
 
 
-class UnfinishedStore:
+class UnfinishedCache:
     """The content of the folder, written for the files and settings ``origin``; each file is written atomically."""
 
     def __init__(self, path: Path, origin: Mapping[str, Any]) -> None:
@@ -126,8 +126,8 @@ class UnfinishedStore:
 
 
 @contextmanager
-def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[UnfinishedStore | None]:
-    """Lock the unfinished folder of a store; None if another process has finished the store.
+def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[UnfinishedCache | None]:
+    """Lock the unfinished folder of a cache; None if another process has finished the cache.
 
     One process at a time holds the lock, others wait. The folder stays if the block is interrupted, and is deleted if
     it fails with a UserError, as it does if the folder cannot be written.
@@ -141,7 +141,7 @@ def open_unfinished(folder: Path, origin: Mapping[str, Any]) -> Iterator[Unfinis
                 yield None
                 return
             with _discard_useless(path):  # while it is locked
-                yield UnfinishedStore(path, origin)
+                yield UnfinishedCache(path, origin)
     except BaseException as error:
         for parent in new_parents:  # the innermost first; those that hold something stay
             with suppress(OSError):
@@ -187,7 +187,7 @@ def _lock(path: Path, folder: Path) -> Iterator[bool]:
             os.close(descriptor)
 
 
-class CorpusStore:
+class CorpusCache:
     """A folder with an encoded training corpus, which later runs read instead of the training files.
 
     ``files`` are those of each part that is not held out, ``settings`` every other option that decides on the rows.
@@ -197,20 +197,20 @@ class CorpusStore:
     def __init__(self, folder: Path, files: dict[str, list[Path]], settings: dict[str, Any]) -> None:
         self.folder, self.train = folder, files["train"]
         if pipe := next((file for file in self.train if file.exists() and not (file.is_file() or file.is_dir())), None):
-            raise UserError(f"{pipe}: is not a plain file; task.store reads the training files twice")
+            raise UserError(f"{pipe}: is not a plain file; task.cache_folder reads the training files twice")
         self.evaluation_files = {part: file_states(files[part]) for part in EVALUATION_SPLITS if part in files}
         parts = {part: "given" if part in files else "held out" for part in EVALUATION_SPLITS}
         self.origin = {"train": file_states(self.train), **settings, **parts}
 
     def find(self) -> CorpusMetadata | None:
-        """Read the metadata of a finished store, or None; a folder of something else is a UserError."""
+        """Read the metadata of a finished cache, or None; a folder of something else is a UserError."""
         if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
             return None
         record: dict[str, Any] = {}
         with suppress(UserError):
             record = read_mapping(self.folder / ORIGIN, MAX_LIST_BYTES)
         if not record:
-            raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {USE_ANOTHER_FOLDER}")
+            raise UserError(f"{self.folder}: holds no corpus that task.cache_folder wrote; {USE_ANOTHER_FOLDER}")
         if (version := record.get("format")) != FORMAT:
             raise UserError(f"{self.folder}: has format {version}, but this attnx reads {FORMAT}; {USE_ANOTHER_FOLDER}")
         try:
@@ -226,14 +226,14 @@ class CorpusStore:
         return metadata._replace(overlap_notes=[unknown])
 
     def _changes(self, written: dict[str, Any]) -> str:
-        """Describe the differences from what the store was written from."""
+        """Describe the differences from what the cache was written from."""
         pairs = {name: (written.get(name), value) for name, value in self.origin.items()}
         changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         if "train" in changed:
             return "task.train names other files, or they have changed"
         return ", ".join(f"task.{name} was {_format(a)} and is {_format(b)}" for name, (a, b) in changed.items())
 
-    def finish(self, unfinished: UnfinishedStore, metadata: CorpusMetadata) -> None:
+    def finish(self, unfinished: UnfinishedCache, metadata: CorpusMetadata) -> None:
         """Write the metadata and rename the folder; a UserError if the training files have changed since the start."""
         if file_states(self.train) != self.origin["train"]:
             raise UserError("task.train: a file has changed while it was read; start again")

@@ -1,4 +1,4 @@
-"""A stored corpus in shards: each is a folder of memory-mapped files, mapped when a row of it is first read."""
+"""A cached corpus in shards: each is a folder of memory-mapped files, mapped when a row of it is first read."""
 
 from __future__ import annotations
 

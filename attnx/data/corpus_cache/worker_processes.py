@@ -107,5 +107,5 @@ def _check_exit(process: ForkProcess) -> None:
     """Raise a ChildProcessError if a process whose pipe is closed was killed."""
     process.join()
     if process.exitcode:
-        reason = "by hand, or by a system that ran out of memory; task.store_processes=1 needs the least"
+        reason = "by hand, or by a system that ran out of memory; task.cache_processes=1 needs the least"
         raise ChildProcessError(f"a process that worked on it was killed ({reason})")

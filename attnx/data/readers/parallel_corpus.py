@@ -12,7 +12,7 @@ from attnx.data.readers.lines import FIRST_LINE, LineStart, check_not_header, li
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 
-# Of each file. So a shard of a store has some 25 MB, and a billion lines are 3,815 shards.
+# Of each file. So a shard of a cache has some 25 MB, and a billion lines are 3,815 shards.
 LINES_PER_SHARD: Final = 2**18
 
 

@@ -1,8 +1,8 @@
-"""Pairs a second and memory of writing a store, by the number of processes.
+"""Pairs a second and memory of writing a cache, by the number of processes.
 
-Synthetic parallel text files are encoded through ``task=translation`` with ``task.store``, once for each number of
-processes. Each store is written by a new process, whose memory and that of its children another process samples. The
-stores are compared byte by byte. Learning the tokenizers, which depends on the sample alone, is timed for itself.
+Synthetic parallel text files are encoded through ``task=translation`` with ``task.cache_folder``, once for each number
+of processes. Each cache is written by a new process, whose memory and that of its children another process samples. The
+caches are compared byte by byte. Learning the tokenizers, which depends on the sample alone, is timed for itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from memory_of_store import write_texts
+from memory_of_corpus_cache import write_texts
 from peers.environments import ROOT
 from peers.neighbors import watch_neighbors
 from peers.record import record
@@ -37,10 +37,10 @@ COLUMNS: dict[str, tuple[str, float, int]] = {
     "cpu_seconds": ("their CPU time, s", 1, 1),
     "learning_seconds": ("learning tokenizers, s", 1, 1),
     "peak": ("memory of all processes, MB", MB, 0),
-    "disk": ("store, MB", MB, 1),
+    "disk": ("cache, MB", MB, 1),
     "cpus_used_by_other_programs": ("CPUs of others", 1, 1),
 }
-"""What is reported of each store, its heading, unit and digits."""
+"""What is reported of each cache, its heading, unit and digits."""
 
 
 class TimedTranslation(Translation):
@@ -56,12 +56,12 @@ class TimedTranslation(Translation):
         self.learning_cpu_seconds = time.process_time() - busy
 
 
-def write_store(sender: Connection, files: list[str], store: str, processes: int, options: argparse.Namespace) -> None:
-    """Write a store and report what it took."""
+def write_cache(sender: Connection, files: list[str], cache: str, processes: int, options: argparse.Namespace) -> None:
+    """Write a cache and report what it took."""
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     parallel_corpus.LINES_PER_SHARD = options.shard  # type: ignore[misc]
     knobs = {"holdout": options.holdout, "vocab_size": options.vocab_size, "tokenizer": options.tokenizer}
-    task = TimedTranslation(train=files, store=store, store_processes=processes, **knobs)
+    task = TimedTranslation(train=files, cache_folder=cache, cache_processes=processes, **knobs)
     started = time.perf_counter()
     cpu_start = _cpu_seconds()
     task.load()
@@ -101,12 +101,12 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
-def measure(files: list[str], store: Path, processes: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Write a store in a new process and sample its memory ten times a second."""
+def measure(files: list[str], cache: Path, processes: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Write a cache in a new process and sample its memory ten times a second."""
     busy_cpus = watch_neighbors()
     receiver, sender = multiprocessing.Pipe(duplex=False)
-    arguments = sender, files, str(store), processes, options
-    process = multiprocessing.get_context("spawn").Process(target=write_store, args=arguments)
+    arguments = sender, files, str(cache), processes, options
+    process = multiprocessing.get_context("spawn").Process(target=write_cache, args=arguments)
     process.start()
     sender.close()
     assert process.pid is not None
@@ -121,14 +121,14 @@ def measure(files: list[str], store: Path, processes: int, options: argparse.Nam
         "pairs_per_second": options.pairs / result["pass_seconds"],
         **result,
         "peak": peak,
-        "disk": sum(file.stat().st_size for file in files_of(store)),
-        "sha256": hash_folder(store),
+        "disk": sum(file.stat().st_size for file in files_of(cache)),
+        "sha256": hash_folder(cache),
         "cpus_used_by_other_programs": busy_cpus(),
     }
 
 
 def show(measured: list[dict[str, Any]], console: Console) -> None:
-    """Print a table with a line for each store."""
+    """Print a table with a line for each cache."""
     display = Table("pairs", "processes", *(heading for heading, _, _ in COLUMNS.values()))
     for row in measured:
         shown = (
@@ -137,7 +137,7 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
         display.add_row(f"{row['pairs']:,}", str(row["processes"]), *shown)
     console.print(display)
     equal = len({row["sha256"] for row in measured}) == 1
-    console.print("all stores are equal" if equal else "the stores differ", style="" if equal else "red")
+    console.print("all caches are equal" if equal else "the caches differ", style="" if equal else "red")
 
 
 def read_options() -> argparse.Namespace:
@@ -145,23 +145,23 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, default=1_000_000, help="size of the corpus")
-    add("--processes", type=int, nargs="+", default=[1, 2], help="as task.store_processes")
+    add("--processes", type=int, nargs="+", default=[1, 2], help="as task.cache_processes")
     add("--shard", type=int, default=parallel_corpus.LINES_PER_SHARD, help="lines in a shard")
     add("--sample", type=int, default=build.MAX_SAMPLE, help="sentences that the tokenizers learn from")
     add("--tokenizer", default="bpe", help="as task.tokenizer")
     add("--vocab-size", type=int, default=8000, help="as task.vocab_size")
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
-    add("--out", type=Path, default=ROOT / ".benchmarks" / "store_speed.json", help="JSON file to write")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "corpus_cache_speed.json", help="JSON file to write")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Write the texts, write a store of them with each number of processes, and report."""
+    """Write the texts, write a cache of them with each number of processes, and report."""
     options, console = read_options(), Console()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         files = write_texts(Path(name), options.pairs)
-        measured = [measure(files, Path(name) / f"store{n}", n, options) for n in options.processes]
+        measured = [measure(files, Path(name) / f"cache{n}", n, options) for n in options.processes]
     show(measured, console)
     chosen_options = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
     record(options.out, chosen_options, {"measured": measured})

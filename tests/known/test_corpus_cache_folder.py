@@ -1,4 +1,4 @@
-"""The folder of a store: one process writes it, and it is complete and on the disk, or continued, or gone."""
+"""The folder of a cache: one process writes it, and it is complete and on the disk, or continued, or gone."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from attnx.data.corpus_cache.folder import (
     SCAN,
     CorpusMetadata,
     ShardCounts,
-    UnfinishedStore,
+    UnfinishedCache,
     open_unfinished,
 )
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 
-STORE, UNFINISHED = Path("corpus"), Path("corpus.unfinished")
+CACHE, UNFINISHED = Path("corpus"), Path("corpus.unfinished")
 SECONDS = 60  # for another thread to come to its lock
 
 
@@ -34,8 +34,8 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def write(unfinished: UnfinishedStore | None) -> None:
-    """All that a store has, if only for its form."""
+def write(unfinished: UnfinishedCache | None) -> None:
+    """All that a cache has, if only for its form."""
     assert unfinished is not None
     (unfinished.path / "source.tokenizer").write_text("a")
     unfinished.write_metadata(CorpusMetadata([], [], {}, []))
@@ -43,14 +43,14 @@ def write(unfinished: UnfinishedStore | None) -> None:
         (shard / "source.ids").write_bytes(b"12")
     (unfinished.path / ROWS / "corpus.json").write_text("{}")
     write_json(unfinished.path / ORIGIN, {})
-    unfinished.finish(STORE)
+    unfinished.finish(CACHE)
 
 
 class Waiter:
-    """Another writer, in a thread: whether it found the store finished, and what it saw of it."""
+    """Another writer, in a thread: whether it found the cache finished, and what it saw of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.result: list[UnfinishedStore | None] = []
+        self.result: list[UnfinishedCache | None] = []
         self.thread = threading.Thread(target=self._write)
         self.waits = threading.Event()
         lock = fcntl.flock
@@ -68,16 +68,16 @@ class Waiter:
         assert self.waits.wait(timeout=SECONDS)
 
     def _write(self) -> None:
-        with open_unfinished(STORE, {}) as unfinished:
+        with open_unfinished(CACHE, {}) as unfinished:
             self.result.append(unfinished)
             if unfinished is not None:
                 write(unfinished)
 
 
 def test_another_writer_is_awaited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who has waited finds the store."""
+    """Who has waited finds the cache."""
     waiter = Waiter(monkeypatch)
-    with open_unfinished(STORE, {}) as unfinished:
+    with open_unfinished(CACHE, {}) as unfinished:
         waiter.start()
         write(unfinished)
     waiter.thread.join()
@@ -87,20 +87,20 @@ def test_another_writer_is_awaited(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_who_waits_for_a_writer_that_fails_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Into a folder that was there and empty, too."""
-    STORE.mkdir()
+    CACHE.mkdir()
     waiter = Waiter(monkeypatch)
-    with contextlib.suppress(UserError), open_unfinished(STORE, {}):
+    with contextlib.suppress(UserError), open_unfinished(CACHE, {}):
         waiter.start()
         raise UserError("wrong")
     waiter.thread.join()
-    assert (STORE / ORIGIN).is_file()
+    assert (CACHE / ORIGIN).is_file()
     assert not UNFINISHED.exists()
 
 
 def test_a_store_finished_before_the_lock_is_not_written_again() -> None:
-    with open_unfinished(STORE, {}) as unfinished:
+    with open_unfinished(CACHE, {}) as unfinished:
         write(unfinished)
-    with open_unfinished(STORE, {}) as unfinished:
+    with open_unfinished(CACHE, {}) as unfinished:
         assert unfinished is None
     assert not UNFINISHED.exists()
 
@@ -114,9 +114,9 @@ def test_an_interrupted_waiter_leaves_the_writer_its_folder(monkeypatch: pytest.
             raise KeyboardInterrupt
         lock(descriptor, operation)
 
-    with open_unfinished(STORE, {}) as unfinished:
+    with open_unfinished(CACHE, {}) as unfinished:
         monkeypatch.setattr(fcntl, "flock", interrupted)
-        with pytest.raises(KeyboardInterrupt), open_unfinished(STORE, {}):
+        with pytest.raises(KeyboardInterrupt), open_unfinished(CACHE, {}):
             pytest.fail("it was locked")
         write(unfinished)
 
@@ -135,14 +135,14 @@ def test_a_folder_is_deleted_while_it_is_locked(monkeypatch: pytest.MonkeyPatch)
         delete(path, **options)
 
     monkeypatch.setattr(folder_module.shutil, "rmtree", watched)
-    with pytest.raises(UserError, match="wrong"), open_unfinished(STORE, {}):
+    with pytest.raises(UserError, match="wrong"), open_unfinished(CACHE, {}):
         raise UserError("wrong")
     assert is_locked == [True]
     assert not UNFINISHED.exists()
 
 
 def test_what_is_renamed_is_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file and every folder's entries, so that a machine that loses power has a complete store or none."""
+    """Every file and every folder's entries, so that a machine that loses power has a complete cache or none."""
     flush, rename = os.fsync, Path.rename
     flushed: set[int] = set()
     renamed: list[str] = []
@@ -158,7 +158,7 @@ def test_what_is_renamed_is_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(os, "fsync", watch_flush)
     monkeypatch.setattr(Path, "rename", watch_rename)
-    with open_unfinished(STORE, {}) as unfinished:
+    with open_unfinished(CACHE, {}) as unfinished:
         write(unfinished)
     assert renamed == ["000000.partial", "corpus.unfinished"]
 
@@ -172,21 +172,21 @@ def test_an_interrupt_at_the_end_leaves_what_to_continue_from(monkeypatch: pytes
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt), open_unfinished(STORE, {}) as unfinished:
+    with pytest.raises(KeyboardInterrupt), open_unfinished(CACHE, {}) as unfinished:
         write(unfinished)
     assert (UNFINISHED / SCAN).is_file()
 
 
 @pytest.mark.parametrize("has_target", [False, True])
 def test_a_link_names_the_folder(has_target: bool) -> None:
-    """To a folder that is empty, or is not there: the store is written beside it."""
+    """To a folder that is empty, or is not there: the cache is written beside it."""
     Path("disk").mkdir()
     if has_target:
         Path("disk/large").mkdir()
-    STORE.symlink_to("disk/large")
-    with open_unfinished(STORE, {}) as unfinished:
+    CACHE.symlink_to("disk/large")
+    with open_unfinished(CACHE, {}) as unfinished:
         assert unfinished is not None
         assert unfinished.path.parent == Path("disk").resolve()
         write(unfinished)
-    assert STORE.is_symlink()
+    assert CACHE.is_symlink()
     assert sorted(path.name for path in Path("disk/large").iterdir()) == [ORIGIN, ROWS, "source.tokenizer"]

@@ -1,4 +1,4 @@
-"""Translation with a stored training corpus: the rows of memory, written once, complete or not at all."""
+"""Translation with a cached training corpus: the rows of memory, written once, complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 
 import attnx
 from attnx.data.corpus_cache import build, memmap, reading_progress
-from attnx.data.corpus_cache.folder import CorpusStore
+from attnx.data.corpus_cache.folder import CorpusCache
 from attnx.data.examples import Pair
 from attnx.data.readers import parallel_corpus
 from attnx.data.readers.lines import read_lines
@@ -76,7 +76,7 @@ def texts(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return result
 
 
-def task(store: str | None = "corpus", **knobs: Any) -> Translation:
+def task(cache_folder: str | None = "corpus", **knobs: Any) -> Translation:
     return Translation(
         **{
             "train": ["a.de.gz", "b.en"],
@@ -84,10 +84,10 @@ def task(store: str | None = "corpus", **knobs: Any) -> Translation:
             "vocab_size": 61,
             "max_length": 7,
             "holdout": 0.1,
-            **({"store_processes": 1} if store else {}),
+            **({"cache_processes": 1} if cache_folder else {}),
             **knobs,
         },
-        store=store,
+        cache_folder=cache_folder,
     )
 
 
@@ -221,7 +221,7 @@ def test_unused_settings_may_differ() -> None:
 
 
 def test_other_test_data_keep_the_store() -> None:
-    """Their overlap with the store is unknown, which is reported."""
+    """Their overlap with the cache is unknown, which is reported."""
     first = task(**FILES_OF_PARTS)
     fingerprint = first.load().train_dataset().fingerprint()
     assert first.notes[1:] == ["1 of 14 sources of the test split are also in the training split"]
@@ -237,7 +237,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a folder": ({"train": "folder"}, "folder: is a folder"),
     "a bad byte": ({"train": ["bad", "b.en"]}, "bad:2: byte 0xe9 at byte 4 of the line is not UTF-8"),
     "a bad byte, read by another process": (
-        {"train": ["late", "b.en"], "store_processes": 2},
+        {"train": ["late", "b.en"], "cache_processes": 2},
         "late:41: byte 0xe9 at byte 2 of the line is not UTF-8",
     ),
     "out of step": ({"train": ["a.de.gz", "ta.de"]}, "ta.de: has 14 lines, but a.de.gz has 110"),
@@ -252,20 +252,26 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
     "no part to judge": ({"holdout": 0.0}, "the valid split holds no pairs"),
     "too few pieces": ({"tokenizer": "bpe", "vocab_size": 3}, "task.vocab_size=3: the tokenizer bpe needs"),
-    "a variable": ({"store": "$ATTNX_NOPE/corpus"}, "task.store=$ATTNX_NOPE/corpus: the environment variable"),
-    "a place below a file": ({"store": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
-    "a place that is taken": ({"store": "folder"}, "folder: holds no corpus that task.store wrote; delete the folder"),
-    "a file in its place": ({"store": "b.en"}, "b.en: holds no corpus that task.store wrote"),
+    "a variable": (
+        {"cache_folder": "$ATTNX_NOPE/corpus"},
+        "task.cache_folder=$ATTNX_NOPE/corpus: the environment variable",
+    ),
+    "a place below a file": ({"cache_folder": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
+    "a place that is taken": (
+        {"cache_folder": "folder"},
+        "folder: holds no corpus that task.cache_folder wrote; delete the folder",
+    ),
+    "a file in its place": ({"cache_folder": "b.en"}, "b.en: holds no corpus that task.cache_folder wrote"),
     "a pipe": (
         {"train": ["pipe", "b.en"]},
-        "pipe: is not a plain file; task.store reads the training files twice",
+        "pipe: is not a plain file; task.cache_folder reads the training files twice",
     ),
     "a dataset and files": ({"dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset and task.train are both set"),
     "a dataset without columns": ({"train": None, "dataset": "x.csv"}, "task.dataset needs task.columns"),
     "no training files": ({"train": None}, "task.train is not set"),
-    "processes without a store": (
-        {"store": None, "store_processes": 2},
-        "task.store_processes=2 is for task.store; remove it, or set task.store",
+    "processes without a cache": (
+        {"cache_folder": None, "cache_processes": 2},
+        "task.cache_processes=2 is for task.cache_folder; remove it, or set task.cache_folder",
     ),
 }
 
@@ -282,7 +288,7 @@ def test_a_mistake_is_reported_before_anything_is_written(
     Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
     os.mkfifo("pipe")
     files_before = files(work_folder)
-    assert reason in message(**{"store": "new/corpus", **knobs})
+    assert reason in message(**{"cache_folder": "new/corpus", **knobs})
     assert files(work_folder) == files_before
 
 
@@ -322,7 +328,7 @@ def raising(what: type[BaseException]) -> Callable[[], Any]:
 
 @pytest.fixture
 def complete_store(work_folder: Path) -> list[tuple[str, bytes]]:
-    """The files of a store that was written at once, with their bytes."""
+    """The files of a cache that was written at once, with their bytes."""
     task("whole").load()
     return contents("whole")
 
@@ -338,7 +344,7 @@ def test_interrupted_writing_is_resumed(
     work_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """There is no store before, but what was done of it; when it is there, nothing else is."""
+    """There is no cache before, but what was done of it; when it is there, nothing else is."""
     with monkeypatch.context() as patched:
         calls = stop_at(patched, 5, raising(what))
         with pytest.raises((KeyboardInterrupt, UserError), match="No space left"):
@@ -364,7 +370,7 @@ KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behi
 def test_killed_writing_is_resumed(
     moment: int, complete_store: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By SIGKILL, without cleanup; the resumed store has the same bytes."""
+    """By SIGKILL, without cleanup; the resumed cache has the same bytes."""
 
     def die(*args: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -375,7 +381,7 @@ def test_killed_writing_is_resumed(
             if moment == 0:
                 monkeypatch.setattr(build, "reservoir_sample", die)
             if moment == -1:
-                monkeypatch.setattr(CorpusStore, "finish", die)
+                monkeypatch.setattr(CorpusCache, "finish", die)
             task().load()
         finally:
             os._exit(1)
@@ -388,15 +394,15 @@ def test_killed_writing_is_resumed(
 
 
 PROCESSES: dict[str, dict[str, Any]] = {
-    "two": {"store_processes": 2},
-    "more than shards": {"store_processes": 9},
-    "one a core, tables": {"store_processes": None, "train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
+    "two": {"cache_processes": 2},
+    "more than shards": {"cache_processes": 9},
+    "one a core, tables": {"cache_processes": None, "train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
 }
 
 
 @pytest.mark.parametrize("knobs", PROCESSES.values(), ids=PROCESSES)
 def test_the_number_of_processes_changes_no_byte(knobs: dict[str, Any]) -> None:
-    task("alone", **{**knobs, "store_processes": 1}).load()
+    task("alone", **{**knobs, "cache_processes": 1}).load()
     task("several", **knobs).load()
     written, expected = contents("several"), contents("alone")
     assert written == expected
@@ -416,9 +422,9 @@ def test_a_killed_writer_is_reported_and_its_shards_are_written_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(memmap, "_append", die_in_fourth_shard)
-        assert "corpus: cannot be written: a process that worked on it was killed" in message(store_processes=2)
+        assert "corpus: cannot be written: a process that worked on it was killed" in message(cache_processes=2)
     first = Path("corpus.unfinished/rows/000001/source.ids").stat().st_mtime_ns
-    task(store_processes=3).load()
+    task(cache_processes=3).load()
     assert contents("corpus") == complete_store
     assert Path("corpus/rows/000001/source.ids").stat().st_mtime_ns == first
 
@@ -440,7 +446,7 @@ def test_writers_end_with_a_killed_command(
     if not (child := os.fork()):
         try:
             monkeypatch.setattr(memmap, "_append", slow)
-            task(store_processes=2).load()
+            task(cache_processes=2).load()
         finally:
             os._exit(1)
     while not Path("writing").exists():
@@ -479,8 +485,8 @@ def test_a_store_that_is_finished_meanwhile_is_read(
     complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without reading a training file: another process may have finished it while this one has begun."""
-    find, results = CorpusStore.find, iter([None])
-    monkeypatch.setattr(CorpusStore, "find", lambda store: next(results, ...) and find(store))
+    find, results = CorpusCache.find, iter([None])
+    monkeypatch.setattr(CorpusCache, "find", lambda cache: next(results, ...) and find(cache))
     monkeypatch.setattr(parallel_corpus, "line_starts", lambda *_: pytest.fail("a file is read"))
     assert len(task("whole").load().train_dataset()) > 60
     assert contents("whole") == complete_store
@@ -523,13 +529,13 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_files_changed_while_reading_are_reported(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = CorpusStore.finish
+    finish = CorpusCache.finish
 
     def slowly(*args: Any) -> None:
         os.utime("b.en", ns=(0, 0))
         finish(*args)
 
-    monkeypatch.setattr(CorpusStore, "finish", slowly)
+    monkeypatch.setattr(CorpusCache, "finish", slowly)
     assert message() == "task.train: a file has changed while it was read; start again"
     assert not [path for path in work_folder.iterdir() if "corpus" in path.name]
 
@@ -573,9 +579,9 @@ def test_too_many_held_out_sentences_are_reported(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_store_path_may_use_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
-    monkeypatch.setenv("ATTNX_STORES", str(work_folder / "stores"))
-    data = task("$ATTNX_STORES/de-en").load()
-    assert (work_folder / "stores" / "de-en" / "rows" / "corpus.json").is_file()
+    monkeypatch.setenv("ATTNX_CACHES", str(work_folder / "caches"))
+    data = task("$ATTNX_CACHES/de-en").load()
+    assert (work_folder / "caches" / "de-en" / "rows" / "corpus.json").is_file()
     assert rows(data) == rows(task(None).load())
 
 
@@ -589,23 +595,23 @@ RUN = [
 
 
 def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
-    """Equal weights, scores and notes; a reopened run does not need the store."""
+    """Equal weights, scores and notes; a reopened run does not need the cache."""
     run(*RUN, folder="memory")
-    run(*RUN, "task.store=corpus", folder="stored")
-    assert same_weights(["memory", "stored"])
-    noted = [json.loads(Path(folder, "run.json").read_text(encoding="utf-8")) for folder in ("memory", "stored")]
+    run(*RUN, "task.cache_folder=corpus", folder="cached")
+    assert same_weights(["memory", "cached"])
+    noted = [json.loads(Path(folder, "run.json").read_text(encoding="utf-8")) for folder in ("memory", "cached")]
     assert noted[0]["data"] == noted[1]["data"]
     assert int(noted[1]["data"].split(" train")[0]) == len(rows(task(holdout=0.15).load()))
     assert noted[0]["notes"] == noted[1]["notes"]
     shutil.rmtree("corpus")
-    assert attnx.open_run("stored").predict(["der Hund läuft."])
+    assert attnx.open_run("cached").predict(["der Hund läuft."])
 
 
 def test_an_interrupted_run_resumes_with_its_store(
     run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
 ) -> None:
     """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
-    overrides = [*RUN, "task.store=corpus", "trainer.max_steps=7"]
+    overrides = [*RUN, "task.cache_folder=corpus", "trainer.max_steps=7"]
     run(*overrides, folder="whole")
     for folder in ("cut", "later", "never"):
         interrupt_at(3)
@@ -627,7 +633,12 @@ def test_the_command_builds_a_store_and_reports_it(
     """A mistake is one line, and neither a run nor a corpus is left."""
     task().load()
     files_before = files(work_folder)
-    words = [*[size for size in small if not size.startswith("task.")], *RUN, "task.max_length=5", "task.store=corpus"]
+    words = [
+        *[size for size in small if not size.startswith("task.")],
+        *RUN,
+        "task.max_length=5",
+        "task.cache_folder=corpus",
+    ]
     answer = command(*dict.fromkeys(words))
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(

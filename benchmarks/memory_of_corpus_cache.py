@@ -1,8 +1,8 @@
-"""Memory of a translation corpus that is streamed into a store, which should not grow with the corpus.
+"""Memory of a translation corpus that is streamed into a cache, which should not grow with the corpus.
 
-Synthetic parallel text files of several sizes are loaded through ``task=translation`` with ``task.store``, and all
-batches of an epoch are read. Then the existing store is loaded again and, with ``--memory``, the texts without a store.
-Each load is a new process whose memory another process samples; it is printed and written as JSON.
+Synthetic parallel text files of several sizes are loaded through ``task=translation`` with ``task.cache_folder``, and
+all batches of an epoch are read. Then the existing cache is loaded again and, with ``--memory``, the texts without a
+cache. Each load is a new process whose memory another process samples; it is printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from attnx.data.buckets import BucketBatches
 from attnx.data.corpus_cache import build
 from attnx.tasks.translation import Translation
 
-WAYS = {"writing": "into a store", "existing": "from the store", "memory": "without one"}
+WAYS = {"writing": "into a cache", "existing": "from the cache", "memory": "without one"}
 COLUMNS: dict[str, tuple[str, float, int]] = {
     "rows": ("rows", 1, 0),
     "start": ("own memory at first, MB", MB, 0),
@@ -59,14 +59,14 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
     return list(map(str, paths))
 
 
-def load(sender: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
+def load(sender: Connection, files: list[str], cache: str | None, options: argparse.Namespace) -> None:
     """Load, read an epoch, and report the time of each phase."""
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     sender.send("start")
     started, busy = time.perf_counter(), time.process_time()
     knobs = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
-    knobs |= {"store_processes": 1} if store else {}
-    data = Translation(train=files, store=store, **knobs).load()
+    knobs |= {"cache_processes": 1} if cache else {}
+    data = Translation(train=files, cache_folder=cache, **knobs).load()
     rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy
     sender.send("epoch")
@@ -88,10 +88,10 @@ def private_memory(process: int) -> int | None:
     return 1024 * int(lines["RssAnon"].split()[0]) if "RssAnon" in lines else None
 
 
-def watched(files: list[str], store: Path | None, options: argparse.Namespace) -> dict[str, Any]:
+def watched(files: list[str], cache: Path | None, options: argparse.Namespace) -> dict[str, Any]:
     """Load in a new process and sample its memory fifty times a second."""
     receiver, sender = multiprocessing.Pipe()
-    arguments = sender, files, None if store is None else str(store), options
+    arguments = sender, files, None if cache is None else str(cache), options
     process = multiprocessing.get_context("spawn").Process(target=load, args=arguments)
     process.start()
     sender.close()
@@ -112,14 +112,14 @@ def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[d
     """Write texts of one size, load them every way, and delete them."""
     busy_cpus = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
-        files, store = write_texts(Path(name), pairs), Path(name) / "store"
-        ways = {"writing": store, "existing": store} | ({"memory": None} if options.memory else {})
+        files, cache = write_texts(Path(name), pairs), Path(name) / "cache"
+        ways = {"writing": cache, "existing": cache} | ({"memory": None} if options.memory else {})
         rows = [{"pairs": pairs, "way": way, **watched(files, place, options)} for way, place in ways.items()]
-        disk = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+        disk = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
         text = sum(Path(file).stat().st_size for file in files)
     used = busy_cpus()
     busy = "" if used is None else f", others used {used:.1f} CPUs"
-    console.print(f"{pairs:,} pairs measured: text {text / MB:,.0f} MB, store {disk / MB:,.0f} MB{busy}")
+    console.print(f"{pairs:,} pairs measured: text {text / MB:,.0f} MB, cache {disk / MB:,.0f} MB{busy}")
     return [{**row, "disk": disk, "text": text, "cpus_used_by_other_programs": used} for row in rows]
 
 
@@ -155,9 +155,9 @@ def read_options() -> argparse.Namespace:
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")
     add("--batches", type=int, help="number of batches to read (default: an epoch)")
-    add("--memory", action="store_true", help="also load without a store")
+    add("--memory", action="store_true", help="also load without a cache")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
-    add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_store.json", help="JSON file to write")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpus_cache.json", help="JSON file to write")
     return parser.parse_args()
 
 
