@@ -108,7 +108,7 @@ class FusedDecoder:
         """As :meth:`Seq2seq.decode_step`, without a context in the attention: it exists only projected, if at all."""
         model, weights, hidden = self.model, state.weights, state.hidden
         token = model.embedding(inputs)
-        looked_up = None if weights.table is None else (weights.table, inputs)
+        looked_up = None if weights.table is None else (weights.table, inputs.long())
         gates = [] if state.tag_gates is None else [state.tag_gates]
         gates += [F.linear(token, weights.token_gates, weights.bias)] if looked_up is None else []
         query, parts = QueryContext(token[:, None], prev_state=hidden[:, None], tag=state.tag[:, None]), [hidden]

@@ -15,6 +15,8 @@ from attnx.nn.targets.symbols import Symbols
 
 MAX_STEPS = 2**31
 """More steps than any output has; a larger product would leave the range of int64."""
+LOWEST_SCORE = -1e30
+"""Of a forbidden symbol that must be written: sums of it are finite in single precision."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class DecodingConstraints:
         """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
             return source_mask.new_full((len(source_mask),), self.steps, dtype=torch.int64)
-        by_source = (source_mask.sum(-1) * self.max_length_ratio).clamp(max=MAX_STEPS).long()
+        # In single precision, whatever the default type: 16 bits do not hold lengths.
+        by_source = (source_mask.sum(-1).float() * self.max_length_ratio).clamp(max=MAX_STEPS).long()
         limit = (by_source + self.max_length_extra).clamp(min=self.min_length + 1)
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
@@ -71,7 +74,7 @@ class DecodingConstraints:
             forced = self.prefix[rows, step, None]
             # Of a symbol that the model forbids the score stays finite, so that the row goes on.
             forced_score = scores.gather(1, forced)
-            finite_score = forced_score.clamp(min=torch.finfo(scores.dtype).min)
+            finite_score = forced_score.clamp(min=_lowest_score(scores.dtype))
             forced_score = torch.where(forced == PAD, forced_score, finite_score)
         if step < self.min_length:
             scores[:, EOS] = NEG_INF
@@ -82,10 +85,15 @@ class DecodingConstraints:
         if eos_score is not None:
             is_stuck = (scores == NEG_INF).all(-1)
             # If the model forbids EOS, too, the row is all but impossible; but it ends.
-            eos_score = eos_score.clamp(min=torch.finfo(eos_score.dtype).min)
+            eos_score = eos_score.clamp(min=_lowest_score(eos_score.dtype))
             scores[:, EOS] = torch.where(is_stuck, eos_score, scores[:, EOS])
         if forced is not None and forced_score is not None:
             scores.masked_fill_(forced != PAD, NEG_INF).scatter_(1, forced, forced_score)
+
+
+def _lowest_score(dtype: torch.dtype) -> float:
+    """The score of a symbol that the model forbids: finite, and so is the sum of several of them."""
+    return max(torch.finfo(dtype).min, LOWEST_SCORE)
 
 
 def repeated_ngram_ends(sequences: Tensor, size: int) -> Tensor:

@@ -36,7 +36,9 @@ class Accuracy(MulticlassAccuracy):
 
     def update(self, predictions: Labels, references: Sequence[Labels]) -> None:  # type: ignore[override]
         """Count a batch of outputs of one label each, and their references, of which the first counts."""
-        super().update(*label_ids(self.labels, predictions, references, self.device))
+        predicted, right = label_ids(self.labels, predictions, references, self.device)
+        if len(right):  # torchmetrics refuses an empty batch
+            super().update(predicted, right)
 
     def compute(self) -> Tensor:
         """Return the percentage, a scalar."""
@@ -70,7 +72,9 @@ class MacroF1(MulticlassF1Score):
 
     def update(self, predictions: Labels, references: Sequence[Labels]) -> None:  # type: ignore[override]
         """Count a batch, as :meth:`Accuracy.update`."""
-        super().update(*label_ids(self.labels, predictions, references, self.device))
+        predicted, right = label_ids(self.labels, predictions, references, self.device)
+        if len(right):  # torchmetrics refuses an empty batch
+            super().update(predicted, right)
 
     def compute(self) -> Tensor:
         """Return the percentage, a scalar."""

@@ -494,3 +494,11 @@ def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest
 def test_nothing_is_compiled_in_the_background_without_a_compiler(cache: Path, source: Path) -> None:
     c_build.compile_into_cache(source)
     assert not list(cache.iterdir())
+
+
+def test_a_memory_of_another_width_is_refused() -> None:
+    """As by the definition: the kernel would read past the keys."""
+    narrow, wide = (build(scorer=("additive", {"hidden_size": k}), query_size=13, memory_size=26) for k in (8, 128))
+    accel.enable(wide)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        wide(torch.randn(2, 20, 13), narrow.make_memory(torch.randn(2, 50, 26)))

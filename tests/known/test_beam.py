@@ -179,6 +179,26 @@ def test_a_limit_by_hand() -> None:
     assert DecodingConstraints(0.1, 0).limit(source_mask).tolist() == [1]
     assert DecodingConstraints(1e19, 0).limit(source_mask).tolist() == [MAX_STEPS]
 
+    torch.set_default_dtype(torch.bfloat16)  # which does not hold 299
+    try:
+        assert DecodingConstraints(1.0, 0).limit(torch.ones(1, 299, dtype=torch.bool)).tolist() == [299]
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_forbidden_symbols_of_a_prefix_have_finite_scores(dtype: torch.dtype) -> None:
+    """In a row, too: a beam would drop a sum of -inf, and with it the row."""
+    constraints = DecodingConstraints(1.0, 0, prefix=torch.tensor([[A, A]]))
+    total = torch.zeros(1)
+    for step in range(2):
+        scores = torch.zeros(1, A + 2, dtype=dtype)
+        scores[:, A] = -torch.inf
+        constraints.apply_(scores, torch.full((1, step), A), torch.tensor([0]))
+        assert scores.argmax(-1).tolist() == [A]
+        total += scores[:, A].float()
+    assert total.isfinite().all()
+
 
 def test_outputs_take_the_room_that_they_need() -> None:
     """A limit of a trillion steps costs nothing; outputs may be longer than the room that there is at first."""

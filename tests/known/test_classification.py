@@ -155,6 +155,7 @@ def test_measures_by_hand() -> None:
     references = [[["a"]], [["b"]], [["c"]], [["a"]], [["c"]], [["b"]]]
     accuracy, f1 = Accuracy("abcd"), MacroF1("abcd")
     for metric in (accuracy, f1):
+        metric.update([], [])  # of a tag that a batch does not have
         metric.update(predictions[:2], references[:2])
         metric.update(predictions[2:], references[2:])
     assert accuracy.compute().item() == 50

@@ -163,6 +163,17 @@ def test_row_gradients_are_the_same_with_any_number_of_threads() -> None:
 
 
 @NEEDS_C
+def test_ids_may_be_of_32_bits() -> None:
+    """As torch's embedding takes them; the C code reads 64 bits."""
+    plain = nn.ModuleDict({"embedding": nn.Embedding(20, 8), "lstm": Recurrent("lstm", 8, 16)})
+    model, ids = copy.deepcopy(plain), torch.randint(20, (4, 12), dtype=torch.int32)
+    accel.enable(model)
+    torch.testing.assert_close(
+        model["lstm"].run([model["embedding"](ids)])[0], plain["lstm"].run([plain["embedding"](ids)])[0]
+    )
+
+
+@NEEDS_C
 @pytest.mark.parametrize("number", [-1, 5])
 def test_rows_outside_the_table_are_refused(number: int) -> None:
     with pytest.raises(IndexError, match="in a table of 5 rows"):

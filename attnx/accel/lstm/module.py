@@ -24,7 +24,7 @@ class FastEmbedding(nn.Embedding):
         rows = super().forward(ids)
         has_plain_gradient = not (self.scale_grad_by_freq or self.sparse)
         if ids.dim() == 2 and has_plain_gradient and can_run_lstm(self.weight):
-            rows.lookup = Lookup(self.weight, ids, self.padding_idx)  # type: ignore[attr-defined]
+            rows.lookup = Lookup(self.weight, ids.long(), self.padding_idx)  # type: ignore[attr-defined]
         return rows
 
 

@@ -46,6 +46,7 @@ def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
         return False
     v = attention.scorer.v
     alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
+    alike = alike and queries.shape[-1] == keys.shape[-1] == len(v)
     types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
     return bool(alike) and types and queries.device == keys.device == v.device and not is_tracing()
 
