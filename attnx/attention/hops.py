@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
+from attnx.attention.input_errors import check_values_width
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
 from attnx.errors import UserError
@@ -39,7 +40,7 @@ class Hops(nn.Module):
         super().__init__()
         if attention.needs_history:
             raise UserError(f"attention.hops={hops}: its parts read earlier steps; use others")
-        self.attention, self.hops = attention, hops
+        self.attention, self.hops, self.values_size = attention, hops, values_size
         self.refine = nn.Linear(query_size, query_size, bias=False)
         is_equal = query_size == values_size
         self.project = nn.Identity() if is_equal else nn.Linear(values_size, query_size, bias=False)
@@ -51,8 +52,10 @@ class Hops(nn.Module):
         return self.attention.is_distribution
 
     def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
-        """As :meth:`Attention.make_memory`: all hops read the same memory."""
-        return self.attention.make_memory(states, memory_mask, values)
+        """As :meth:`Attention.make_memory`: all hops read the same memory; values of another width are a UserError."""
+        memory = self.attention.make_memory(states, memory_mask, values)
+        check_values_width(states, values, self.values_size)
+        return memory
 
     def init_history(self, memory: Memory) -> None:
         """Nothing is carried from step to step."""

@@ -36,8 +36,18 @@ def check_states(
             f"make_memory: values are {_describe(values)}; expected (b, m, v) floating-point numbers, the rows and "
             f"positions of the states {tuple(states.shape[:2])}"
         )
+    if values_size is not None:
+        check_values_width(states, values, values_size)
+
+
+def check_values_width(states: Tensor, values: Tensor | None, values_size: int) -> None:
+    """Check that the values, which are the states if None are given, have the width that a module was built for.
+
+    Raises:
+        UserError: they have another.
+    """
     width = (states if values is None else values).shape[-1]
-    if values_size not in (None, width):
+    if width != values_size and not is_tracing():
         raise UserError(
             f"make_memory: the values are {width} wide; this attention was built for {values_size}, its values_size"
         )

@@ -107,8 +107,9 @@ def test_a_list_is_no_mask(attention: Any) -> None:
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=[[True]])
 
 
-def test_heads_know_the_width_of_the_values() -> None:
-    attention: Any = build(query_size=4, memory_size=6, heads=2)
+@pytest.mark.parametrize("knobs", [{"heads": 2}, {"hops": 2}], ids=str)
+def test_heads_and_hops_know_the_width_of_the_values(knobs: dict[str, int]) -> None:
+    attention: Any = build(query_size=4, memory_size=6, **knobs)
     with pytest.raises(UserError, match=r"^make_memory: the values are 8 wide; this attention was built for 6"):
         attention.make_memory(torch.zeros(2, 5, 6), values=torch.zeros(2, 5, 8))
 
