@@ -97,7 +97,7 @@ def test_who_waits_for_a_writer_that_fails_writes(monkeypatch: pytest.MonkeyPatc
     assert not UNFINISHED.exists()
 
 
-def test_a_store_finished_before_the_lock_is_not_written_again() -> None:
+def test_a_cache_finished_before_the_lock_is_not_written_again() -> None:
     with open_unfinished(CACHE, {}) as unfinished:
         write(unfinished)
     with open_unfinished(CACHE, {}) as unfinished:

@@ -321,7 +321,7 @@ def test_nested_columns_are_read(cached: Any) -> None:
 
 @with_datasets
 @pytest.mark.parametrize("name", ["a.parquet", "saved"])
-def test_a_store_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by two processes, shard by shard; another data set of the same name is refused."""
     monkeypatch.setattr(hugging_face, "LINES_PER_SHARD", 30)
     rows = [{"de": f"Haus {row % 13} {row}", "en": f"house {row} {row % 7}"} for row in range(101)]

@@ -183,6 +183,15 @@ def test_fused_decoding_uses_current_weights(build_decided_model: Build) -> None
     torch.testing.assert_close(changed, plain, rtol=1e-5, atol=1e-5)
 
 
+@torch.no_grad()
+def test_symbols_may_be_of_32_bits(build_decided_model: Build) -> None:
+    """As torch's embedding takes them; the C code reads 64 bits."""
+    model, symbols = build_decided_model(**PREVIOUS_STATE), torch.tensor([5, 6, 7, 8, 9, 5])
+    fused: Any = accel.fused_decoder(model)
+    expected = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
+    torch.testing.assert_close(fused.decode_step(symbols.int(), state_of(model, 3, 5, 2))[0], expected)
+
+
 @pytest.mark.parametrize("target_features", [0, 5])
 def test_models_without_an_embedding_table_are_fused(
     build_model: Build, monkeypatch: pytest.MonkeyPatch, target_features: int

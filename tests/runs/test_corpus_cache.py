@@ -135,7 +135,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
-def test_a_stored_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
+def test_a_cached_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
     """Symbols, rows and their order, the other parts, tags and notes: when it is written, and when it is found."""
     plain, first, second = task(None, **knobs), task(**knobs), task(**knobs)
     expected = plain.load()
@@ -154,7 +154,7 @@ def test_a_stored_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
-def test_an_existing_store_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_cache_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its training files are only looked at: their names, sizes and times."""
     first = task(**knobs).load()
     opened: list[str] = []
@@ -186,7 +186,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("knobs", "reason"), CHANGES.values(), ids=CHANGES)
-def test_a_store_of_other_settings_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+def test_a_cache_of_other_settings_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
     task().load()
     files_before = files(work_folder)
     text = message(**knobs)
@@ -197,7 +197,7 @@ def test_a_store_of_other_settings_is_refused(knobs: dict[str, Any], reason: str
 
 
 @pytest.mark.parametrize("missing", ["origin", "evaluation_files", "held_out"])
-def test_a_damaged_store_is_refused(missing: str) -> None:
+def test_a_damaged_cache_is_refused(missing: str) -> None:
     task().load()
     path = Path("corpus/origin.json")
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != missing}))
@@ -220,7 +220,7 @@ def test_unused_settings_may_differ() -> None:
     assert rows(moved) == rows(first)
 
 
-def test_other_test_data_keep_the_store() -> None:
+def test_other_test_data_keep_the_cache() -> None:
     """Their overlap with the cache is unknown, which is reported."""
     first = task(**FILES_OF_PARTS)
     fingerprint = first.load().train_dataset().fingerprint()
@@ -327,7 +327,7 @@ def raising(what: type[BaseException]) -> Callable[[], Any]:
 
 
 @pytest.fixture
-def complete_store(work_folder: Path) -> list[tuple[str, bytes]]:
+def complete_cache(work_folder: Path) -> list[tuple[str, bytes]]:
     """The files of a cache that was written at once, with their bytes."""
     task("whole").load()
     return contents("whole")
@@ -340,7 +340,7 @@ def contents(folder: str) -> list[tuple[str, bytes]]:
 @pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
 def test_interrupted_writing_is_resumed(
     what: type[BaseException],
-    complete_store: list[tuple[str, bytes]],
+    complete_cache: list[tuple[str, bytes]],
     work_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -356,7 +356,7 @@ def test_interrupted_writing_is_resumed(
         calls = stop_at(patched, 0, raising(AssertionError))
         data = task().load()
     assert 2 * (len(rows(data)) - done) == sum(calls)  # the first shard was complete
-    assert contents("corpus") == complete_store
+    assert contents("corpus") == complete_cache
     assert [path.name for path in work_folder.iterdir() if "corpus" in path.name] == ["corpus"]
     assert rows(data) == rows(task(None).load())
 
@@ -368,7 +368,7 @@ KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behi
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.parametrize("moment", KILLED.values(), ids=KILLED)
 def test_killed_writing_is_resumed(
-    moment: int, complete_store: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
+    moment: int, complete_cache: list[tuple[str, bytes]], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By SIGKILL, without cleanup; the resumed cache has the same bytes."""
 
@@ -389,7 +389,7 @@ def test_killed_writing_is_resumed(
     assert not Path("corpus").exists()
     monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 11)  # how the rest is divided changes no byte
     task().load()
-    assert contents("corpus") == complete_store
+    assert contents("corpus") == complete_cache
     assert [path.name for path in work_folder.iterdir() if "corpus" in path.name] == ["corpus"]
 
 
@@ -410,7 +410,7 @@ def test_the_number_of_processes_changes_no_byte(knobs: dict[str, Any]) -> None:
 
 
 def test_a_killed_writer_is_reported_and_its_shards_are_written_later(
-    complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
+    complete_cache: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What both writers have finished stays, and three go on."""
     parent, append = os.getpid(), memmap._append
@@ -425,14 +425,14 @@ def test_a_killed_writer_is_reported_and_its_shards_are_written_later(
         assert "corpus: cannot be written: a process that worked on it was killed" in message(cache_processes=2)
     first = Path("corpus.unfinished/rows/000001/source.ids").stat().st_mtime_ns
     task(cache_processes=3).load()
-    assert contents("corpus") == complete_store
+    assert contents("corpus") == complete_cache
     assert Path("corpus/rows/000001/source.ids").stat().st_mtime_ns == first
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a copy of this process to kill")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_writers_end_with_a_killed_command(
-    complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
+    complete_cache: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They keep the lock until then, so that the next command waits for them."""
     monkeypatch.setattr(build, "SENTENCES_PER_REPORT", 1)
@@ -454,11 +454,11 @@ def test_writers_end_with_a_killed_command(
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     task().load()
-    assert contents("corpus") == complete_store
+    assert contents("corpus") == complete_cache
 
 
 @pytest.mark.parametrize("change", ["files", "settings"])
-def test_a_partial_store_of_other_settings_is_discarded(
+def test_a_partial_cache_of_other_settings_is_discarded(
     change: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -471,7 +471,7 @@ def test_a_partial_store_of_other_settings_is_discarded(
     assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
 
 
-def test_a_damaged_partial_store_is_discarded(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_partial_cache_is_discarded(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stop_at(patched, 5, raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -481,15 +481,15 @@ def test_a_damaged_partial_store_is_discarded(work_folder: Path, monkeypatch: py
     assert rows(task().load()) == rows(task(None).load())
 
 
-def test_a_store_that_is_finished_meanwhile_is_read(
-    complete_store: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
+def test_a_cache_that_is_finished_meanwhile_is_read(
+    complete_cache: list[tuple[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without reading a training file: another process may have finished it while this one has begun."""
     find, results = CorpusCache.find, iter([None])
     monkeypatch.setattr(CorpusCache, "find", lambda cache: next(results, ...) and find(cache))
     monkeypatch.setattr(parallel_corpus, "line_starts", lambda *_: pytest.fail("a file is read"))
     assert len(task("whole").load().train_dataset()) > 60
-    assert contents("whole") == complete_store
+    assert contents("whole") == complete_cache
     assert not Path("whole.unfinished").exists()
 
 
@@ -578,7 +578,7 @@ def test_too_many_held_out_sentences_are_reported(monkeypatch: pytest.MonkeyPatc
     assert task(None).load().pairs.test
 
 
-def test_a_store_path_may_use_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_a_cache_path_may_use_a_variable(monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
     monkeypatch.setenv("ATTNX_CACHES", str(work_folder / "caches"))
     data = task("$ATTNX_CACHES/de-en").load()
     assert (work_folder / "caches" / "de-en" / "rows" / "corpus.json").is_file()
@@ -594,7 +594,7 @@ RUN = [
 ]
 
 
-def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_a_run_with_a_cache_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     """Equal weights, scores and notes; a reopened run does not need the cache."""
     run(*RUN, folder="memory")
     run(*RUN, "task.cache_folder=corpus", folder="cached")
@@ -607,7 +607,7 @@ def test_a_run_with_a_store_gives_equal_results(run: Callable[..., Any], same_we
     assert attnx.open_run("cached").predict(["der Hund läuft."])
 
 
-def test_an_interrupted_run_resumes_with_its_store(
+def test_an_interrupted_run_resumes_with_its_cache(
     run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
 ) -> None:
     """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
@@ -627,7 +627,7 @@ def test_an_interrupted_run_resumes_with_its_store(
         resume("never")
 
 
-def test_the_command_builds_a_store_and_reports_it(
+def test_the_command_builds_a_cache_and_reports_it(
     command: Callable[..., Any], small: list[str], work_folder: Path
 ) -> None:
     """A mistake is one line, and neither a run nor a corpus is left."""

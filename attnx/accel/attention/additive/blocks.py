@@ -45,10 +45,11 @@ def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
     if not isinstance(attention.scorer, Additive) or type(queries) is not Tensor or type(keys) is not Tensor:
         return False
     v = attention.scorer.v
-    alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
-    alike = alike and queries.shape[-1] == keys.shape[-1] == len(v)
+    rows_and_units = (len(queries), len(v))
+    sizes = queries.dim() == keys.dim() == 3 and queries.shape[::2] == keys.shape[::2] == rows_and_units
     types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
-    return bool(alike) and types and queries.device == keys.device == v.device and not is_tracing()
+    is_empty = not (queries.numel() and keys.numel())
+    return sizes and types and not is_empty and queries.device == keys.device == v.device and not is_tracing()
 
 
 def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend) -> AttentionOutput:
