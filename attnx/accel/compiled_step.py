@@ -52,10 +52,8 @@ class CompiledSeq2seq(Seq2seq):
 
         # The fused layers give their weights alone, which torch does not look into unless it is allowed to.
         with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not is_strict):
-            output: tuple[DecoderState, AttentionOutput] = _compile(has_graphs, BACKEND)(
-                self, token, state, masks, need_weights
-            )
-            return output
+            next_state, output = _compile(has_graphs, BACKEND)(self, token, state, masks, need_weights)
+        return _with_names_of(state, next_state), AttentionOutput(*output)
 
 
 def compile_model(model: Seq2seq, options: CompileOptions | None) -> None:
@@ -81,5 +79,18 @@ def _compile(has_graphs: bool, backend: str) -> Callable[..., Any]:
 
 def _plain_step(
     model: Seq2seq, token: Tensor, state: DecoderState, masks: DropoutMasks, need_weights: bool
-) -> tuple[DecoderState, AttentionOutput]:
-    return Seq2seq.forward_step(model, token, state, masks, need_weights)
+) -> tuple[Any, Any]:
+    next_state, output = Seq2seq.forward_step(model, token, state, masks, need_weights)
+    return _without_names(next_state), _without_names(output)  # torch 2.11 compiles no function that returns names
+
+
+def _without_names(value: Any) -> Any:
+    return tuple(map(_without_names, value)) if isinstance(value, tuple) else value
+
+
+def _with_names_of(like: Any, value: Any) -> Any:
+    """Nested tuples as the named tuples that stand at their places in another value."""
+    if not isinstance(value, tuple):
+        return value
+    parts = map(_with_names_of, like, value)
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
