@@ -1,82 +1,98 @@
-"""attnx on a GPU, in at most nine minutes: kernels, operators, training, decoding, idle time, and the main command.
+"""attnx on a GPU: operators, training, decoding, idle time, the main command, a transformer, and several jobs.
 
 Each section is a process of its own with a share of the time, so that a kernel that breaks the device, or a compiler
-that hangs, costs its section alone. Aims stand beside the figures. Tables are printed and written as Markdown and JSON.
+that hangs, costs its section alone. A row is in the file as soon as it is known; the aims are printed last.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import importlib
-import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
-from gpu_sections.aims import Verdict, verdicts
-from gpu_sections.cases import FAILED, Row, Setting, read_rows, write_rows
-from gpu_sections.tables import all_tables, markdown, show
+from gpu_sections.cases import FAILED, START_SECONDS, Row, Section, Setting, measure_case, planned_seconds
+from gpu_sections.ledger import NOT_RUN, entries
+from gpu_sections.results import Results, describe_machine, read_results
+from gpu_sections.tables import ledger_table, replace_ledger, row_text, section_tables
 from peers.environments import ROOT, last_word
-from peers.record import record
-from rich.console import Console
 
-SECTIONS = {
-    "kernels": 50,
-    "agreement": 25,
-    "operators": 85,
-    "main_run": 80,
-    "decoding": 30,
-    "idle": 90,
-    "training": 165,
-}
-"""The seconds of each section, 525 in all; what a section leaves serves the next ones."""
-START_SECONDS = 15
-"""Of a section's time, what its process may need to start a last case and end."""
+from attnx.errors import UserError
+
+SECTIONS = ("operators", "training", "decoding", "idle", "main_run", "transformer", "jobs")
+"""In the order of their worth: what the time no longer allows is at the end."""
+CALLS = (SECTIONS[:3], SECTIONS[3:])
+"""Sections that are measured by one command, so that none takes longer than ten minutes."""
+CPU_SECTIONS = ("main_cpu",)
+"""They need no GPU, and no time of one."""
+CHECK_SECONDS = 300.0
+"""The time of a section at toy sizes, on a CPU that may be busy."""
+KEPT, PAGE = ROOT / "benchmarks" / "gpu_results", ROOT / "docs" / "performance.md"
+"""The files of which the ledger is made, and the page that has it."""
 NO_GPU = "no GPU is available; --check proves the program on a CPU"
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "--out", type=Path, default=ROOT / ".benchmarks" / "gpu", metavar="FOLDER", help="folder of gpu.json and gpu.md"
-    )
-    add("--check", action="store_true", help="run every section at toy sizes, which a CPU can, to prove the program")
-    add("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="only these")
-    add("--measure", choices=SECTIONS, help=argparse.SUPPRESS)  # in the process of a section
+    names = [*SECTIONS, *CPU_SECTIONS]
+    add("sections", nargs="*", metavar="SECTION", help=f"{', '.join(names)}; without one, all but the last")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "gpu.json", metavar="FILE", help="JSON file to write")
+    add("--seconds", type=float, metavar="N", help="time of each section (default: what --plan says)")
+    add("--only", default="", metavar="TEXT", help="only cases whose names have this text")
+    add("--commit", help="of this copy of the repository (default: git's)")
+    add("--check", action="store_true", help="measure at toy sizes, which a CPU can, to prove the program")
+    add("--plan", action="store_true", help="print the commands of a complete measurement, and their seconds")
+    add("--table", nargs="+", type=Path, metavar="FILE", help="print the tables of files, merged")
+    add("--ledger", nargs="*", type=Path, metavar="FILE", help=f"keep files, and write {PAGE.name}'s ledger anew")
+    add("--measure", choices=names, help=argparse.SUPPRESS)  # in the process of a section
     add("--folder", type=Path, help=argparse.SUPPRESS)
-    add("--seconds", type=float, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if unknown := set(options.sections) - set(names):
+        parser.error(f"no such section: {', '.join(unknown)}")
+    options.sections = options.sections or list(SECTIONS)
+    return options
 
 
-def measure(section: str, setting: Setting, seconds: float) -> None:
-    """Measure a section in this process, and write its rows."""
-    deadline = time.monotonic() + seconds - START_SECONDS
-    cases = importlib.import_module(f"gpu_sections.{section}").cases(setting)
-    write_rows(cases, rows_file(setting.folder, section), deadline)
+def find_section(name: str) -> Section:
+    """The module of a section."""
+    return cast("Section", importlib.import_module(f"gpu_sections.{name}"))
 
 
-def rows_file(folder: Path, section: str) -> Path:
-    """Where the process of a section writes its rows."""
-    return folder / f"{section}.jsonl"
+def measure(section: str, setting: Setting, seconds: float, options: argparse.Namespace) -> None:
+    """Measure a section in this process, and write the file after every case."""
+    deadline, results = time.monotonic() + seconds - START_SECONDS, read_results(options.out)
+    for case in find_section(section).cases(setting):
+        if options.only in case.name:
+            row = measure_case(section, case, deadline - time.monotonic())
+            results = results.add(row)
+            results.write(options.out)
+            print(row_text(row), flush=True)
+            gc.collect()
+            if torch.cuda.is_available():  # what an operation that ran out of memory has allocated
+                torch.cuda.empty_cache()
 
 
-def run_section(section: str, folder: Path, is_check: bool, seconds: float) -> list[Row]:
-    """Measure a section in a process of its own: its rows, and one that tells why it ended early if it did."""
-    options = ["--measure", section, "--folder", folder, "--seconds", f"{seconds:.0f}", *["--check"] * is_check]
-    command = [sys.executable, str(Path(__file__).resolve()), *map(str, options)]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+def run_section(section: str, folder: Path, options: argparse.Namespace, seconds: float) -> None:
+    """Measure a section in a process of its own; a row tells why it ended early if it did."""
+    words = ["--measure", section, "--folder", folder, "--out", options.out, "--seconds", f"{seconds:.0f}"]
+    words += [f"--only={options.only}", *["--check"] * options.check]
+    command = [sys.executable, str(Path(__file__).resolve()), *map(str, words)]
+    start = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         _, errors = process.communicate(timeout=seconds)
         reason = f"exit code {process.returncode}: {last_word(errors)}" if process.returncode else ""
@@ -84,77 +100,105 @@ def run_section(section: str, folder: Path, is_check: bool, seconds: float) -> l
         os.killpg(process.pid, signal.SIGKILL)  # with the run that it may have started
         process.communicate()
         reason = f"stopped after its {seconds:.0f} s"
-    rows = read_rows(rows_file(folder, section))
-    return [*rows, Row(section, {}, f"{FAILED}{reason}")] if reason else rows
+    if reason:
+        row = Row(section, section, {}, f"{FAILED}{reason}", round(time.monotonic() - start, 1))
+        read_results(options.out).add(row).write(options.out)
+        print(row_text(row), flush=True)
 
 
-def run_sections(options: argparse.Namespace, console: Console) -> dict[str, list[Row]]:
-    """Measure sections one after another, and write what is measured; each ends when the time of all so far is over."""
-    start, limit, rows = time.monotonic(), 0.0, {}
+def run_sections(options: argparse.Namespace) -> Results:
+    """Measure sections one after another.
+
+    Raises:
+        UserError: the file is there already, or the commit is unknown.
+    """
+    if options.out.exists():
+        raise UserError(f"{options.out} is there already; name another file, --table and --ledger merge them")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    Results(describe_machine(options.commit), options.check, []).write(options.out)
     with tempfile.TemporaryDirectory() as folder:
         for section in options.sections:
-            limit += SECTIONS[section]
-            with console.status(section):
-                rows[section] = run_section(section, Path(folder), options.check, start + limit - time.monotonic())
-            console.print(f"{section}: {len(rows[section])} rows, {time.monotonic() - start:.0f} s so far")
-            write(rows, options)
-    return rows
+            seconds = options.seconds or (CHECK_SECONDS if options.check else plan_seconds(section))
+            run_section(section, Path(folder), options, seconds)
+    return read_results(options.out)
 
 
 @functools.cache
-def describe_device() -> dict[str, Any]:
-    """The device, its driver, and the commit of the repository."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    return {
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
-        "cuda": torch.version.cuda,
-        "driver": first_line(query).rpartition(", ")[2],
-        "commit": first_line(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
-    }
+def plan_seconds(section: str) -> float:
+    """The time of a section on a GPU."""
+    return planned_seconds(find_section(section), Setting(torch.device("cuda"), False, Path()))
 
 
-def first_line(command: Sequence[str]) -> str:
-    """The first line that a command prints; empty if it fails."""
-    try:
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return printed.partition("\n")[0]
+def plan() -> str:
+    """The commands of a complete measurement and their seconds."""
+    lines = []
+    for index, sections in enumerate(CALLS, 1):
+        command = f"python benchmarks/gpu.py {' '.join(sections)} --out gpu-{index}.json --commit COMMIT"
+        lines += [command, f"    {sum(map(plan_seconds, sections)):.0f} s"]
+        lines += [f"    {section}: {plan_seconds(section):.0f} s" for section in sections]
+    lines += [f"{sum(map(plan_seconds, SECTIONS)):.0f} s in all; COMMIT is `git rev-parse --short=12 HEAD`"]
+    files = " ".join(f"gpu-{index}.json" for index, _ in enumerate(CALLS, 1))
+    return "\n".join([*lines, f"afterwards: python benchmarks/gpu.py --ledger {files}"])
 
 
-def judge(rows: dict[str, list[Row]], options: argparse.Namespace) -> list[Verdict]:
-    """The aims; toy sizes say nothing of them."""
-    return verdicts({} if options.check else rows)
+def show(measured: Sequence[Results]) -> None:
+    """Print the rows, and last the lines of the ledger that have a figure; toy sizes say nothing of them."""
+    print(section_tables([row for results in measured for row in results.rows]))
+    real = [results for results in measured if not results.is_check]
+    print(ledger_table(entry for entry in entries(real) if entry.verdict != NOT_RUN))
 
 
-def write(rows: dict[str, list[Row]], options: argparse.Namespace) -> None:
-    """Write the tables and the JSON file."""
-    device, judged = describe_device(), judge(rows, options)
-    packages = [name for name in ("torch", "triton", "lightning") if importlib.util.find_spec(name)]
-    measurements = {
-        "gpu": device,
-        "aims": [item._asdict() for item in judged],
-        "sections": {name: [row._asdict() for row in section] for name, section in rows.items()},
-    }
-    record(options.out / "gpu.json", {"check": options.check, "sections": options.sections}, measurements, packages)
-    heading = "# attnx on a GPU\n\n" + ", ".join(f"{name} {value or 'unknown'}" for name, value in device.items())
-    (options.out / "gpu.md").write_text(markdown(heading, all_tables(rows, judged)), encoding="utf-8")
+def keep_files(files: Sequence[Path], kept: Path) -> None:
+    """Copy files to those of which the ledger is made.
+
+    Raises:
+        UserError: a file is of toy sizes, or not one of this program.
+    """
+    measured = [read_results(file) for file in files]
+    for file, results in zip(files, measured, strict=True):
+        if results.is_check:
+            raise UserError(f"{file}: of --check, whose sizes are toy sizes")
+    kept.mkdir(exist_ok=True)
+    for file, results in zip(files, measured, strict=True):
+        date = datetime.fromisoformat(results.machine["date"])
+        shutil.copy(file, kept / f"{date:%Y%m%dT%H%M%S}.json")
+
+
+def kept_ledger(kept: Path) -> str:
+    """The table that the kept files give."""
+    return ledger_table(entries([read_results(file) for file in sorted(kept.glob("*.json"))]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and return the exit code: 1 if a case failed, 2 without a GPU."""
-    options, console = read_options(arguments), Console()
-    if not options.check and not torch.cuda.is_available():
-        print(NO_GPU, file=sys.stderr)
+    """Measure, and return the exit code: 1 if a case failed, 2 without a GPU or with a mistake."""
+    options = read_options(arguments)
+    try:
+        return act(options)
+    except UserError as error:
+        print(error, file=sys.stderr)
         return 2
-    if options.measure:
+
+
+def act(options: argparse.Namespace) -> int:
+    """Do what the options say."""
+    if options.plan:
+        print(plan())
+    elif options.table:
+        show([read_results(file) for file in options.table])
+    elif options.ledger is not None:
+        keep_files(options.ledger, KEPT)
+        replace_ledger(PAGE, kept_ledger(KEPT))
+    elif not (options.check or torch.cuda.is_available() or set(options.sections) <= set(CPU_SECTIONS)):
+        raise UserError(NO_GPU)
+    elif options.measure:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        measure(options.measure, Setting(device, options.check, options.folder), options.seconds)
-        return 0
-    rows = run_sections(options, console)
-    show(all_tables(rows, judge(rows, options)), console)
-    console.print(f"written to {options.out / 'gpu.json'} and gpu.md", highlight=False)
-    return int(any(row.note.startswith(FAILED) for section in rows.values() for row in section))
+        measure(options.measure, Setting(device, options.check, options.folder), options.seconds, options)
+    else:
+        results = run_sections(options)
+        show([results])
+        print(f"written to {options.out}")
+        return int(any(row.note.startswith(FAILED) for row in results.rows))
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -16,6 +15,8 @@ Figures = dict[str, float]
 """Numbers by their names, which state the units."""
 ACCELERATORS = {"cuda": "gpu", "cpu": "cpu"}
 FAILED, LATE, NOT_RUN = "failed: ", "too late: ", "not run: "
+START_SECONDS = 20
+"""What the process of a section needs before its first case: imports, and the device's start."""
 
 
 class NotRunError(Exception):
@@ -29,7 +30,7 @@ class Setting(NamedTuple):
     is_check: bool
     """Whether sizes are toy sizes, which prove the program and measure nothing."""
     folder: Path
-    """For data and runs; sections share it."""
+    """For data and runs."""
 
     @property
     def accelerator(self) -> str:
@@ -42,44 +43,42 @@ class Case(NamedTuple):
 
     name: str
     measure: Callable[[], Figures]
+    seconds: float
+    """Planned: start, compilation, warm-up and repeats. A case that no longer fits into the time is not started."""
+
+
+class Section(Protocol):
+    """A module of this folder that measures."""
+
+    def cases(self, setting: Setting) -> Iterator[Case]:
+        """The cases, those that aims need first."""
 
 
 class Row(NamedTuple):
     """The figures of a case, or why there are none."""
 
+    section: str
     name: str
     figures: Figures
     note: str = ""
-
-    @property
-    def has_run(self) -> bool:
-        """Whether the case was measured, or should have been: one that failed or came too late has no figures."""
-        return not self.note.startswith(NOT_RUN)
+    seconds: float = 0.0
+    """The time that the case took in all."""
 
 
-def write_rows(cases: Iterable[Case], file: Path, deadline: float) -> None:
-    """Measure cases until ``deadline``, a time of ``time.monotonic``, and write each row as soon as it is known."""
-    with file.open("w", encoding="utf-8") as lines:
-        for case in cases:
-            lines.write(json.dumps(measure_case(case, deadline)) + "\n")
-            lines.flush()
-            if torch.cuda.is_available():  # what an operation that ran out of memory has allocated
-                torch.cuda.empty_cache()
+def planned_seconds(section: Section, setting: Setting) -> float:
+    """The time of a section."""
+    return START_SECONDS + sum(case.seconds for case in section.cases(setting))
 
 
-def read_rows(file: Path) -> list[Row]:
-    """The rows written so far."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return [Row(*json.loads(line)) for line in lines]
-
-
-def measure_case(case: Case, deadline: float) -> Row:
+def measure_case(section: str, case: Case, seconds_left: float) -> Row:
     """The row of a case."""
-    if time.monotonic() > deadline:
-        return Row(case.name, {}, f"{LATE}the time of the section is over")
+    if case.seconds > seconds_left:
+        return Row(section, case.name, {}, f"{LATE}it needs {case.seconds:g} s of {max(0, seconds_left):.0f}")
+    start, figures, note = time.monotonic(), Figures(), ""
     try:
-        return Row(case.name, case.measure())
+        figures = case.measure()
     except NotRunError as reason:
-        return Row(case.name, {}, f"{NOT_RUN}{reason}")
+        note = f"{NOT_RUN}{reason}"
     except Exception as error:  # a kernel, a compiler, a driver: the other cases are still worth measuring
-        return Row(case.name, {}, f"{FAILED}{type(error).__name__}: {in_a_line(error)}")
+        note = f"{FAILED}{type(error).__name__}: {in_a_line(error)}"
+    return Row(section, case.name, figures, note, round(time.monotonic() - start, 1))

@@ -1,4 +1,4 @@
-"""Additive attention as one operator: attnx, the broadcast form, torch.compile of it, and SDPA, another formula."""
+"""Additive attention as one operator: attnx, the broadcast form, SDPA, which is another formula, and torch.compile."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from peers.measures import Read, draw_tensors, work_of
 from torch import Tensor
 
 from gpu_sections.busy_time import covered_microseconds, device_intervals, device_profiler
+from gpu_sections.cards import find_card
 from gpu_sections.cases import Case, Figures, Setting
 from gpu_sections.row_names import (
     ATTNX,
     BROADCAST,
     KERNEL_MILLISECONDS,
-    LIMIT,
     MILLISECONDS,
     PEAK,
     SHAPES,
-    WAYS,
+    TIMES_RECIPROCALS,
     Shape,
     operator_row,
 )
@@ -32,8 +32,7 @@ from gpu_sections.timing import median_seconds, peak_bytes, synchronize
 CHECK_SHAPES: tuple[Shape, ...] = ((2, 5, 7, 16),)
 RECIPROCALS = {"forward": 1, "both": 2}
 """Reciprocals of a pair and unit: the gradients compute a hidden unit again, and exponentials are of rows alone."""
-RECIPROCALS_PER_CLOCK = 16
-"""Of a multiprocessor of compute capability 8.0 to 10.0 (CUDA C++ Programming Guide, arithmetic instructions)."""
+COMPILED = "torch.compile of it"
 
 
 def dot_product(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
@@ -44,34 +43,37 @@ def dot_product(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Ten
 FORMS: dict[str, Callable[[int], Read]] = {
     ATTNX: partial(by_attnx, accelerated=True),
     BROADCAST: lambda _: broadcast,
-    "torch.compile of it": lambda _: compiled(),
     "SDPA": lambda _: dot_product,
+    COMPILED: lambda _: compiled(),
 }
+PLANNED = (
+    ("both", {ATTNX: 9.0, BROADCAST: 3.0}),
+    ("both", {"SDPA": 3.0}),
+    ("forward", {ATTNX: 4.0, BROADCAST: 3.0}),
+    ("both", {COMPILED: 12.0}),
+)
+"""Planned seconds: tiles are compiled and tried at the first call of a shape, and Inductor compiles each shape."""
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Every form at every shape, forward alone and with gradients; and what the chip allows."""
-    shapes, ways = (CHECK_SHAPES, ["both"]) if setting.is_check else (SHAPES, list(WAYS))
-    for shape, way in product(shapes, ways):
-        for form, read_of in FORMS.items():
-            yield Case(operator_row(form, way, shape), partial(_measure, setting.device, read_of, shape, way))
-        if setting.device.type == "cuda":
-            yield Case(operator_row(LIMIT, way, shape), partial(_limit, setting.device, shape, way))
+    """Forms at every shape, with gradients first."""
+    for way, forms in PLANNED:
+        for shape, (form, seconds) in product(CHECK_SHAPES if setting.is_check else SHAPES, forms.items()):
+            measure = partial(_measure, setting.device, form, shape, way)
+            yield Case(operator_row(form, way, shape), measure, seconds)
 
 
-def _measure(device: torch.device, read_of: Callable[[int], Read], shape: Shape, way: str) -> Figures:
+def _measure(device: torch.device, form: str, shape: Shape, way: str) -> Figures:
     *operands, grad_context = (tensor.to(device) for tensor in draw_tensors(*shape))
-    work = work_of(read_of(shape[-1]), operands, grad_context, way)
+    work = work_of(FORMS[form](shape[-1]), operands, grad_context, way)
     figures = {MILLISECONDS: 1000 * median_seconds(work, device), PEAK: peak_bytes(work, device) / 1e6}
     with device_profiler(device) as profiler:
         work()
         synchronize(device)
     with contextlib.suppress(RuntimeError):  # without a profiler the other figures are there
         figures[KERNEL_MILLISECONDS] = covered_microseconds(device_intervals(profiler, device)) / 1e3
+        card = find_card(torch.cuda.get_device_name()) if device.type == "cuda" else None
+        if card is not None and form == ATTNX:
+            reciprocals = 1000 * RECIPROCALS[way] * torch.Size(shape).numel() / card.reciprocals
+            figures[TIMES_RECIPROCALS] = figures[KERNEL_MILLISECONDS] / reciprocals
     return figures
-
-
-def _limit(device: torch.device, shape: Shape, way: str) -> Figures:
-    properties = torch.cuda.get_device_properties(device)
-    a_second = RECIPROCALS_PER_CLOCK * properties.multi_processor_count * 1000 * properties.clock_rate
-    return {KERNEL_MILLISECONDS: 1000 * RECIPROCALS[way] * torch.Size(shape).numel() / a_second}

@@ -1,25 +1,33 @@
-"""The names of rows and figures, by which aims find what sections measure."""
+"""The names of rows and figures, by which the ledger finds what sections measure."""
 
 from __future__ import annotations
 
 Shape = tuple[int, int, int, int]
 
-ERROR = "largest relative error"
-DEFINITION_ERROR, CPU_ERROR = "the definition's in this type", "the CPU's in float32"
 MILLISECONDS, KERNEL_MILLISECONDS, PEAK = "ms", "ms of kernels", "peak MB"
 """Of a call as its caller waits for it, and of its kernels alone: small calls wait for the host."""
-WORDS, IDLE = "words/s", "idle %"
+TIMES_RECIPROCALS = "kernels over reciprocals"
+WORDS, TOKENS, IDLE, UTILIZATION, PHONE_ERRORS = "words/s", "tokens/s", "idle %", "MFU %", "PER %"
+SECONDS = "s in all"
 
-ATTNX, BROADCAST, LIMIT = "attnx", "broadcast form", "limit by reciprocals"
+ATTNX, BROADCAST = "attnx", "broadcast form"
 WAYS = {"forward": "forward", "both": "forward and backward"}
-SHAPES: tuple[Shape, ...] = ((64, 30, 30, 256), (16, 400, 400, 256), (4, 2000, 2000, 256))
+# A tensor of all pairs and units of the last shape has 8 GB, and the broadcast form keeps several.
+SHAPES: tuple[Shape, ...] = ((64, 30, 30, 256), (16, 400, 400, 256), (2, 2000, 2000, 256))
 """Batch, queries, positions and width of operators."""
 
 BY_HAND, GRAPHS = "by hand", "trainer.compile=graphs"
 WITH_GRAPHS = f"{ATTNX}, {GRAPHS}"
-LOOP = "step by step"
-"""The only schedule with a loop over time, which alone is compiled."""
+RUN_THEN_ATTEND, LOOP = "run then attend", "step by step"
+"""The first schedule, and the only one with a loop over time, which alone is compiled."""
 FLOAT32 = "float32"
+
+SEARCHES = ("greedy", "beam of 5")
+LENGTHS = (1024, 8192)
+"""Of the sequences of a transformer."""
+MAIN = "attnx +scorer=additive +scope=local"
+ONE_AT_A_TIME, FOUR_AT_A_TIME, ALL_AT_A_TIME = "one after another", "-j 4", "-j 16, on CPU cores"
+"""How jobs are run."""
 
 
 def operator_row(form: str, way: str, shape: Shape) -> str:
@@ -30,3 +38,13 @@ def operator_row(form: str, way: str, shape: Shape) -> str:
 def training_row(row: str, schedule: str, precision: str) -> str:
     """The row of a training."""
     return f"{row}, {schedule}, {precision}"
+
+
+def search_row(row: str, search: str) -> str:
+    """The row of a search."""
+    return f"{row}, {search}"
+
+
+def transformer_row(row: str, length: int) -> str:
+    """The row of a transformer."""
+    return f"{row}, causal, length {length:,}"

@@ -1,67 +1,85 @@
-"""The results as tables, in the terminal and in Markdown."""
+"""Results and the ledger as tables of Markdown, which are read in a terminal, too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from gpu_sections.aims import Verdict
+from attnx.errors import UserError
+from attnx.files.atomic_files import atomic_write
 from gpu_sections.cases import Row
+from gpu_sections.ledger import Entry
 
-
-class Cells(NamedTuple):
-    """A table as text."""
-
-    title: str
-    headings: list[str]
-    rows: list[list[str]]
-
-
-def all_tables(rows: Mapping[str, Sequence[Row]], verdicts: Sequence[Verdict]) -> list[Cells]:
-    """The aims, then every section."""
-    aims = [[item.aim, item.bound, number(item.figure), item.verdict] for item in verdicts]
-    sections = [section_table(name, section) for name, section in rows.items()]
-    return [Cells("aims", ["aim", "bound", "figure", "verdict"], aims), *sections]
-
-
-def section_table(title: str, rows: Sequence[Row]) -> Cells:
-    """A line per row; a note stands where rows have none of the figures."""
-    names = list(dict.fromkeys(name for row in rows for name in row.figures))
-    lines = [[row.name, *(number(row.figures.get(name)) for name in names), row.note] for row in rows]
-    return Cells(title, ["", *names, "note"], lines)
+START, END = "<!-- ledger: written by benchmarks/gpu.py --ledger -->\n\n", "\n<!-- end of the ledger -->\n"
+HEADINGS = ("", "aim", "prediction", "measured", "", "card", "torch", "commit")
+MACHINE = ("card", "torch", "commit")
 
 
 def number(figure: float | None) -> str:
     """A figure with three significant digits.
 
     >>> number(31234.5), number(0.00012345), number(None)
-    ('31,234', '0.000123', '-')
+    ('31,234', '0.000123', '')
     """
     if figure is None:
-        return "-"
+        return ""
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
 
 
-def show(tables: Sequence[Cells], console: Console) -> None:
-    """Print the tables."""
-    for title, headings, rows in tables:
-        table = Table(title=title, title_justify="left")
-        for index, heading in enumerate(headings):
-            is_text = index == 0 or heading in ("note", "verdict", "bound")
-            table.add_column(heading, justify="left" if is_text else "right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table, markup=False)
+def row_text(row: Row) -> str:
+    """A row in a line.
+
+    >>> row_text(Row("idle", "attnx", {"idle %": 9.87654, "ms a step": 2.0}, "", 7.5))
+    'idle: attnx: idle % 9.88, ms a step 2 (7.5 s)'
+    """
+    figures = ", ".join(f"{name} {number(figure)}" for name, figure in row.figures.items())
+    return f"{row.section}: {row.name}: {figures or row.note} ({row.seconds:g} s)"
 
 
-def markdown(heading: str, tables: Sequence[Cells]) -> str:
-    """The tables as a Markdown page."""
-    parts = [heading]
-    for title, headings, rows in tables:
-        lines = [headings, ["---"] * len(headings), *rows]
-        listed = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
-        parts.append(f"## {title}\n\n{listed}")
-    return "\n\n".join(parts) + "\n"
+def section_tables(rows: Sequence[Row]) -> str:
+    """A table a section; a note stands where a row has no figures."""
+    tables = []
+    for section in dict.fromkeys(row.section for row in rows):
+        listed = [row for row in rows if row.section == section]
+        names = list(dict.fromkeys(name for row in listed for name in row.figures))
+        cells = [[row.name, *(number(row.figures.get(name)) for name in names), row.note] for row in listed]
+        tables.append(markdown([section, *names, "note"], cells))
+    return "\n".join(tables)
+
+
+def ledger_table(entries: Iterable[Entry]) -> str:
+    """The ledger."""
+    return markdown(HEADINGS, [_cells(entry) for entry in entries])
+
+
+def _cells(entry: Entry) -> list[str]:
+    line, machine = entry.line, entry.machine
+    figures = [line.aim, number(entry.prediction), number(entry.figure), entry.verdict]
+    return [line.name, *figures, *(machine.get(key, "") for key in MACHINE)]
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table.
+
+    >>> print(markdown(["a", ""], [["1|2", "3"]]), end="")
+    | a | |
+    |---|---|
+    | 1/2 | 3 |
+    """
+    lines = [[cell.replace("|", "/") for cell in row] for row in (headings, *rows)]
+    listed = ["".join(f"| {cell} " if cell else "| " for cell in line) + "|\n" for line in lines]
+    return "".join([listed[0], "|" + "---|" * len(headings) + "\n", *listed[1:]])
+
+
+def replace_ledger(page: Path, table: str) -> None:
+    """Replace what stands between the two markers of a page.
+
+    Raises:
+        UserError: the page has no markers.
+    """
+    before, start, rest = page.read_text(encoding="utf-8").partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise UserError(f"{page}: no ledger; its markers are missing")
+    with atomic_write(page) as partial:
+        partial.write_text(before + START + table + END + after, encoding="utf-8")

@@ -131,6 +131,28 @@ SCHEDULES = {
 }
 
 
+OF_ATTNX = {
+    "source": "source_encoder.embedding",
+    "encoder": "source_encoder.encoder.recurrent.layers.0",
+    "start_h": "bridge.maps.0.0",
+    "start_c": "bridge.maps.0.1",
+    "target": "embedding",
+    "query": "attention.scorer.query",
+    "key": "attention.scorer.memory",
+    "v": "attention.scorer.v",
+    "decoder": "decoder.layers.0",
+    "readout": "readout.join.0",
+    "output": "output",
+}
+"""The modules of the model, and of attnx's."""
+
+
+def weights_of_attnx(model: HandWrittenModel, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of attnx's model under the names of this one."""
+    parts = {name: name.partition(".") for name in model.state_dict()}
+    return {name: state[OF_ATTNX[part] + dot + rest] for name, (part, dot, rest) in parts.items()}
+
+
 def read_pairs(file: Path) -> Pairs:
     """The pairs in lines ``word<TAB>phone phone``."""
     lines = (line.split("\t") for line in file.read_text(encoding="utf-8").splitlines())

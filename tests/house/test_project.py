@@ -108,7 +108,7 @@ def test_the_wheel_is_marked_as_typed() -> None:
 def test_the_sdist_has_sources_and_no_outputs(tmp_path: Path) -> None:
     """Whoever packages attnx tests it from there; what training wrote beside the sources stays out."""
     sources = ["LICENSE", "attnx/data/readers/cmudict/LICENSE", "conf/config.yaml", "docs/idea.md", "tests/conftest.py"]
-    outputs = ["data/etth1/ETTh1.csv", "multirun/runs/a/run.json", ".benchmarks/gpu/gpu.md", "wandb/run", "dist/a.whl"]
+    outputs = ["data/etth1/ETTh1.csv", "multirun/runs/a/run.json", ".benchmarks/gpu.json", "wandb/run", "dist/a.whl"]
     for name in ("pyproject.toml", ".gitignore", "README.md", *sources):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())

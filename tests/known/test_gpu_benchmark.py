@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,19 +17,6 @@ from attnx.tasks.contract import token_loss
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 Import = Callable[[str], ModuleType]
-PARTS = {
-    "source": "source_encoder.embedding",
-    "encoder": "source_encoder.encoder.recurrent.layers.0",
-    "start_h": "bridge.maps.0.0",
-    "start_c": "bridge.maps.0.1",
-    "target": "embedding",
-    "query": "attention.scorer.query",
-    "key": "attention.scorer.memory",
-    "v": "attention.scorer.v",
-    "decoder": "decoder.layers.0",
-    "readout": "readout.join.0",
-    "output": "output",
-}
 CHOICES: dict[str, dict[str, Any]] = {
     "run then attend": {},
     "attend then run": {"query": ["token"], "model": {"feed": "now"}},
@@ -55,11 +41,7 @@ def test_the_model_by_hand_is_that_of_attnx(
     model = build_model(**{"scorer": ("additive", {"hidden_size": by_hand.HIDDEN}), **CHOICES[schedule]})
     sizes = {"embedding": 7, "encoder": 11, "decoder": 13}
     copied = by_hand.HandWrittenModel(schedule, (23, 17), sizes)
-    weights = {
-        name: PARTS[name.partition(".")[0]] + name.removeprefix(name.partition(".")[0])
-        for name, _ in copied.named_parameters()
-    }
-    copied.load_state_dict({name: model.state_dict()[source] for name, source in weights.items()})
+    copied.load_state_dict(by_hand.weights_of_attnx(copied, model.state_dict()))
     assert model.plan.schedule == schedule.replace(" ", "_")
     torch.manual_seed(0)
     source_lengths = torch.tensor(lengths)
@@ -72,8 +54,9 @@ def test_the_model_by_hand_is_that_of_attnx(
     loss.backward()
     expected.backward()
     gradients = {name: weight.grad for name, weight in model.named_parameters()}
+    expected_gradients = by_hand.weights_of_attnx(copied, gradients)
     for name, weight in copied.named_parameters():
-        torch.testing.assert_close(weight.grad, gradients[weights[name]], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(weight.grad, expected_gradients[name], rtol=1e-4, atol=1e-6)
 
 
 def test_batches_by_hand_have_rows_of_similar_length(benchmark: Import) -> None:
@@ -86,6 +69,49 @@ def test_batches_by_hand_have_rows_of_similar_length(benchmark: Import) -> None:
     assert all((batch.target[:, -1] == by_hand.EOS).all() for batch in batches)
 
 
+@pytest.mark.parametrize("size", [1, 17])
+def test_searches_by_hand_find_the_best_outputs(size: int, benchmark: Import) -> None:
+    """A beam as wide as there are symbols finds the best of all outputs of two steps; one of 1 the likeliest start."""
+    by_hand, decoding = benchmark("peers.by_hand"), benchmark("peers.decoding_by_hand")
+    torch.manual_seed(0)
+    model = by_hand.HandWrittenModel("run then attend", (23, 17), {"embedding": 7, "encoder": 11, "decoder": 13})
+    model.output.weight.data *= 9
+    model.output.bias.data[:2] = -1e4  # padding and the start are no outputs
+    source, lengths = torch.randint(4, 23, (5, 3)), torch.full((5,), 3)
+    found = decoding.search(model, source, lengths, size, 2)
+    symbols = range(3, 17)
+    starts = {(): [()], **{(first,): [(first,), *((first, second) for second in symbols)] for first in symbols}}
+    for row, output in zip(source, found, strict=True):
+        scores = {
+            start: torch.stack([_log_prob(model, by_hand, row, output) for output in outputs])
+            for start, outputs in starts.items()
+        }
+        if size == 1:
+            assert tuple(output[:1]) == max(scores, key=lambda start: scores[start].logsumexp(0))
+        else:
+            start = max(scores, key=lambda start: scores[start].max())
+            assert tuple(output) == starts[start][scores[start].argmax()]
+
+
+def _log_prob(model: Any, by_hand: Any, source: torch.Tensor, output: tuple[int, ...]) -> torch.Tensor:
+    """Of an output and, if it is shorter than two symbols, its end."""
+    target = torch.tensor([[*output, 2][:2]])
+    loss = model(by_hand.Batch(source[None], torch.tensor([3]), target))
+    return -loss.detach() * target.shape[1]
+
+
+def test_the_transformer_by_hand_is_that_of_attnx(benchmark: Import) -> None:
+    """With the same weights the logits are the same."""
+    by_hand, section = benchmark("peers.transformer_by_hand"), benchmark("gpu_sections.transformer")
+    sizes = section.Sizes(symbols=23, size=14, layers=3, heads=7, tokens=0)
+    torch.manual_seed(0)
+    (model, forward), (copied, forward_copied) = section.by_attnx(sizes, 11), section.by_hand(sizes, 11)
+    copied.load_state_dict(by_hand.weights_of_attnx(copied, model.state_dict()))
+    tokens = torch.randint(4, 23, (5, 11))
+    torch.testing.assert_close(forward_copied(tokens), forward(tokens), rtol=1e-4, atol=1e-5)
+    assert sum(weight.numel() for weight in copied.parameters()) == sum(map(torch.numel, model.parameters()))
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_it_ends_in_one_line(benchmark: Import, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark("gpu").main([]) == 2
@@ -94,21 +120,34 @@ def test_without_a_gpu_it_ends_in_one_line(benchmark: Import, capsys: pytest.Cap
     assert not printed.out
 
 
-def test_a_section_gives_rows_that_aims_judge(benchmark: Import, tmp_path: Path) -> None:
-    """The losses and gradients of the three schedules, fast and plain."""
-    gpu, cases, aims = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.aims"))
-    gpu.measure("agreement", cases.Setting(torch.device("cpu"), True, tmp_path), 300.0)
-    rows = cases.read_rows(gpu.rows_file(tmp_path, "agreement"))
-    assert len(rows) == 3
-    assert not any(row.note for row in rows)
-    judged = {item.verdict for item in aims.verdicts({"agreement": rows}) if item.figure is not None}
-    assert judged == {"met"}
-    wrong = [rows[0], rows[1]._replace(figures=dict.fromkeys(rows[1].figures, 1e-3) | {"largest relative error": 1.0})]
-    assert [item.verdict for item in aims.verdicts({"agreement": wrong})].count("missed") == 1
+def test_a_check_measures_and_writes_rows(benchmark: Import, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In a process of the section; and a file that is there already is not written over."""
+    gpu, results = benchmark("gpu"), benchmark("gpu_sections.results")
+    file = tmp_path / "a" / "gpu.json"
+    words = ["transformer", "--check", "--only", "attnx", "--commit", "abc", "--out", str(file)]
+    assert gpu.main(words) == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("transformer: attnx, causal, length 13: tokens/s ")
+    read = results.read_results(file)
+    assert read.is_check
+    assert read.machine["commit"] == "abc"
+    assert [row.name for row in read.rows] == ["attnx, causal, length 13"]
+    assert gpu.main(words) == 2
+    assert "is there already" in capfd.readouterr().err
+    assert gpu.main(["--ledger", str(file)]) == 2
+    assert "toy sizes" in capfd.readouterr().err
 
 
-def test_a_case_that_fails_or_is_late_is_a_row(benchmark: Import, tmp_path: Path) -> None:
-    cases: Any = benchmark("gpu_sections.cases")
+def test_the_file_is_complete_after_every_case(
+    benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that fails, one that cannot run and one that comes too late are rows; the others are still measured."""
+    gpu, cases, results = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results"))
+    file, seen = tmp_path / "gpu.json", []
+
+    def see() -> dict[str, float]:
+        seen.append(len(results.read_results(file).rows))
+        return {"ms": 1.5}
 
     def fail() -> Any:
         raise torch.OutOfMemoryError("too much\nof it")
@@ -116,65 +155,138 @@ def test_a_case_that_fails_or_is_late_is_a_row(benchmark: Import, tmp_path: Path
     def decline() -> Any:
         raise cases.NotRunError("no GPU")
 
-    listed = [cases.Case("a", lambda: {"ms": 1.5}), cases.Case("b", fail), cases.Case("c", decline)]
-    now = time.monotonic()
-    cases.write_rows(listed, tmp_path / "rows", now + 60)
-    assert cases.read_rows(tmp_path / "rows") == [
-        ("a", {"ms": 1.5}, ""),
-        ("b", {}, "failed: OutOfMemoryError: too much"),
-        ("c", {}, "not run: no GPU"),
+    listed = [
+        cases.Case("a", see, 1.0),
+        cases.Case("b", fail, 1.0),
+        cases.Case("c", decline, 1.0),
+        cases.Case("d", see, 999.0),
+        cases.Case("e", see, 1.0),
     ]
-    assert cases.measure_case(listed[0], now - 1) == ("a", {}, "too late: the time of the section is over")
-    assert cases.read_rows(tmp_path / "none") == []
-
-
-def test_figures_are_judged_by_their_bounds(benchmark: Import) -> None:
-    """At every bound, above it and below it; and what no row has is not run."""
-    aims, cases = benchmark("gpu_sections.aims"), benchmark("gpu_sections.cases")
-    fast, slow = (
-        {
-            "training": [
-                cases.Row(f"{row}, run then attend, float32", {"words/s": speed})
-                for row, speed in (("attnx", attnx), ("by hand", 100.0))
-            ]
-        }
-        for attnx in (90.0, 89.0)
-    )
-    name = "attnx, run then attend: times the loop by hand"
-    assert [next(item for item in aims.verdicts(rows) if item.aim == name).verdict for rows in (fast, slow, {})] == [
-        "met",
-        "missed",
-        "not run",
+    monkeypatch.setattr(gpu, "find_section", lambda name: SimpleNamespace(cases=lambda setting: iter(listed)))
+    results.Results({"card": "CPU", "torch": "1", "commit": "abc", "date": "2026-01-02"}, True, []).write(file)
+    setting = cases.Setting(torch.device("cpu"), True, tmp_path)
+    gpu.measure("idle", setting, 99.0, gpu.read_options(["--out", str(file)]))
+    assert seen == [0, 4]
+    rows = [row[:4] for row in results.read_results(file).rows]
+    assert rows[:3] == [
+        ("idle", "a", {"ms": 1.5}, ""),
+        ("idle", "b", {}, "failed: OutOfMemoryError: too much"),
+        ("idle", "c", {}, "not run: no GPU"),
     ]
-    assert {item.verdict for item in aims.verdicts({})} == {"not run"}
-
-
-@pytest.mark.parametrize(("note", "verdict"), [("failed: x", "not run"), ("not run: x", "met")])
-def test_an_aim_for_all_cases_is_not_met_if_one_fails(note: str, verdict: str, benchmark: Import) -> None:
-    """One that the device does not support changes nothing."""
-    aims, cases = benchmark("gpu_sections.aims"), benchmark("gpu_sections.cases")
-    right = dict.fromkeys(("largest relative error", "the definition's in this type"), 0.0)
-    rows = {"kernels": [cases.Row("a, float32", right), cases.Row("b, float32", {}, note)]}
-    assert aims.verdicts(rows)[0].verdict == verdict
-
-
-@pytest.mark.parametrize("name", ["busy_time", "tables"])
-def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
-    result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
-    assert result.attempted
-    assert not result.failed
-
-
-def test_tables_are_a_markdown_page(benchmark: Import) -> None:
-    cases, tables = benchmark("gpu_sections.cases"), benchmark("gpu_sections.tables")
-    rows = [cases.Row("a|b", {"ms": 1.25}), cases.Row("c", {}, "not run: no GPU")]
-    page = tables.markdown("# a GPU", tables.all_tables({"operators": rows}, []))
-    assert "| a/b | 1.25 |  |\n| c | - | not run: no GPU |\n" in page
+    assert rows[3][3].startswith("too late: it needs 999 s")
+    assert rows[4] == ("idle", "e", {"ms": 1.5}, "")
 
 
 def test_a_section_that_takes_too_long_is_a_row(benchmark: Import, tmp_path: Path) -> None:
     """Its process and what that has started end, and the rows so far stay."""
-    gpu, cases = benchmark("gpu"), benchmark("gpu_sections.cases")
-    cases.write_rows([cases.Case("a", lambda: {"ms": 1.5})], gpu.rows_file(tmp_path, "main_run"), time.monotonic() + 60)
-    rows = gpu.run_section("main_run", tmp_path, True, 0.2)
-    assert rows == [("a", {"ms": 1.5}, ""), ("main_run", {}, "failed: stopped after its 0 s")]
+    gpu, cases, results = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results"))
+    file, row = tmp_path / "gpu.json", cases.Row("main_run", "a", {"ms": 1.5})
+    results.Results({"card": "CPU", "torch": "1", "commit": "abc", "date": "2026-01-02"}, True, [row]).write(file)
+    gpu.run_section("main_run", tmp_path, gpu.read_options(["--check", "--out", str(file)]), 0.2)
+    first, second = results.read_results(file).rows
+    assert first == row
+    assert second[:4] == ("main_run", "main_run", {}, "failed: stopped after its 0 s")
+
+
+def test_a_complete_measurement_fits_into_its_time(benchmark: Import) -> None:
+    """Each section into four minutes and each command into ten, all of them with the start into fifteen."""
+    gpu = benchmark("gpu")
+    assert sum(gpu.CALLS, ()) == gpu.SECTIONS
+    assert max(map(gpu.plan_seconds, gpu.SECTIONS)) <= 240
+    assert all(sum(map(gpu.plan_seconds, sections)) <= 500 for sections in gpu.CALLS)
+    assert sum(map(gpu.plan_seconds, gpu.SECTIONS)) <= 780
+    assert max(map(len, gpu.plan().splitlines())) < 2000
+
+
+def test_the_ledger_compares_figures_of_one_file(benchmark: Import) -> None:
+    """The latest file that has all rows of a line; the bound itself passes, and what no file has is not run."""
+    cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
+
+    def measure(date: str, card: str, **speeds: float) -> Any:
+        rows = [
+            cases.Row("decoding", f"{name.replace('_', ' ')}, greedy", {"words/s": x}) for name, x in speeds.items()
+        ]
+        return results.Results({"card": card, "torch": "2.11", "commit": "abc", "date": date}, False, rows)
+
+    both, slower = (
+        measure("2026-01-02", "X", attnx=300.0, by_hand=100.0),
+        measure("2026-01-01", "Y", attnx=1.0, by_hand=1.0),
+    )
+    half = measure("2026-01-03", "Z", attnx=900.0)
+    name = "decoding, greedy: times the loop by hand"
+
+    def find(*measured: Any) -> Any:
+        return next(entry for entry in ledger.entries(measured) if entry.line.name == name)
+
+    assert (find(both, slower, half).figure, find(both, slower, half).verdict) == (3.0, "PASS")
+    assert find(both, slower, half).machine["card"] == "X"
+    assert (find(slower, half).figure, find(slower, half).verdict) == (1.0, "MISS")
+    assert (find(half).figure, find(half).verdict) == (None, "not run")
+
+
+def test_the_main_command_is_compared_with_a_cpu_of_any_file(benchmark: Import) -> None:
+    cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
+    machine = {"card": "NVIDIA H200", "torch": "2.11", "commit": "abc", "date": "2026-01-02"}
+    files = [
+        results.Results(
+            {**machine, **card}, False, [cases.Row(section, "attnx +scorer=additive +scope=local", {"PER %": per})]
+        )
+        for section, card, per in (("main_run", {}, 8.5), ("main_cpu", {"card": "CPU", "date": "2026-01-03"}, 8.75))
+    ]
+    (entry,) = [entry for entry in ledger.entries(files) if entry.line.name.startswith("main command")]
+    assert (entry.figure, entry.verdict, entry.machine["card"]) == (0.25, "PASS", "NVIDIA H200")
+
+
+def test_predictions_are_of_the_card(benchmark: Import) -> None:
+    """Two reciprocals a pair and unit of 132 multiprocessors; bytes of eleven passes over the bandwidth."""
+    ledger, cards = benchmark("gpu_sections.ledger"), benchmark("gpu_sections.cards")
+    attnx, broadcast, speed, _ = ledger.operator_lines((16, 400, 400, 256))
+    for name, milliseconds in (("H100", 8.605), ("H200", 6.007)):
+        card = cards.find_card(f"NVIDIA {name}")
+        assert attnx.prediction(card) == pytest.approx(0.3134, rel=1e-3)
+        assert broadcast.prediction(card) == pytest.approx(milliseconds, rel=1e-3)
+        assert speed.prediction(card) == pytest.approx(milliseconds / 0.3134, rel=1e-3)
+
+
+def test_flop_of_a_transformer(benchmark: Import) -> None:
+    """A layer of width 3 has 108 weights, the output 5 x 3; a query and key cost 12 x 3 with their gradients."""
+    section = benchmark("gpu_sections.transformer")
+    sizes = section.Sizes(symbols=5, size=3, layers=2, heads=1, tokens=0)
+    assert section.flop_of_a_token(sizes, 7) == 6 * (2 * 108 + 15) + 2 * 7 * 36
+
+
+def test_the_ledger_of_the_docs_is_that_of_the_kept_files(benchmark: Import) -> None:
+    gpu, tables = benchmark("gpu"), benchmark("gpu_sections.tables")
+    page = gpu.PAGE.read_text(encoding="utf-8")
+    assert tables.START + gpu.kept_ledger(gpu.KEPT) + tables.END in page
+    assert all(not benchmark("gpu_sections.results").read_results(file).is_check for file in gpu.KEPT.glob("*.json"))
+
+
+def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, cases, results, tables = map(
+        benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results", "gpu_sections.tables")
+    )
+    page, file = tmp_path / "page.md", tmp_path / "gpu.json"
+    page.write_text(f"before\n{tables.START}old\n{tables.END}after\n", encoding="utf-8")
+    monkeypatch.setattr(gpu, "PAGE", page)
+    monkeypatch.setattr(gpu, "KEPT", tmp_path / "kept")
+    rows = [cases.Row("idle", "attnx, trainer.compile=graphs, step by step, float32", {"idle %": 12.5})]
+    machine = {"card": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "commit": "abc", "date": "2026-01-02T03:04:05+00:00"}
+    results.Results(machine, False, rows).write(file)
+    assert gpu.main(["--ledger", str(file)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{tables.START}| | aim |")
+    assert text.endswith(f"{tables.END}after\n")
+    line = "| attnx, trainer.compile=graphs, step by step, float32: idle % | at most 10 | | 12.5 | MISS "
+    assert f"{line}| NVIDIA H100 80GB HBM3 | 2.11.0 | abc |\n" in text
+    assert (tmp_path / "kept" / "20260102T030405.json").read_bytes() == file.read_bytes()
+    file.write_text("{}", encoding="utf-8")
+    assert gpu.main(["--ledger", str(file)]) == 2
+    assert page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", ["busy_time", "cards", "tables"])
+def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
+    result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
+    assert result.attempted
+    assert not result.failed

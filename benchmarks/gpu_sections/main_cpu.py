@@ -1,0 +1,21 @@
+"""The main command on a CPU, for the same number of steps: what its error rates on a GPU are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+
+from gpu_sections.cases import Case, Setting
+from gpu_sections.main_run import run_main_command
+from gpu_sections.row_names import MAIN
+
+PLANNED_SECONDS = 500.0
+"""On two cores."""
+
+
+def cases(setting: Setting) -> Iterator[Case]:
+    """The run."""
+    setting = setting._replace(device=torch.device("cpu"))
+    yield Case(MAIN, partial(run_main_command, setting), PLANNED_SECONDS)
