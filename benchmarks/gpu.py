@@ -39,7 +39,7 @@ CPU_SECTIONS = ("main_cpu",)
 """They need no GPU, and no time of one."""
 CHECK_SECONDS = 300.0
 """The time of a section at toy sizes, on a CPU that may be busy."""
-KEPT, PAGE = ROOT / "benchmarks" / "gpu_results", ROOT / "docs" / "performance.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "gpu_results", ROOT / "docs" / "performance.md"
 """The files of which the ledger is made, and the page that has it."""
 NO_GPU = "no GPU is available; --check proves the program on a CPU"
 
@@ -148,7 +148,7 @@ def show(measured: Sequence[Results]) -> None:
     print(ledger_table(entry for entry in entries(real) if entry.verdict != NOT_RUN))
 
 
-def keep_files(files: Sequence[Path], kept: Path) -> None:
+def keep_files(files: Sequence[Path], folder: Path) -> None:
     """Copy files to those of which the ledger is made.
 
     Raises:
@@ -158,15 +158,15 @@ def keep_files(files: Sequence[Path], kept: Path) -> None:
     for file, results in zip(files, measured, strict=True):
         if results.is_check:
             raise UserError(f"{file}: of --check, whose sizes are toy sizes")
-    kept.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for file, results in zip(files, measured, strict=True):
         date = datetime.fromisoformat(results.machine["date"])
-        shutil.copy(file, kept / f"{date:%Y%m%dT%H%M%S}.json")
+        shutil.copy(file, folder / f"{date:%Y%m%dT%H%M%S}.json")
 
 
-def kept_ledger(kept: Path) -> str:
+def kept_ledger(folder: Path) -> str:
     """The table that the kept files give."""
-    return ledger_table(entries([read_results(file) for file in sorted(kept.glob("*.json"))]))
+    return ledger_table(entries([read_results(file) for file in sorted(folder.glob("*.json"))]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -186,8 +186,8 @@ def act(options: argparse.Namespace) -> int:
     elif options.table:
         show([read_results(file) for file in options.table])
     elif options.ledger is not None:
-        keep_files(options.ledger, KEPT)
-        replace_ledger(PAGE, kept_ledger(KEPT))
+        keep_files(options.ledger, RESULTS)
+        replace_ledger(PAGE, kept_ledger(RESULTS))
     elif not (options.check or torch.cuda.is_available() or set(options.sections) <= set(CPU_SECTIONS)):
         raise UserError(NO_GPU)
     elif options.measure:

@@ -79,19 +79,19 @@ class Entry(NamedTuple):
 def entries(measured: Sequence[Results]) -> list[Entry]:
     """Every line, each from the latest results that have its rows."""
     latest_first = sorted(measured, key=lambda results: results.machine["date"], reverse=True)
-    of_cpu = {key: figures for results in reversed(latest_first) for key, figures in _rows(results, True).items()}
-    return [_find(line, latest_first, of_cpu) for line in lines()]
+    cpu_rows = {key: figures for results in reversed(latest_first) for key, figures in _rows(results, True).items()}
+    return [_find(line, latest_first, cpu_rows) for line in lines()]
 
 
-def _rows(results: Results, of_cpu: bool) -> Rows:
-    rows = (row for row in results.rows if row.figures and (row.section == CPU_SECTION) == of_cpu)
+def _rows(results: Results, is_cpu: bool) -> Rows:
+    rows = (row for row in results.rows if row.figures and (row.section == CPU_SECTION) == is_cpu)
     return {(row.section, row.name): row.figures for row in rows}
 
 
-def _find(line: Line, latest_first: Sequence[Results], of_cpu: Rows) -> Entry:
+def _find(line: Line, latest_first: Sequence[Results], cpu_rows: Rows) -> Entry:
     for results in latest_first:
         try:
-            return Entry(line, line.figure({**of_cpu, **_rows(results, False)}), results.machine)
+            return Entry(line, line.figure({**cpu_rows, **_rows(results, False)}), results.machine)
         except KeyError:
             continue
     return Entry(line, None, {})

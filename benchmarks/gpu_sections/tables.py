@@ -77,9 +77,9 @@ def replace_ledger(page: Path, table: str) -> None:
     Raises:
         UserError: the page has no markers.
     """
-    before, start, rest = page.read_text(encoding="utf-8").partition(START)
-    _, end, after = rest.partition(END)
+    head, start, tail = page.read_text(encoding="utf-8").partition(START)
+    _, end, tail = tail.partition(END)
     if not start or not end:
         raise UserError(f"{page}: no ledger; its markers are missing")
     with atomic_write(page) as partial:
-        partial.write_text(before + START + table + END + after, encoding="utf-8")
+        partial.write_text(head + START + table + END + tail, encoding="utf-8")

@@ -131,7 +131,7 @@ SCHEDULES = {
 }
 
 
-OF_ATTNX = {
+ATTNX_MODULES = {
     "source": "source_encoder.embedding",
     "encoder": "source_encoder.encoder.recurrent.layers.0",
     "start_h": "bridge.maps.0.0",
@@ -150,7 +150,7 @@ OF_ATTNX = {
 def weights_of_attnx(model: HandWrittenModel, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of attnx's model under the names of this one."""
     parts = {name: name.partition(".") for name in model.state_dict()}
-    return {name: state[OF_ATTNX[part] + dot + rest] for name, (part, dot, rest) in parts.items()}
+    return {name: state[ATTNX_MODULES[part] + dot + inner] for name, (part, dot, inner) in parts.items()}
 
 
 def read_pairs(file: Path) -> Pairs:

@@ -68,8 +68,8 @@ def _beam(model: HandWrittenModel, encoded: Encoded, size: int, limit: int) -> T
         log_probs = torch.where(has_ended[..., None], only_end, log_probs)
         scores, best = (scores[..., None] + log_probs).flatten(1).topk(size)
         parents, tokens = best // symbols, best % symbols
-        chosen = (first + parents).flatten()
-        outputs = torch.cat([outputs.flatten(0, 1)[chosen].view(rows, size, -1), tokens[..., None]], -1)
+        parent_rows = (first + parents).flatten()
+        outputs = torch.cat([outputs.flatten(0, 1)[parent_rows].view(rows, size, -1), tokens[..., None]], -1)
         has_ended = has_ended.gather(1, parents) | (tokens == EOS)
-        step = Step(tokens.flatten(), step.h[chosen], step.c[chosen])
+        step = Step(tokens.flatten(), step.h[parent_rows], step.c[parent_rows])
     return outputs[:, 0]

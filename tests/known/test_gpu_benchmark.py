@@ -78,10 +78,10 @@ def test_searches_by_hand_find_the_best_outputs(size: int, benchmark: Import) ->
     model.output.weight.data *= 9
     model.output.bias.data[:2] = -1e4  # padding and the start are no outputs
     source, lengths = torch.randint(4, 23, (5, 3)), torch.full((5,), 3)
-    found = decoding.search(model, source, lengths, size, 2)
+    results = decoding.search(model, source, lengths, size, 2)
     symbols = range(3, 17)
     starts = {(): [()], **{(first,): [(first,), *((first, second) for second in symbols)] for first in symbols}}
-    for row, output in zip(source, found, strict=True):
+    for row, output in zip(source, results, strict=True):
         scores = {
             start: torch.stack([_log_prob(model, by_hand, row, output) for output in outputs])
             for start, outputs in starts.items()
@@ -143,10 +143,10 @@ def test_the_file_is_complete_after_every_case(
 ) -> None:
     """A case that fails, one that cannot run and one that comes too late are rows; the others are still measured."""
     gpu, cases, results = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results"))
-    file, seen = tmp_path / "gpu.json", []
+    file, counts = tmp_path / "gpu.json", []
 
     def see() -> dict[str, float]:
-        seen.append(len(results.read_results(file).rows))
+        counts.append(len(results.read_results(file).rows))
         return {"ms": 1.5}
 
     def fail() -> Any:
@@ -166,7 +166,7 @@ def test_the_file_is_complete_after_every_case(
     results.Results({"card": "CPU", "torch": "1", "commit": "abc", "date": "2026-01-02"}, True, []).write(file)
     setting = cases.Setting(torch.device("cpu"), True, tmp_path)
     gpu.measure("idle", setting, 99.0, gpu.read_options(["--out", str(file)]))
-    assert seen == [0, 4]
+    assert counts == [0, 4]
     rows = [row[:4] for row in results.read_results(file).rows]
     assert rows[:3] == [
         ("idle", "a", {"ms": 1.5}, ""),
@@ -258,8 +258,8 @@ def test_flop_of_a_transformer(benchmark: Import) -> None:
 def test_the_ledger_of_the_docs_is_that_of_the_kept_files(benchmark: Import) -> None:
     gpu, tables = benchmark("gpu"), benchmark("gpu_sections.tables")
     page = gpu.PAGE.read_text(encoding="utf-8")
-    assert tables.START + gpu.kept_ledger(gpu.KEPT) + tables.END in page
-    assert all(not benchmark("gpu_sections.results").read_results(file).is_check for file in gpu.KEPT.glob("*.json"))
+    assert tables.START + gpu.kept_ledger(gpu.RESULTS) + tables.END in page
+    assert all(not benchmark("gpu_sections.results").read_results(file).is_check for file in gpu.RESULTS.glob("*.json"))
 
 
 def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeyp
     page, file = tmp_path / "page.md", tmp_path / "gpu.json"
     page.write_text(f"before\n{tables.START}old\n{tables.END}after\n", encoding="utf-8")
     monkeypatch.setattr(gpu, "PAGE", page)
-    monkeypatch.setattr(gpu, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path / "kept")
     rows = [cases.Row("idle", "attnx, trainer.compile=graphs, step by step, float32", {"idle %": 12.5})]
     machine = {"card": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "commit": "abc", "date": "2026-01-02T03:04:05+00:00"}
     results.Results(machine, False, rows).write(file)
