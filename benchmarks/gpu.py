@@ -158,8 +158,8 @@ def keep_files(files: Sequence[Path], folder: Path) -> None:
     for file, results in zip(files, measured, strict=True):
         if results.is_check:
             raise UserError(f"{file}: of --check, whose sizes are toy sizes")
-    folder.mkdir(exist_ok=True)
     for file, results in zip(files, measured, strict=True):
+        folder.mkdir(exist_ok=True)
         date = datetime.fromisoformat(results.machine["date"])
         shutil.copy(file, folder / f"{date:%Y%m%dT%H%M%S}.json")
 
