@@ -54,8 +54,8 @@ class Beam(ConstrainedSearch):
     length_penalty: Literal["none", "gnmt", "average"] = "none"
     length_penalty_alpha: NonNegativeFloat = 0.6
     coverage_penalty: NonNegativeFloat = 0.0
-    max_length_ratio: PositiveFloat = 2.0
-    max_length_extra: NonNegativeInt = 5
+    max_length_ratio: PositiveFloat | None = None
+    max_length_extra: NonNegativeInt | None = None
     min_length: NonNegativeInt = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 

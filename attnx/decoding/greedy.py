@@ -18,13 +18,14 @@ class Greedy(ConstrainedSearch):
     Source: Sutskever et al. 2014, section 3.2 with beam 1, https://arxiv.org/abs/1409.3215
 
     A sequence ends at EOS (one of numbers with the row that is likelier the last one than not), or after
-    ``max_length_ratio`` times its source's length plus ``max_length_extra`` steps. The limit is each one's own, so that
-    the batch it happens to be in changes nothing. EOS comes after ``min_length`` symbols at the earliest, and no
-    sequence of ``no_repeat_ngram_size`` symbols comes twice (0: any may).
+    ``max_length_ratio`` times its source's length plus ``max_length_extra`` steps; what is unset follows from the
+    lengths of the training data. The limit is each one's own, so that the batch it happens to be in changes nothing.
+    EOS comes after ``min_length`` symbols at the earliest, and no sequence of ``no_repeat_ngram_size`` symbols comes
+    twice (0: any may).
     """
 
-    max_length_ratio: PositiveFloat = 2.0
-    max_length_extra: NonNegativeInt = 5
+    max_length_ratio: PositiveFloat | None = None
+    max_length_extra: NonNegativeInt | None = None
     min_length: NonNegativeInt = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 

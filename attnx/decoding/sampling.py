@@ -35,8 +35,8 @@ class Sampling(ConstrainedSearch):
     top_p: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     nbest: PositiveInt = 1
-    max_length_ratio: PositiveFloat = 2.0
-    max_length_extra: NonNegativeInt = 5
+    max_length_ratio: PositiveFloat | None = None
+    max_length_extra: NonNegativeInt | None = None
     min_length: NonNegativeInt = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 

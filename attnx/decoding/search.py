@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
 
 from attnx.attention.memory import stack_step_weights
+from attnx.data.output_limit import OutputLimit
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import group_by_source
@@ -37,12 +39,24 @@ class SearchInputs(NamedTuple):
 
 
 class ConstrainedSearch(ABC):
-    """A :class:`attnx.decoding.contracts.Search` with the knobs of :class:`DecodingConstraints`."""
+    """A :class:`attnx.decoding.contracts.Search`, a dataclass with the knobs of :class:`DecodingConstraints`."""
+
+    max_length_ratio: float | None
+    max_length_extra: int | None
 
     def constraints(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
         """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``token_filter``."""
-        knobs = {name: getattr(self, name) for name in CONSTRAINT_KNOBS}
+        knobs = {name: getattr(self.with_limit(OutputLimit()), name) for name in CONSTRAINT_KNOBS}
         return DecodingConstraints(**knobs, **for_batch, steps=model.target.steps)
+
+    def with_limit(self, limit: OutputLimit) -> Self:
+        """The search with the length limits of the training data, where its options leave them unset."""
+        ratio, extra = self.max_length_ratio, self.max_length_extra
+        if ratio is not None and extra is not None:
+            return self
+        ratio, extra = limit.ratio if ratio is None else ratio, limit.extra if extra is None else extra
+        limited: Self = replace(cast("Any", self), max_length_ratio=ratio, max_length_extra=extra)
+        return limited
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: constraints on symbols need symbols."""

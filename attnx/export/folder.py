@@ -83,7 +83,7 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
         "target": target.symbols,
         "tags": run.tags,
         "text": texts,
-        "decoding": search_rules(run.config["decoding"]),
+        "decoding": search_rules({**run.config["decoding"], **_length_limits(run)}),
         "is_continuation": run.task.is_continuation,
         "programs": {name: program.input_names for name, program in programs.items()},
     }
@@ -92,6 +92,12 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
         shutil.copyfile(RUNNER / name, folder / name)
     for name in {rule["file"] for rule in texts.values() if "file" in rule}:
         (folder / name).write_bytes(read_bytes(run.folder / VOCABULARY / name, MAX_LIST_BYTES))
+
+
+def _length_limits(run: TrainedRun) -> dict[str, Any]:
+    """The limits of the run's search, those of the training data where its options are unset."""
+    names = ("max_length_ratio", "max_length_extra")
+    return {name: getattr(run.decoding, name) for name in names if hasattr(run.decoding, name)}
 
 
 def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:

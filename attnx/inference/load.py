@@ -10,6 +10,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.data.features import FeatureScaler
+from attnx.data.output_limit import OutputLimit
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import Vocabulary, load_symbols
 from attnx.decoding.select import choose_decoding
@@ -20,7 +21,15 @@ from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
 from attnx.registry import PartSpec
-from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TAGS, TARGET_FEATURES, TARGET_SYMBOLS, VOCABULARY
+from attnx.runs.layout import (
+    OUTPUT_LIMIT,
+    SOURCE_FEATURES,
+    SOURCE_SYMBOLS,
+    TAGS,
+    TARGET_FEATURES,
+    TARGET_SYMBOLS,
+    VOCABULARY,
+)
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.tasks.contract import SequenceData
 
@@ -52,7 +61,9 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     source = _load_side(path / VOCABULARY, SOURCE_FEATURES, SOURCE_SYMBOLS)
     target = _load_side(path / VOCABULARY, TARGET_FEATURES, TARGET_SYMBOLS)
     tags = path / VOCABULARY / TAGS
-    data = SequenceData(Splits([], [], []), source, target, load_symbols(tags) if tags.is_file() else ())
+    known_tags = load_symbols(tags) if tags.is_file() else ()
+    limit = OutputLimit.load(path / VOCABULARY / OUTPUT_LIMIT)
+    data = SequenceData(Splits([], [], []), source, target, known_tags, output_limit=limit)
     model = new_model(config, data)
     load_weights(model, checkpoint_files(path, checkpoint))
     task = registry.build("task", config["task"])

@@ -15,8 +15,10 @@ from attnx import accel
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
+from attnx.data.special_tokens import EOS
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
+from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.nn.targets.forecast import subtract_last_value
@@ -36,6 +38,7 @@ class Prediction(NamedTuple):
         score: what the search ranks it by.
         alternatives: the next best hypotheses, best first.
         model_output: the symbols that the model wrote, by which decoder states go, if some were replaced afterwards.
+        is_cut: whether the output ended at its length limit, and not by itself; False for numbers.
     """
 
     pair: Pair
@@ -46,6 +49,7 @@ class Prediction(NamedTuple):
     score: float = math.nan
     alternatives: tuple[Prediction, ...] = ()
     model_output: tuple[str, ...] | None = None
+    is_cut: bool = False
 
     def state_names(self, steps: Sequence[str]) -> Sequence[str]:
         """The names of the decoder states, those of the steps in which they were written; ``steps`` are the rows'."""
@@ -134,6 +138,8 @@ class Predictor:
 
     def __post_init__(self) -> None:
         self.decoding.check(cast("StepModel", self.model))
+        if isinstance(self.decoding, ConstrainedSearch):
+            self.decoding = self.decoding.with_limit(self.data.output_limit)
 
     def decode_batch(
         self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **options: Any
@@ -162,7 +168,10 @@ class Predictor:
         predictions = []
         for output, steps, log_probability, score, weights in hypotheses:
             if steps:
-                prediction = Prediction(pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score)
+                is_cut = isinstance(self.data.target, Vocabulary) and output[steps - 1] != EOS
+                prediction = Prediction(
+                    pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score, is_cut=is_cut
+                )
                 predictions.append(_with_weights(prediction, weights, steps, first_state))
         if not predictions:
             raise UserError("the model's outputs are not numbers; its weights may be damaged, or overflow 16 bits")

@@ -5,8 +5,11 @@ The only module that calls private methods of sacreBLEU: its public ones need th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import importlib.util
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,7 +18,10 @@ from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
 
+BleuTokenizer = Literal["13a", "zh", "char", "intl", "ja-mecab", "none"]
 MAX_REFERENCES = 2**31 - 1
+UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+MIN_BLEU_TOKENS = 4  # of the longest n-grams
 # Divisible by 1 to 16: mean lengths over up to 16 references become whole numbers.
 LENGTH_DENOMINATOR = 720_720
 
@@ -81,15 +87,17 @@ class CorpusScore(AdditiveMetric):
 
 
 @register("metric", "bleu")
-def bleu(lower: bool = False) -> CorpusScore:
+def bleu(
+    lower: bool = False, tokenize: Literal["13a", "zh", "char", "intl", "ja-mecab", "none"] = "13a"
+) -> CorpusScore:
     """Precision of n-grams up to 4, with a penalty for brevity, in percent.
 
     Formula: ``100 min(1, exp(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)``
     Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; sacreBLEU, Post 2018,
         https://aclanthology.org/W18-6319
 
-    Texts are detokenized; sacreBLEU tokenizes them by its own rules (13a). ``lower`` compares them in lower case, which
-    the signature records.
+    Texts are detokenized; sacreBLEU tokenizes them by the rules ``tokenize``. ``lower`` compares them in lower case.
+    The signature records both. BLEU is 0 if no reference has four tokens, as an unspaced sentence by the rules 13a.
 
     >>> metric = bleu()
     >>> metric.update(["a dog runs home now"], [["the dog runs home now"]])
@@ -99,7 +107,25 @@ def bleu(lower: bool = False) -> CorpusScore:
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
     """
     # The lengths of output and reference; per order the matching n-grams and all n-grams.
-    return CorpusScore("BLEU", size=2 + 2 * 4, lowercase=lower)
+    return CorpusScore("BLEU", size=2 + 2 * 4, lowercase=lower, tokenize=tokenize)
+
+
+def tokenizer_for(texts: Iterable[str]) -> BleuTokenizer:
+    r"""The tokenization of BLEU that fits the script of most letters: 13a needs spaces between words.
+
+    Chinese is cut into characters beside words (``zh``), Japanese into words if MeCab is installed, and other scripts
+    without spaces into characters.
+
+    >>> [tokenizer_for([text]) for text in ("Das ist ein Hund.", "\u8fd9\u662f\u72d7", "\u0e2a\u0e27\u0e31\u0e2a")]
+    ['13a', 'zh', 'char']
+    """
+    letters = [character for text in texts for character in text if character.isalpha()]
+    scripts = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
+    if 2 * sum(scripts[script] for script in UNSPACED_SCRIPTS) <= len(letters):
+        return "13a"
+    if scripts["HIRAGANA"] + scripts["KATAKANA"]:
+        return "ja-mecab" if importlib.util.find_spec("MeCab") else "char"
+    return "zh" if scripts["CJK"] else "char"
 
 
 @register("metric", "chrf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ from attnx.data.batches import Batch
 from attnx.data.dataset import PairDataset, Rows
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler, Matrix
+from attnx.data.output_limit import OutputLimit
 from attnx.data.splits import Splits
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.ops import reinforce_loss
-from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
+from attnx.runs.layout import OUTPUT_LIMIT, SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
 
 TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
@@ -52,7 +53,8 @@ class SequenceData:
     """Pairs, split and encoded by the vocabularies, or scales of features, of the training split.
 
     ``tags`` are all tags (languages) of the training split, in the order of their index. ``rows`` are that split
-    if it is encoded already; ``pairs.train`` may then be empty.
+    if it is encoded already; ``pairs.train`` may then be empty. ``output_limit`` says how long outputs may become where
+    the search's options do not.
     """
 
     pairs: Splits[Pair]
@@ -60,6 +62,7 @@ class SequenceData:
     target: Vocabulary | FeatureScaler
     tags: tuple[str, ...] = ()
     rows: Rows | None = None
+    output_limit: OutputLimit = field(default_factory=OutputLimit)
 
     @classmethod
     def of(cls, pairs: Splits[Pair]) -> SequenceData:
@@ -82,6 +85,7 @@ class SequenceData:
             (self.target, TARGET_SYMBOLS, TARGET_FEATURES),
         ):
             side.save(folder / (symbols if isinstance(side, Vocabulary) else features))
+        self.output_limit.save(folder / OUTPUT_LIMIT)
 
     def evaluation_dataset(self, pairs: list[Pair]) -> PairDataset:
         """Encode pairs, a row each, with the first reference as the target."""

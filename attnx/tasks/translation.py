@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import nn
 
@@ -31,13 +31,21 @@ from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sent
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
+from attnx.files.atomic_files import write_json
 from attnx.files.available_cores import available_cores
+from attnx.files.bounded_files import read_mapping
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
+from attnx.metrics.sacrebleu_scores import MIN_BLEU_TOKENS, BleuTokenizer, tokenizer_for
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register
 from attnx.registry.optional_deps import require_package
+from attnx.runs.layout import BLEU_OPTIONS
 from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
+NO_BLEU = (
+    f"no reference of the validation has {MIN_BLEU_TOKENS} words, so that BLEU cannot tell outputs apart; chrF chooses "
+    "the best weights"
+)
 
 
 @register("task", "translation")
@@ -60,6 +68,10 @@ class Translation(TextTask):
     ``shared_vocabulary`` is one vocabulary for both sides. Texts are first normalized to ``unicode_form``, and
     lower-cased if ``lower``; BLEU, chrF and TER are of such texts. Training pairs with a side of more than
     ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
+
+    ``bleu_tokenize`` is sacreBLEU's tokenization of texts for BLEU; by default it follows from their script: ``13a``,
+    which expects spaces, ``zh`` for Chinese, ``ja-mecab`` for Japanese if MeCab is installed, and ``char`` for other
+    scripts without spaces. If no reference of the validation has four tokens, chrF selects the weights.
 
     ``cache_folder`` names a folder for the encoded training corpus, which may then be larger than memory: the training
     files (or the rows of ``dataset``) are read twice, line by line, and later runs with the same files and options read
@@ -87,6 +99,7 @@ class Translation(TextTask):
         max_length_ratio: PositiveFloat | None = None,
         holdout: Probability = 0.05,
         label_smoothing: Probability = 0.0,
+        bleu_tokenize: Literal["13a", "zh", "char", "intl", "ja-mecab", "none"] | None = None,
         cache_folder: str | None = None,
         cache_processes: PositiveInt | None = None,
     ) -> None:
@@ -96,7 +109,7 @@ class Translation(TextTask):
         self.dataset, self.columns = dataset, columns
         self.cache_folder, self.cache_processes = cache_folder, cache_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
-        self.holdout, self.label_smoothing = holdout, label_smoothing
+        self.holdout, self.label_smoothing, self.bleu_tokenize = holdout, label_smoothing, bleu_tokenize
         self._check()
         self.notes: list[str] = []
         self.monitor = f"valid_bleu_{MACRO}" if len(self.languages) > 1 else "valid_bleu"
@@ -141,6 +154,7 @@ class Translation(TextTask):
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
         pairs = Splits(train, valid, test)
+        self._fit_metrics(valid)
         return SequenceData(pairs, *self.texts.vocabularies(), self._tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
@@ -215,7 +229,29 @@ class Translation(TextTask):
         """Return valid and test pairs, and the tags, of a cached training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
+        self._fit_metrics(valid)
         return pairs, self._tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
+
+    def _fit_metrics(self, valid: Sequence[Pair]) -> None:
+        """Choose BLEU's tokenization by the script of the references, and the monitor by whether BLEU can tell."""
+        texts = [text for pair in valid for text in pair.texts]
+        self.bleu_tokenize = self.bleu_tokenize or tokenizer_for(texts)
+        tokenize = registry.build("metric", ("bleu", {"tokenize": self.bleu_tokenize})).scorer.tokenizer
+        if all(len(tokenize(text).split()) < MIN_BLEU_TOKENS for text in texts):
+            self.monitor = self.monitor.replace("bleu", "chrf")
+            self.notes.insert(0, NO_BLEU)
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizers, and BLEU's tokenization, which depends on the data."""
+        super().save(folder)
+        write_json(folder / BLEU_OPTIONS, {"tokenize": self.bleu_tokenize})
+
+    def restore(self, folder: Path) -> None:
+        """Read what :meth:`save` wrote."""
+        super().restore(folder)
+        saved = read_mapping(folder / BLEU_OPTIONS).get("tokenize")
+        if saved in get_args(BleuTokenizer):
+            self.bleu_tokenize = self.bleu_tokenize or saved
 
     def _tags(self, pairs: Splits[Pair]) -> tuple[str, ...]:
         """The languages of the training split, which must have all of ``languages``."""
@@ -276,7 +312,9 @@ class Translation(TextTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
-        scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
+        options = {name: {"lower": self.lower} for name in SCORES}
+        options["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
+        scores = {name: partial(registry.build, "metric", (name, options[name])) for name in SCORES}
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:

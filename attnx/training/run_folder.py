@@ -17,6 +17,8 @@ from typing import Any
 import yaml
 
 from attnx.accel.prebuild import without_c
+from attnx.data.output_limit import OutputLimit
+from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.models.resolve import resolve_model
@@ -39,6 +41,7 @@ from attnx.training.train import PreparedRun
 from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
+MAX_NOTES = 5
 # Folders whose uncommitted changes are recorded as `git.changed`; plug-ins have digests of their own.
 CODE = ("attnx", "conf")
 
@@ -95,6 +98,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     facts: dict[str, Any] = {
         **summary,
         "derived": f"{summary['derived']} {_projection(module.model)}".strip(),
+        "output_limit": _output_limit(prepared),
         "kernels": prepared.kernels,
         "compiler": without_c(config) if on_cpu else None,
         "compiled": prepared.compiled,
@@ -112,10 +116,27 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
 
 
 def task_notes(prepared: PreparedRun) -> dict[str, Any]:
-    """The task's notes on its data, and the signatures of its metrics, if it has any."""
-    task = prepared.module.task
-    facts = {"notes": list(task.notes), "signatures": task.signatures(prepared.module.test_metrics)}
+    """The notes on data, decoding and metrics, and the signatures of metrics, if there are any."""
+    facts = {
+        "notes": first_notes(prepared.notes),
+        "signatures": prepared.module.task.signatures(prepared.module.test_metrics),
+    }
     return {name: value for name, value in facts.items() if value}
+
+
+def _output_limit(prepared: PreparedRun) -> str:
+    """The most steps of an output, where its length is open."""
+    search, target = prepared.module.predictor.decoding, prepared.module.model.target
+    if not isinstance(search, ConstrainedSearch) or target.steps is not None:
+        return ""
+    return str(OutputLimit(search.max_length_ratio, search.max_length_extra))
+
+
+def first_notes(notes: Sequence[str]) -> list[str]:
+    """The most important notes, which come first; the last line counts the rest."""
+    if len(notes) <= MAX_NOTES:
+        return list(notes)
+    return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
 
 
 def _projection(model: Any) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import torch
 from rich.console import Console
 
 from attnx import registry
+from attnx.data.output_limit import OutputLimit
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import load_weights
+from attnx.inference.length_notes import cut_output_notes, reference_length_notes
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.plug_ins import check_plug_ins, report_plug_in_errors
@@ -61,6 +64,7 @@ class PreparedRun:
         loaders: of batches.
         loggers: the configured ones; none outside the main process.
         devices: of the parts of the model; empty if they are all on one.
+        notes: what is suspicious about data, decoding and metrics, the most important first.
         kernels: those that were built.
         compiled: which steps of the model are compiled, if any.
         clock: returns seconds.
@@ -72,6 +76,7 @@ class PreparedRun:
     loaders: TrainingDataModule
     loggers: Loggers
     devices: Mapping[str, torch.device]
+    notes: Sequence[str] = ()
     kernels: str = ""
     compiled: str | None = None
     clock: Callable[[], float] = time.perf_counter
@@ -117,6 +122,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     if devices:
         place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
+    loaders = TrainingDataModule(drawn, trainer, config["seed"])
+    data, drawn = (replace(part, output_limit=_output_limit(task, model, loaders)) for part in (data, drawn))
     module = TrainingModule(
         Predictor(model, task, drawn, registry.build("decoding", config["decoding"])),
         build_optimizer=partial(registry.build, "optimizer", config["optimizer"]),
@@ -124,8 +131,15 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         scheduled_sampling=config["model"].get("scheduled_sampling", 0.0),
     )
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
-    loaders = TrainingDataModule(drawn, trainer, config["seed"])
-    return PreparedRun(config, data, module, loaders, loggers, devices)
+    notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
+    return PreparedRun(config, data, module, loaders, loggers, devices, notes)
+
+
+def _output_limit(task: Any, model: Any, loaders: TrainingDataModule) -> OutputLimit:
+    """How long outputs may become by the training data; the default where a source is how its target begins."""
+    rows = loaders.train_rows
+    is_open = model.target.steps is None and not task.is_continuation
+    return OutputLimit.from_lengths(rows.lengths(np.arange(len(rows)))) if is_open else OutputLimit()
 
 
 def train(
@@ -152,6 +166,9 @@ def train(
             if process_group.is_main_process():
                 result = EvaluationResult(results, module.test_metrics, module.predictions)
                 save_evaluation(folder, task, module.data.tags, result)
+                cut_notes = cut_output_notes(module.predictor, module.predictions)
+                prepared.notes = [*cut_notes, *prepared.notes]
+                console.print("\n".join(cut_notes), end="\n" if cut_notes else "", markup=False, highlight=False)
                 save_examples(module, prepared.loaders.test_rows, folder)
         except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None

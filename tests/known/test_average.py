@@ -48,14 +48,14 @@ def save(step: int, path: Path) -> None:
         file.write_text(str(step), encoding="utf-8")
 
 
-def validate(keep: CheckpointManager, losses: list[float]) -> None:
+def validate(keep: CheckpointManager, results: list[float], losses: list[float] | None = None) -> None:
     """Validate with these results; what is saved is the number of the validation."""
-    for step, value in enumerate(losses):
+    for step, value in enumerate(results):
         trainer: Any = SimpleNamespace(
             global_step=step,
             is_global_zero=True,
             state=SimpleNamespace(fn=None),
-            callback_metrics={"valid_per": value},
+            callback_metrics={"valid_per": value, "valid_loss": losses[step] if losses else 7.0},
             save_checkpoint=partial(save, step),
         )
         keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
@@ -72,6 +72,11 @@ def test_the_best_checkpoints_are_kept_by_rank(tmp_path: Path) -> None:
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
     validate(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
     assert saved_steps(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
+
+
+def test_of_equal_results_the_lowest_loss_is_the_best(tmp_path: Path) -> None:
+    validate(CheckpointManager(tmp_path, "valid_per", count=2), [0.0, 0.0, 0.0, 0.0], [5.0, 3.0, 2.0, 11.0])
+    assert saved_steps(tmp_path) == {"best": 2, "best-2": 1, "last": 3}
 
 
 def test_one_checkpoint_is_kept_by_default(tmp_path: Path) -> None:
@@ -91,11 +96,16 @@ def test_some_checkpoint_is_the_best_though_no_value_is_finite(tmp_path: Path) -
 
 def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
-    keep.load_state_dict({"lowest_values": [3.0, 5.0], "rank": 0, "validated_step": 5, "saved_step": 5})
+    keep.load_state_dict({"lowest_values": [(3.0, 1.0), (5.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5})
     validate(keep, [4.0])
     assert saved_steps(tmp_path) == {"best-2": 0, "last": 0}
-    assert keep.lowest_values == [3.0, 4.0]
-    assert keep.state_dict() == {"lowest_values": [3.0, 4.0], "rank": 1, "validated_step": 0, "saved_step": 0}
+    assert keep.lowest_values == [(3.0, 1.0), (4.0, 7.0)]
+    assert keep.state_dict() == {
+        "lowest_values": [(3.0, 1.0), (4.0, 7.0)],
+        "rank": 1,
+        "validated_step": 0,
+        "saved_step": 0,
+    }
 
 
 def test_a_foreign_checkpoint_moves_no_file(tmp_path: Path) -> None:
@@ -104,7 +114,7 @@ def test_a_foreign_checkpoint_moves_no_file(tmp_path: Path) -> None:
     inside.mkdir()
     keep = CheckpointManager(inside, "valid_per")
     paths = {"last": outside, "best": outside, "ranked": [outside], "_save": print}
-    keep.load_state_dict({"lowest_values": [3.0], "rank": 0, "validated_step": 5, "saved_step": 5, **paths})
+    keep.load_state_dict({"lowest_values": [(3.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5, **paths})
     validate(keep, [2.0])
     assert saved_steps(inside) == {"best": 0, "last": 0}
     assert not outside.exists()

@@ -20,6 +20,7 @@ from attnx.data.batches import collate
 from attnx.tasks.contract import token_loss
 from attnx.training import plan_steps, trial_step
 from attnx.training.fit import fit
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.train import PreparedRun, prepare
 
 
@@ -170,10 +171,28 @@ def test_zero_patience_stops_at_the_first_worse_validation(
 ) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
 
-    losses = chain([9.0, 4.0, 4.0], repeat(2.0))  # validations, then the test and its draws
+    losses = chain([9.0, 4.0, 5.0], repeat(2.0))  # validations, then the test and its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
     run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
+
+
+def test_at_an_equal_metric_a_lower_loss_is_an_improvement(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where BLEU stays 0: the last weights are tested, and patience does not end the run."""
+    from attnx.metrics.error_rates import PhoneErrorRate
+
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(100.0))
+    monkeypatch.setattr(TrainingModule, "_log_loss", log_falling_loss)
+    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
+    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 8
+    best, last = (torch.load(f"one/checkpoints/{name}.ckpt", weights_only=True) for name in ("best", "last"))
+    assert best["global_step"] == last["global_step"] == 8
+
+
+def log_falling_loss(module: TrainingModule, stage: str) -> None:
+    module.log_dict({f"{stage}_loss": 10.0 - module.global_step, f"{stage}_perplexity": 2.0})
 
 
 def test_patience_outlives_one_nan_validation(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., A
     translate("trainer.max_steps=80", "trainer.num_validations=8", "optimizer.lr=0.01", folder="one")
     rows = table("one/metrics.csv", ",")
     assert len({row["valid_bleu"] for row in rows}) > 1
-    highest = max(rows, key=lambda row: float(row["valid_bleu"]))
+    highest = max(rows, key=lambda row: (float(row["valid_bleu"]), -float(row["valid_loss"])))
     best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
     assert best["global_step"] == int(highest["step"])
 
@@ -339,3 +339,40 @@ def test_a_mistake_gives_one_line_and_writes_nothing(
     assert answer.err.count("\n") == 1
     assert message in answer.err
     assert sorted(work_folder.rglob("*")) == files_before
+
+
+CHINESE = {"der": "这", "ein": "一", "Hund": "狗", "Äpfel": "苹果", "läuft": "跑", "sieht": "看", "rot": "红"}
+
+
+def translate_files(words: dict[str, str], space: str, most: int = 5) -> None:
+    """A table of sentences of at most so many words, and their translations word by word."""
+    lines = [line.rstrip(".").split()[:most] for line in sentences()]
+    pairs = {" ".join(line): space.join(words[word] for word in line) for line in lines}
+    write("table.tsv", [f"{source}\t{target}" for source, target in pairs.items()])
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_bleu_cuts_unspaced_scripts(command: Callable[..., Any]) -> None:
+    """The signature says so, also where the run is evaluated; an option overrides it."""
+    translate_files(CHINESE, "")
+    few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
+    assert command(*few, "folder=run").code == 0
+    info = json.loads(Path("run/run.json").read_text(encoding="utf-8"))
+    assert "tok:zh" in info["signatures"]["bleu"]
+    assert info["monitor"] == "valid_bleu"
+    assert command("evaluate", "run").code == 0
+    (evaluation,) = Path("run/evaluations").iterdir()
+    assert "tok:zh" in json.loads((evaluation / "results.json").read_text(encoding="utf-8"))["signatures"]["bleu"]
+    assert command(*few, "task.bleu_tokenize=char", "folder=char").code == 0
+    assert "tok:char" in json.loads(Path("char/run.json").read_text(encoding="utf-8"))["signatures"]["bleu"]
+    assert "task.bleu_tokenize" in command(*few, "task.bleu_tokenize=chars").err
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_chrf_chooses_the_weights_where_bleu_cannot(command: Callable[..., Any]) -> None:
+    translate_files(WORDS, " ", most=3)
+    few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
+    assert command(*few, "folder=run").code == 0
+    info = json.loads(Path("run/run.json").read_text(encoding="utf-8"))
+    assert info["monitor"] == "valid_chrf"
+    assert any(note.startswith("no reference of the validation has 4 words") for note in info["notes"])

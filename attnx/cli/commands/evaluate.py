@@ -94,6 +94,7 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
+    from attnx.inference.length_notes import cut_output_notes, reference_length_notes
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
@@ -104,6 +105,8 @@ def _evaluate(request: EvaluateArgs) -> int:
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
     result = evaluate_run(run, pairs, request.batch)
+    for note in (*reference_length_notes(run, [], pairs), *cut_output_notes(run, result.predictions)):
+        print(note)
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
         _write(folder, request, settings, run, result)
     return _show(folder, f"{folder}: start with README.md")

@@ -59,7 +59,8 @@ def write_run_readme(folder: Path | str) -> Path:
     rows = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
     configuration = titled_table("Configuration", ("part", "choice"), rows)
-    sections = [_heading(run), configuration, results_section(run), files_section(run.path, FILES)]
+    notes = "\n".join(["## Notes", "", *(f"- {note}" for note in run.info["notes"])]) if run.info.get("notes") else ""
+    sections = [_heading(run), notes, configuration, results_section(run), files_section(run.path, FILES)]
     if commands := run.info.get("uploads"):
         uploads = "\n".join(commands.values())
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")

@@ -18,8 +18,20 @@ from attnx.runs.run import Run
 # Settings that are shown though they have their defaults.
 COMPOSITION = ("task", "model", "scorer", "scope", "query", "normalizer", "seed")
 # Keys of run.json, and labels of some.
-FACTS = ("schedule", "kernels", "compiler", "compiled", "derived", "parameters", "data", "notes", "signatures", "steps")
-FACT_LABELS = {"kernels": "fast kernels", "derived": "derived settings"}
+FACTS = (
+    "schedule",
+    "kernels",
+    "compiler",
+    "compiled",
+    "derived",
+    "output_limit",
+    "parameters",
+    "data",
+    "notes",
+    "signatures",
+    "steps",
+)
+FACT_LABELS = {"kernels": "fast kernels", "derived": "derived settings", "output_limit": "output limit"}
 OVERRIDE = "override"
 CAPTION = "the other settings have their defaults: attnx -v, or config.yaml"
 

@@ -24,6 +24,7 @@ from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.process_group import any_rank
 
+LOSS = "valid_loss"
 # What a checkpoint holds of the manager.
 STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step")
 
@@ -31,7 +32,8 @@ STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step")
 class CheckpointManager(Checkpoint):
     """Saves ``last.ckpt`` at each validation, at intervals and when a run is stopped; the best are hard links to it.
 
-    ``best.ckpt`` has the best metric, ``best-2.ckpt`` the second best, and so on. ``last.ckpt`` holds all that a
+    ``best.ckpt`` has the best metric, of equal ones the lowest validation loss, ``best-2.ckpt`` the second best, and so
+    on. ``last.ckpt`` holds all that a
     resumed run needs. It is written first, atomically. A run that is killed at any moment resumes from a complete
     checkpoint, and completes the renaming of the others.
 
@@ -61,7 +63,8 @@ class CheckpointManager(Checkpoint):
         self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
-        self.lowest_values: list[float] = []  # of the best checkpoints, signed so that lower is better
+        # Of the best checkpoints the metric, signed so that lower is better, and the validation loss.
+        self.lowest_values: list[tuple[float, float]] = []
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
         self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
@@ -115,10 +118,12 @@ class CheckpointManager(Checkpoint):
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Save and rank the checkpoint, then stop if asked to."""
         self.validated_step = trainer.global_step
-        value = self.sign * float(trainer.callback_metrics[self.monitor])
-        value = math.inf if math.isnan(value) else value  # so that the first checkpoint is the best, whatever it is
-        self.rank = bisect.bisect_right(self.lowest_values, value)  # equal values rank behind
-        self.lowest_values.insert(self.rank, value)
+        metrics = (self.sign * float(trainer.callback_metrics[self.monitor]), float(trainer.callback_metrics[LOSS]))
+        # NaN is infinite, so that the first checkpoint is the best, whatever it is.
+        value, loss = (math.inf if math.isnan(number) else number for number in metrics)
+        # Equal metrics, as a BLEU that stays 0, are ordered by the loss; where that is equal, too, the earlier is best.
+        self.rank = bisect.bisect_right(self.lowest_values, (value, loss))
+        self.lowest_values.insert(self.rank, (value, loss))
         del self.lowest_values[len(self.ranked) :]
         self._save(trainer)
         if trainer.is_global_zero:

@@ -1,0 +1,56 @@
+"""Outputs as long as their references: the limit of the data, kept by a run, and what is said of too short ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnx
+from attnx.data.output_limit import OutputLimit
+
+FEW = ["encoder.hidden_size=7", "decoder.hidden_size=11", "trainer.max_steps=3", "trainer.num_validations=1"]
+SPELLED = ["task=sequences", "task.source=characters", "task.target=characters", "task.train=spelled.tsv", *FEW]
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+@pytest.fixture
+def spelled(work_folder: Path) -> None:
+    """Numbers and their digits as words, some five letters each."""
+    lines = [f"{n}\t{' '.join(DIGITS[int(digit)] for digit in str(n))}\n" for n in range(101, 1001, 7)]
+    Path("spelled.tsv").write_text("".join(lines))
+
+
+@pytest.mark.usefixtures("spelled", "no_pictures")
+def test_outputs_may_be_as_long_as_the_training_targets() -> None:
+    run = attnx.fit(attnx.compose([*SPELLED, "folder=run"]))
+    limit = OutputLimit.load(Path("run/vocabulary/output_limit.json"))
+    assert limit.ratio * 3 + limit.extra > len("seven seven seven") + 1
+    reopened = attnx.open_run("run")
+    assert (reopened.decoding.max_length_ratio, reopened.decoding.max_length_extra) == (limit.ratio, limit.extra)
+    assert reopened.with_decoding("beam").decoding.max_length_extra == limit.extra
+    assert attnx.open_run("run", decoding=("greedy", {"max_length_ratio": 1.0})).decoding.max_length_ratio == 1.0
+    # Untrained, it repeats one letter to the end.
+    assert len(run.predict(["123"])[0].output) == int(3 * limit.ratio) + limit.extra
+    assert f"{limit.ratio:g} x source" in json.loads(Path("run/run.json").read_text())["output_limit"]
+    notes = json.loads(Path("run/run.json").read_text())["notes"]
+    assert any("outputs of the test did not end by themselves" in note for note in notes)
+    assert "did not end by themselves" in Path("run/README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("spelled", "no_pictures")
+def test_references_beyond_the_limit_are_counted_and_refused_if_they_are_all(command: Callable[..., Any]) -> None:
+    answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=2", "folder=short")
+    assert answer.code == 2
+    assert "references of the validation are longer than an output may be: 1 times the source" in answer.err
+    assert not Path("short").exists()
+    answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=12", "folder=some")
+    assert answer.code == 0
+    notes = json.loads(Path("some/run.json").read_text())["notes"]
+    assert any("references of the test are longer than an output may be" in note for note in notes)
+    answer = command("evaluate", "some")
+    assert "references of the test are longer" in answer.out
+    assert "did not end by themselves" in answer.out
