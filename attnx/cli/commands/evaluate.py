@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
-    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
+    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of, trained_notes
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
@@ -103,6 +103,8 @@ def _evaluate(request: EvaluateArgs) -> int:
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
+    for note in trained_notes(run, pairs) if request.test is not None else ():
+        print(f"note: {note}")
     result = evaluate_run(run, pairs, request.batch)
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
         _write(folder, request, settings, run, result)
