@@ -55,8 +55,9 @@ Examples:
                                   ask with a set of query inputs
   attnx -m -j 2 +scorer=additive,dot +scope=global,local trainer.max_steps=200
                                   every combination, a process each
-  attnx task.train=my.tsv recipe=bahdanau
-                                  your own words, a paper's attention
+  attnx task=sequences task.train=my.tsv recipe=bahdanau
+                                  your own pairs of sequences, a paper's
+                                  attention; task=g2p for words and phones
   eval "$(attnx -sc install=bash)"
                                   let bash complete what you type
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from attnx.data.features import Matrix
-from attnx.data.readers.lines import check_not_header, read_lines
+from attnx.data.readers.columns import (
+    CHECKED_LINES,
+    TableRow,
+    check_columns,
+    header_note,
+    is_header,
+    read_rows,
+    separator_hint,
+)
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
@@ -59,35 +68,50 @@ def merge_references(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:
     return [Pair(source, tuple(distinct)) for source, distinct in references.items()]
 
 
-def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
+def read_pairs(
+    path: str | Path, compose: bool = False, columns: Sequence[str] = (), notes: list[str] | None = None
+) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``: a word, then one pronunciation per column.
 
     A word is split into characters (code points), a pronunciation at spaces. Lines with the same word become one pair.
-    Blank lines, a byte order mark and CRLF line ends are allowed. ``compose`` normalizes words to Unicode NFC, so that
-    differently encoded accents are equal. Bad lines are UserErrors, ``file:line: problem``, and so are bad files.
+    Blank lines, a byte order mark and CRLF line ends are allowed. A first line that names columns is not read.
+
+    Args:
+        path: the file.
+        compose: normalize words to Unicode NFC, so that differently encoded accents are equal.
+        columns: of the word and the pronunciations, by number or name; all if there are none.
+        notes: gets a line on what is not read.
+
+    Raises:
+        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file, or a column of numbers,
+            addresses or few values that nobody named.
     """
     path = Path(path)
-    lines = ((line_number, line) for line_number, line in read_lines(path, "TSV") if line.strip() or "\t" in line)
-    pairs = merge_references(
-        entry
-        for index, (line_number, line) in enumerate(lines)
-        for entry in _read_entries(line, f"{path}:{line_number}", compose, is_first=not index)
-    )
+    rows = [row for row in read_rows(path, columns) if row is not None]
+    entries = [_read_entries(row, compose) for row in rows]
+    if not columns:
+        check_columns(rows[1:CHECKED_LINES], ("word", "pronunciation"), path)
+    if entries:
+        others = Counter(symbol for row in entries[1:] for _, phones in row for symbol in phones)
+        first = (symbol for _, phones in entries[0] for symbol in phones)
+        if is_header(rows[0].cells, first, others):
+            (notes if notes is not None else []).append(header_note(path, rows[0].cells))
+            entries = entries[1:]
+    pairs = merge_references(entry for row in entries for entry in row)
     if not pairs:
         raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
     return pairs
 
 
-def _read_entries(line: str, where: str, compose: bool, is_first: bool) -> Iterator[tuple[Symbols, Symbols]]:
-    word, *columns = (column.strip() for column in line.split("\t"))
+def _read_entries(row: TableRow, compose: bool) -> list[tuple[Symbols, Symbols]]:
+    word, *columns = row.cells
     if not columns:
-        raise UserError(f"{where}: no tab in {quoted(line)}; expected a word, a tab and a pronunciation")
+        hint = separator_hint(row.line)
+        raise UserError(f"{row.where}: no tab in {quoted(row.line)}; expected a word, a tab and a pronunciation{hint}")
     if not word:
-        raise UserError(f"{where}: the word (the first column) is empty in {quoted(line)}")
-    if is_first:
-        check_not_header([word, *columns], where)
+        raise UserError(f"{row.where}: the word (the first column) is empty in {quoted(row.line)}")
     letters = tuple(unicodedata.normalize("NFC", word) if compose else word)
     for column_number, column in enumerate(columns, 2):
         if not column:
-            raise UserError(f"{where}: the pronunciation in column {column_number} of {quoted(word)} is empty")
-        yield letters, tuple(column.split())
+            raise UserError(f"{row.where}: the pronunciation in column {column_number} of {quoted(word)} is empty")
+    return [(letters, tuple(column.split())) for column in columns]

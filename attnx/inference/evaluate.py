@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.data.batches import collate
 from attnx.data.examples import Pair, digest
+from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.inference.predictor import loss_results, metric_results
@@ -50,6 +51,19 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
         pairs, where = data.pairs.test, "the test split"
     _check(run, pairs, where)
     return pairs
+
+
+def trained_notes(run: TrainedRun, pairs: Sequence[Pair]) -> list[str]:
+    """Say how many sources the run was trained on, where its training data can still be read."""
+    if isinstance(run.source, FeatureScaler):  # whose sources have no text by which to know them again
+        return []
+    try:
+        train = registry.build("task", run.config["task"]).load().pairs.train
+    except (UserError, OSError):
+        return []
+    known = {(pair.tag, pair.source) for pair in train}
+    count = sum((pair.tag, pair.source) in known for pair in pairs)
+    return [f"{count:,} of {len(pairs):,} sources are also in the training split"] if count else []
 
 
 def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZE) -> EvaluationResult:

@@ -13,6 +13,7 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
+from attnx.data.readers.columns import MAX_VALUES, MIN_LINES
 from attnx.data.readers.labeled_texts import (
     FULL_STOP,
     SEPARATOR,
@@ -75,12 +76,14 @@ class Classification(SequenceTask):
         """Read and split the data; ``notes`` then says how many texts are in two splits."""
         if not self.files["train"]:
             raise UserError(f"task.train is not set: name a TSV file of lines with {self.columns.description}")
+        self.notes = []
         files = {part: self._read(part) for part, file in self.files.items() if file}
         train = files.pop("train")
+        self._check_columns(train)
         pairs = hold_out_missing(train, files, _first_text, self.holdout)
         check_splits(pairs)
         texts = {_text(pair) for pair in pairs.train}
-        self.notes = overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
+        self.notes += overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
         counts = Counter(word for pair in pairs.train for word in pair.source)
         frequent = {word for word, count in counts.items() if count >= self.min_count}
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
@@ -99,7 +102,17 @@ class Classification(SequenceTask):
     def _read(self, part: str, labels: Symbols = ()) -> list[Pair]:
         file = self.files[part]
         assert file is not None
-        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower, labels)
+        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower, labels, self.notes)
+
+    def _check_columns(self, train: Sequence[Pair]) -> None:
+        """Refuse a table whose texts are few and whose labels are many: they are the other way round."""
+        texts, labels = {pair.source for pair in train}, {pair.references[0] for pair in train}
+        if self.columns == Columns() and len(train) >= MIN_LINES and len(texts) <= MAX_VALUES < len(labels):
+            counts = f"{len(texts)} different texts and {len(labels)} different labels"
+            raise UserError(
+                f"task.train={self.files['train']}: holds {counts}; if labels are in the first column, set "
+                "task.label=first"
+            )
 
     def _set_labels(self, target: Vocabulary) -> None:
         self.labels = target.symbols[len(SPECIALS) :]

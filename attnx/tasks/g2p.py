@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -16,12 +16,14 @@ from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.special_tokens import tag_symbol
-from attnx.data.splits import Splits, hold_out_missing
+from attnx.data.splits import Splits, fold_text, hold_out_missing
 from attnx.errors import UserError
+from attnx.files.printable import quoted
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
-from attnx.registry import Probability, register
+from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask
 
+MIN_WORDS = 20
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 
 
@@ -35,8 +37,10 @@ class G2p(SequenceTask):
 
     Without files the task uses the dictionary shipped with attnx, without stress marks unless ``stress``. ``train``,
     ``valid`` and ``test`` name TSV files, plain or .gz: a word, then one or more pronunciations, phones separated by
-    spaces. A missing split is held out of the training data by a hash of the word: ``holdout`` of the words for
-    validation, twice as many for testing. A word may have several references; the closest one counts.
+    spaces. ``columns`` names the columns of the word and of its pronunciations where there are others: their numbers,
+    from 1, or their names in the first line. A missing split is held out of the training data by a hash of the word,
+    whatever its case: ``holdout`` of the words for validation, twice as many for testing. A word may have several
+    references; the closest one counts.
 
     Folders instead of files (or patterns, ``low/*_train.tsv``) contain a file per language, whose name starts with the
     language, as ``ady_train.tsv``; ``languages`` selects some. Metrics are then those of each language, their mean
@@ -56,6 +60,7 @@ class G2p(SequenceTask):
         valid: str | None = None,
         test: str | None = None,
         languages: list[str] | None = None,
+        columns: list[str | PositiveInt] | None = None,
         graphemes: Literal["as_is", "nfc", "nfd", "jamo"] = "as_is",
         tag_token: bool = False,
         stress: bool = False,
@@ -64,11 +69,14 @@ class G2p(SequenceTask):
     ) -> None:
         self.train, self.valid, self.test = train, valid, test
         self.languages, self.graphemes, self.tag_token = languages, graphemes, tag_token
+        self.columns, self.notes = list(map(str, columns or [])), list[str]()
         self.stress, self.holdout, self.label_smoothing = stress, holdout, label_smoothing
 
     def load(self) -> SequenceData:
         """Read and split the data; parts that share words are a UserError."""
         splits = self._split()
+        if self.train is not None:
+            self._check_phones(splits.train)
         if self.tag_token and not all(pair.tag for pair in splits.train):
             raise UserError("task.tag_token=true needs languages: set task.train to a folder with a file for each")
         # Split before tokenization, so that parts do not depend on it.
@@ -82,28 +90,45 @@ class G2p(SequenceTask):
         return [self._tokenize_pair(pair) for pair in self._read("task.test", self.test)]
 
     def _split(self) -> Splits[Pair]:
+        self.notes = []
         if self.train is None:
+            if self.columns:
+                raise UserError("task.columns is for files; remove it, or set task.train")
             if self.valid or self.test:
                 raise UserError("task.valid and task.test need task.train: name all files, or none for the dictionary")
             if self.languages:
                 raise UserError("task.languages needs task.train: a folder with a file for each language")
-            return hold_out_missing(read_cmudict(stress=self.stress), {}, _composed_word, self.holdout)
+            return hold_out_missing(read_cmudict(stress=self.stress), {}, _folded_word, self.holdout)
         if self.stress:
             raise UserError("task.stress=true is for the dictionary shipped with attnx; remove it, or task.train")
         files = {"test": self.test, "valid": self.valid}
         train = self._read("task.train", self.train)
         existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
-        splits = hold_out_missing(train, existing, _composed_word, self.holdout)
+        splits = hold_out_missing(train, existing, _folded_word, self.holdout)
         _check_overlap(splits)
+        self.notes += _case_notes(splits)
         return splits
 
     def _read(self, knob: str, name: str) -> list[Pair]:
         path, compose = resolve_data_path(knob, name), self.graphemes != "as_is"
         if has_languages(path):
-            return read_languages(path, self.languages, compose)
+            return read_languages(path, self.languages, compose, self.columns, self.notes)
         if self.languages:
             raise UserError(f"{knob}={name} is one file, but task.languages selects files of a folder; remove one")
-        return read_pairs(path, compose)
+        return read_pairs(path, compose, self.columns, self.notes)
+
+    def _check_phones(self, pairs: Sequence[Pair]) -> None:
+        """Refuse transcriptions that are not divided into phones, most of which then occur once."""
+        counts = Counter(phone for pair in pairs for reference in pair.references for phone in reference)
+        single = sum(count == 1 for count in counts.values())
+        if len(pairs) < MIN_WORDS or 2 * single <= len(counts) or 4 * len(counts) <= len(pairs):
+            return
+        example = quoted(next(phone for phone, count in counts.items() if count == 1))
+        raise UserError(
+            f"task.train={self.train}: {single:,} of {len(counts):,} phones occur once, such as {example}; phones are "
+            "separated by spaces. For targets of characters: attnx task=sequences task.source=characters "
+            f"task.target=characters task.train={self.train}"
+        )
 
     def _tokenize_pair(self, pair: Pair) -> Pair:
         return pair._replace(source=self.tokenize(pair.source_text, pair.tag))
@@ -123,9 +148,23 @@ class G2p(SequenceTask):
         return (tag_symbol(tag), *letters) if self.tag_token else letters
 
 
-def _composed_word(pair: Pair) -> str:
-    """Return a word in one Unicode form, so that its part does not depend on that of the file."""
-    return unicodedata.normalize("NFC", pair.source_text)
+def _folded_word(pair: Pair) -> str:
+    """Return a word without differences of case and Unicode form, so that its part does not depend on them."""
+    return fold_text(pair.source_text)
+
+
+def _case_notes(splits: Splits[Pair]) -> list[str]:
+    """Say how many words of valid and test are training words in another case."""
+    train_words = {(pair.tag, _folded_word(pair)) for pair in splits.train}
+    counts = {
+        name: sum((pair.tag, _folded_word(pair)) in train_words for pair in part)
+        for name, part in (("valid", splits.valid), ("test", splits.test))
+    }
+    return [
+        f"{count:,} words of the {name} split are also in the training split, in another case"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def _check_overlap(splits: Splits[Pair]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -14,6 +15,7 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
+from attnx.data.readers.columns import MIN_LINES
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.data.splits import Splits, hold_out_missing, overlap_notes
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -88,6 +90,7 @@ class AnySequence(SequenceTask):
         check_splits(pairs)
         source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
         tags = training_tags(pairs)
+        self.notes += self._unit_notes(pairs.train)
         self.scales = target if isinstance(target, FeatureScaler) else None
         self.monitor = f"valid_{SCALED if self.scales else ERROR_RATES[0]}" + (f"_{MACRO}" if tags else "")
         return SequenceData(pairs, source, target, tags)
@@ -123,8 +126,24 @@ class AnySequence(SequenceTask):
         existing = {part: pairs.items() for part, pairs in files.items()}
         splits = hold_out_missing(train.items(), existing, lambda item: item[0][0], self.holdout, sort_held_out=True)
         keys = {part: [self._source_key(paths[part], *key) for key in pairs] for part, pairs in files.items()}
-        self.notes = overlap_notes({self._source_key(paths["train"], *key) for key, _ in splits.train}, keys)
+        self.notes = reader.notes + overlap_notes(
+            {self._source_key(paths["train"], *key) for key, _ in splits.train}, keys
+        )
         return Splits(*([pair for _, pair in part] for part in splits))
+
+    def _unit_notes(self, pairs: Sequence[Pair]) -> list[str]:
+        """Say that most target words occur once, as where texts have no spaces."""
+        counts = Counter(word for pair in pairs for reference in pair.references for word in reference)
+        single = sum(count == 1 for count in counts.values())
+        if (
+            self.target != "words"
+            or len(pairs) < MIN_LINES
+            or 2 * single <= len(counts)
+            or 4 * len(counts) < len(pairs)
+        ):
+            return []
+        advice = "if they are texts of characters, set task.target=characters"
+        return [f"{single:,} of {len(counts):,} target words occur once, and can hardly be learned; {advice}"]
 
     def _source_key(self, table: Path, source: str, tag: str) -> tuple[str | Path, str]:
         """What tells sources apart: their text, or their file, which tables in two folders may name alike."""

@@ -58,7 +58,8 @@ class Translation(TextTask):
 
     ``train`` (and ``valid``, ``test``) names two text files aligned by line, ``[a.de.gz,b.en.gz]``, or a TSV file: a
     sentence, a tab, its translation. ``dataset`` reads Hugging Face's `datasets` instead: a file, a folder, or a name
-    on the hub, with the source's and the target's ``columns``. ``languages`` names several target languages: then there
+    on the hub, with the source's and the target's ``columns``; of a TSV file these are their numbers, from 1, or
+    their names in its first line. ``languages`` names several target languages: then there
     is a file (or column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and
     ``model.tag_inputs`` give the model the language. A missing split is held out of the training data by a hash of the
     source sentence: ``holdout`` of the sentences for validation, twice as many for testing, with all translations of a
@@ -89,7 +90,7 @@ class Translation(TextTask):
         test: str | list[str] | None = None,
         languages: list[str] | None = None,
         dataset: str | None = None,
-        columns: list[str] | None = None,
+        columns: list[str | PositiveInt] | None = None,
         tokenizer: str = "bpe",
         vocab_size: PositiveInt = 8000,
         shared_vocabulary: bool = False,
@@ -106,7 +107,7 @@ class Translation(TextTask):
         files = {"train": train, "valid": valid, "test": test}
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
-        self.dataset, self.columns = dataset, columns
+        self.dataset, self.columns = dataset, list(map(str, columns or []))
         self.cache_folder, self.cache_processes = cache_folder, cache_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.label_smoothing, self.bleu_tokenize = holdout, label_smoothing, bleu_tokenize
@@ -119,7 +120,13 @@ class Translation(TextTask):
         # What decides on the rows of a cached corpus, besides its files and the held-out shares.
         self.cache_options = {"languages": self.languages, "tokenizer": tokenizer, "vocab_size": vocab_size}
         self.cache_options |= {"shared_vocabulary": shared_vocabulary, "lower": lower, "unicode_form": unicode_form}
+        self.cache_options |= {"columns": self.columns} if columns and not dataset else {}
         self.cache_options |= {"max_length": max_length, "max_length_ratio": max_length_ratio}
+
+    @property
+    def _file_columns(self) -> list[str]:
+        """The columns of tables; none where they are those of a data set, whose run may be tested on a file."""
+        return self.columns if self.dataset is None else []
 
     def _check(self) -> None:
         if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
@@ -128,8 +135,6 @@ class Translation(TextTask):
         if self.max_length_ratio is not None and self.max_length_ratio < 1:
             ratio = f"task.max_length_ratio={self.max_length_ratio:g}"
             raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
-        if self.columns and self.dataset is None:
-            raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.dataset is not None and not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
         if self.cache_processes is not None and self.cache_folder is None:
@@ -199,7 +204,9 @@ class Translation(TextTask):
         with open_unfinished(cache.folder, origin) as unfinished:
             if unfinished is None:  # another process has finished it
                 return
-            text: ShardedText = dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages)
+            text: ShardedText = (
+                dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages, self._file_columns)
+            )
             processes = self.cache_processes or available_cores()
             metadata = unfinished.read_metadata()
             if metadata is None:
@@ -267,7 +274,7 @@ class Translation(TextTask):
         """Open the splits of ``dataset``; none without one."""
         if self.dataset is None:
             return {}
-        return open_dataset(self._dataset_name(), self.columns or [], self.languages)
+        return open_dataset(self._dataset_name(), self.columns, self.languages)
 
     def _dataset_name(self) -> str:
         return str(resolve_data_path("task.dataset", self.dataset or ""))
@@ -281,7 +288,8 @@ class Translation(TextTask):
 
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""
-        sentences = read_parallel(self._paths(part), self.languages, allow_blank=part == "train")
+        blank = part == "train"
+        sentences = read_parallel(self._paths(part), self.languages, allow_blank=blank, columns=self._file_columns)
         return map(self.texts.normalize_sentence, sentences)
 
     def _paths(self, part: str) -> list[Path]:

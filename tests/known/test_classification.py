@@ -61,8 +61,8 @@ def test_either_column_may_be_the_label(tmp_path: Path) -> None:
         ("a\tb\nc\td\te\n", r":2: 3 columns; .* the line is 'c\\td\\te'"),
         ("\tb\n", r":1: the text is empty"),
         ("a\t\n", r":1: the label is empty"),
-        ("text\tlabel\n", r":1: column names"),
-        ("\ntext\tlabel\n", r":2: column names"),
+        ("text\tlabel\n", r"holds no texts"),
+        ("\ntext\tlabel\n", r"holds no texts"),
         ("\n", r"holds no texts"),
     ],
 )
@@ -91,7 +91,7 @@ def test_two_texts_are_one_sequence(tmp_path: Path, label: Literal["first", "las
         ("\tb\tc\n", r":1: the first text is empty"),
         ("a\t \tc\n", r":1: the second text is empty"),
         ("a\tb\t\n", r":1: the label is empty"),
-        ("Premise\tHypothesis\tgold_label\n", r":1: column names"),
+        ("Premise\tHypothesis\tgold_label\n", r"holds no texts"),
         ("", r"holds no texts"),
     ],
 )

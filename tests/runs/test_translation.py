@@ -310,7 +310,7 @@ MISTAKES = {
     "task.test=[empty,empty]": "the test split holds no pairs; its files are blank",
     "task.test=null task.valid=null task.holdout=0.5": "the held-out shares valid=0.5 and test=1.0",
     "task.test=null task.holdout=0": "the test split holds no pairs",
-    "task.columns=[de,en]": "task.columns is for task.dataset",
+    "task.columns=[de,en]": "is for tables; a.de.gz is a text of lines",
     "task.dataset=nowhere.csv task.columns=[de,en]": "task.dataset and task.train are both set",
     "task.dataset=x task.train=null task.valid=null task.test=null": "task.dataset needs task.columns",
 }

@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
-    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
+    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of, trained_notes
     from attnx.inference.length_notes import cut_output_notes, reference_length_notes
     from attnx.inference.load import open_ensemble
 
@@ -104,9 +104,11 @@ def _evaluate(request: EvaluateArgs) -> int:
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
+    notes = trained_notes(run, pairs) if request.test is not None else []
+    notes += reference_length_notes(run, [], pairs)
     result = evaluate_run(run, pairs, request.batch)
-    for note in (*reference_length_notes(run, [], pairs), *cut_output_notes(run, result.predictions)):
-        print(note)
+    for note in (*notes, *cut_output_notes(run, result.predictions)):
+        print(f"note: {note}")
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
         _write(folder, request, settings, run, result)
     return _show(folder, f"{folder}: start with README.md")

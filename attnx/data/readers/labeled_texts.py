@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.lines import check_not_header, read_lines
+from attnx.data.readers.columns import TableRow, header_note, is_header, read_rows, separator_hint
 from attnx.data.word_characters import word_characters
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
@@ -81,7 +82,11 @@ def join_texts(first: Symbols, *second: Symbols) -> Symbols:
 
 
 def read_labeled_texts(
-    path: Path, columns: Columns = ONE_TEXT, lower: bool = True, labels: Sequence[str] = ()
+    path: Path,
+    columns: Columns = ONE_TEXT,
+    lower: bool = True,
+    labels: Sequence[str] = (),
+    notes: list[str] | None = None,
 ) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``, of texts and their labels: a pair for each line, in order.
 
@@ -90,31 +95,33 @@ def read_labeled_texts(
         columns: what a line has. The source of two texts is one sequence (:func:`join_texts`).
         lower: whether texts are lower-cased; labels are not.
         labels: all labels that a line may have; any, if there are none.
+        notes: gets a line on a first line that names columns.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
     pairs: list[Pair] = []
-    for line_number, line in read_lines(path, "TSV"):
-        if not line.strip():
-            continue
-        where = f"{path}:{line_number}"
-        fields = [field.strip() for field in line.split("\t")]
-        if not pairs:
-            check_not_header(fields, where)
-        pair = _read_fields(fields, where, line, columns, lower)
+    rows = [row for row in read_rows(path) if row is not None and any(row.cells)]
+    place = 0 if columns.label == "first" else -1
+    others = Counter(row.cells[place] for row in rows[1:])
+    if rows and is_header(rows[0].cells, [rows[0].cells[place]], others):
+        (notes if notes is not None else []).append(header_note(path, rows.pop(0).cells))
+    for row in rows:
+        pair = _read_fields(row, columns, lower)
         if labels and (label := pair.references[0][0]) not in labels:
-            raise UserError(f"{where}: the training split lacks the label {label!r}{suggest(label, labels)}")
+            raise UserError(f"{row.where}: the training split lacks the label {label!r}{suggest(label, labels)}")
         pairs.append(pair)
     if not pairs:
         raise UserError(f"{path}: holds no texts; expected lines of {columns.description}")
     return pairs
 
 
-def _read_fields(fields: list[str], where: str, line: str, columns: Columns, lower: bool) -> Pair:
+def _read_fields(row: TableRow, columns: Columns, lower: bool) -> Pair:
+    fields, where, line = list(row.cells), row.where, row.line
     expected = f"expected {columns.description}"
     if len(fields) != columns.texts + 1:
         hint = "; pairs of texts need task.texts=2" if len(fields) == 3 else ""
+        hint = hint or (separator_hint(line) if len(fields) == 1 else "")
         raise UserError(f"{where}: {count_phrase(len(fields), 'column')}; {expected}{hint}; the line is {quoted(line)}")
     label = fields.pop(0 if columns.label == "first" else -1)
     texts = [split_sentences(field, lower) for field in fields]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
+import lzma
 import re
+import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import IO, Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -107,23 +110,48 @@ def line_starts(path: Path, step: int) -> tuple[list[LineStart], LineStart]:
     return starts[: -(-lines // step)], LineStart(size, 1 + lines)
 
 
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file that is not packed."""
+    return path.open("rb")
+
+
 @contextmanager
-def _open_unpacked(path: Path, kind: str) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """Open a plain or ``.gz`` file; one that cannot be opened or read is a UserError."""
+def _open_zip_member(path: Path) -> Iterator[IO[bytes]]:
+    """Open the only file of a .zip file; several are a UserError."""
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1:
+            raise UserError(f"{path}: holds {len(members)} files, expected one; unpack it, and name the file")
+        with archive.open(members[0]) as stream:
+            yield stream
+
+
+_OPENERS: Final[Mapping[str, Callable[[Path], AbstractContextManager[Any]]]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zip": _open_zip_member,
+}
+
+
+@contextmanager
+def _open_unpacked(path: Path, kind: str) -> Iterator[IO[bytes]]:
+    """Open a plain file, or one that ends with .gz, .bz2, .xz or .zip; one that cannot be read is a UserError."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with _OPENERS.get(path.suffix, open_plain)(path) as stream:
             yield stream
     except FileNotFoundError as error:
         raise UserError(missing_file_message(path)) from error
     except IsADirectoryError as error:
         raise UserError(f"{path}: is a folder, expected a {kind} file") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: is a broken gzip file: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        kind = "gzip" if path.suffix == ".gz" else path.suffix[1:]
+        raise UserError(f"{path}: is a broken {kind} file: {error}") from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
+def bounded_lines(stream: IO[bytes] | gzip.GzipFile, name: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a stream with their numbers from ``first``; one that is too long is a UserError."""
     for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), first):
         if len(raw) > MAX_LINE_BYTES:
@@ -141,10 +169,14 @@ def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
     if (index := raw.find(b"\0")) >= 0:
         raise UserError(f"{location}: byte {index + 1} of the line is NUL; {_EXPECTED_TEXT}: {_first_characters(raw)}")
     try:
-        return raw.decode("utf-8-sig" if is_first else "utf-8").rstrip("\r\n")
+        line = raw.decode("utf-8-sig" if is_first else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         problem = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
         raise UserError(f"{location}: {problem}; save the file as UTF-8: {_first_characters(raw)}") from error
+    if is_first and line.count("\r") > 1:
+        problem = "lines end with a carriage return alone"
+        raise UserError(f"{location}: {problem}; save the file with line feeds: {_first_characters(raw)}")
+    return line
 
 
 def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:
@@ -153,15 +185,9 @@ def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:
         raise UserError(f"{location}: two columns are called {duplicates[0]!r}; rename one")
 
 
-def check_not_header(cells: Sequence[str], location: str) -> None:
-    """Raise a UserError if every cell of a table's first line is a typical column name.
-
-    It would be trained on unnoticed. If it is data, the line can be moved.
-    """
-    if len(cells) > 1 and all(COLUMN_NAMES.fullmatch(_column_name(cell)) for cell in cells):
-        names = quoted("\t".join(cells))
-        remedy = "remove the line, or move it down if it is data"
-        raise UserError(f"{location}: column names ({names}) instead of data; {remedy}")
+def are_column_names(cells: Sequence[str]) -> bool:
+    """Whether every cell of a table's first line is a typical column name, as ``word`` and ``pronunciation`` are."""
+    return len(cells) > 1 and all(COLUMN_NAMES.fullmatch(_column_name(cell)) for cell in cells)
 
 
 def _column_name(cell: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from attnx.data.readers.lines import FIRST_LINE, LineStart, check_not_header, line_starts, read_lines
+from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_rows, separator_hint
+from attnx.data.readers.lines import FIRST_LINE, LineStart, are_column_names, line_starts, read_lines
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 
@@ -70,13 +71,14 @@ class ParallelText:
     Args:
         paths: the files.
         languages: their languages.
+        columns: of tables, those to read.
 
     Attributes:
         shards: of at most ``LINES_PER_SHARD`` lines.
     """
 
-    def __init__(self, paths: Sequence[Path], languages: Sequence[str] = ()) -> None:
-        self.paths, self.languages = paths, languages
+    def __init__(self, paths: Sequence[Path], languages: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
+        self.paths, self.languages, self.columns = paths, languages, columns
         starts, ends = zip(*(line_starts(path, LINES_PER_SHARD) for path in paths), strict=True)
         counts = [end.line_number - 1 for end in ends]
         is_aligned = _is_aligned(paths, languages)
@@ -92,7 +94,7 @@ class ParallelText:
 
     def read(self, shard: Shard) -> Iterator[Sentence]:
         """Read a shard."""
-        return read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines)
+        return read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines, columns=self.columns)
 
 
 def read_parallel(
@@ -101,24 +103,28 @@ def read_parallel(
     allow_blank: bool = True,
     starts: Sequence[LineStart] = (),
     lines: int | None = None,
+    columns: Sequence[str] = (),
 ) -> Iterator[Sentence]:
     """Read sentences and translations from UTF-8 files, plain or ``.gz``; their number decides on the format.
 
-    With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two files
-    are aligned by line. With several languages there is a TSV for each, or a source file and an aligned file for each,
-    or one TSV with the language in its third column. Sentences of the languages alternate, line by line. A line of each
-    file is in memory at a time. ``starts`` has a line of each file to start at, ``lines`` is the most lines to read of
-    each. Bad lines, and sentences with a blank side unless ``allow_blank``, are UserErrors.
+    With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored; ``columns``
+    names others by number or name), and two files are aligned by line. With several languages there is a TSV for each,
+    or a source file and an aligned file for each, or one TSV with the language in its third column. Sentences of the
+    languages alternate, line by line. A line of each file is in memory at a time. ``starts`` has a line of each file to
+    start at, ``lines`` is the most lines to read of each. Bad lines, columns of a table that hold no texts, and
+    sentences with a blank side unless ``allow_blank``, are UserErrors.
     """
     names, starts = list(languages) or [""], starts or [FIRST_LINE] * len(paths)
     rows: Iterator[Sequence[Sentence | None]]
     if _is_aligned(paths, languages):
+        if columns:
+            raise UserError(f"task.columns=[{','.join(columns)}] is for tables; {paths[0]} is a text of lines")
         rows = _read_aligned(paths, names, allow_blank, starts)
     elif len(paths) == len(names):
         files = zip(paths, names, starts, strict=True)
-        rows = zip_longest(*(_read_table(path, name, (), allow_blank, start) for path, name, start in files))
+        rows = zip_longest(*(_read_table(path, name, (), allow_blank, start, columns) for path, name, start in files))
     elif len(paths) == 1:
-        rows = zip(_read_table(paths[0], "", names, allow_blank, starts[0]))
+        rows = zip(_read_table(paths[0], "", names, allow_blank, starts[0], columns))
     else:
         which, expected = "", "a TSV file, or the source's and the translations' text files"
         if len(names) > 1:
@@ -162,25 +168,34 @@ def _read_aligned(
 
 
 def _read_table(
-    path: Path, name: str, languages: Sequence[str], allow_blank: bool, start: LineStart
+    path: Path, name: str, languages: Sequence[str], allow_blank: bool, start: LineStart, columns: Sequence[str] = ()
 ) -> Iterator[Sentence | None]:
-    """Read a TSV file of one language, or of ``languages``; None for a blank line."""
-    columns = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
-    is_first = start.line_number == 1
-    for line_number, line in read_lines(path, start=start):
-        if not line.strip():
-            yield None
-            continue
-        where, fields = f"{path}:{line_number}", line.split("\t")
-        if len(fields) < (3 if languages else 2):
-            raise UserError(f"{where}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}")
-        if is_first:
-            check_not_header([field.strip() for field in fields], where)
-            is_first = False
-        tag = fields[2].strip() if languages else name
-        if languages and tag not in languages:
-            raise UserError(f"{where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(line)}")
-        sentence = Sentence(fields[0], (fields[1],), tag)
-        if sentence.is_blank and not allow_blank:
-            raise UserError(f"{where}: a side of {quoted(line)} is blank; remove the line, or fill it in")
-        yield sentence
+    """Read a TSV file of one language, or of ``languages``; None for a blank line.
+
+    Its first lines are checked, unless the ``columns`` were named.
+    """
+    rows = read_rows(path, columns, start)
+    if start.line_number == 1:
+        first = list(islice(rows, CHECKED_LINES))
+        texts = [row for row in first if row is not None]
+        if texts and are_column_names(texts[0].cells):
+            first.remove(next(filter(None, first)))
+        elif not columns:
+            check_columns(texts[1:], ("sentence", "translation"), path, has_further_columns=True)
+        rows = chain(first, rows)
+    for row in rows:
+        yield None if row is None or not any(row.cells) else _sentence(row, name, languages, allow_blank)
+
+
+def _sentence(row: TableRow, name: str, languages: Sequence[str], allow_blank: bool) -> Sentence:
+    expected = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
+    if len(row.cells) < (3 if languages else 2):
+        tabs, hint = len(row.cells) - 1 or "no", separator_hint(row.line)
+        raise UserError(f"{row.where}: {tabs} tab in {quoted(row.line)}; expected {expected}{hint}")
+    tag = row.cells[2] if languages else name
+    if languages and tag not in languages:
+        raise UserError(f"{row.where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(row.line)}")
+    sentence = Sentence(row.cells[0], (row.cells[1],), tag)
+    if sentence.is_blank and not allow_blank:
+        raise UserError(f"{row.where}: a side of {quoted(row.line)} is blank; remove the line, or fill it in")
+    return sentence

@@ -21,7 +21,13 @@ def has_languages(path: Path) -> bool:
     return "*" in path.name or path.is_dir()
 
 
-def read_languages(path: Path, languages: Sequence[str] | None = None, compose: bool = False) -> list[Pair]:
+def read_languages(
+    path: Path,
+    languages: Sequence[str] | None = None,
+    compose: bool = False,
+    columns: Sequence[str] = (),
+    notes: list[str] | None = None,
+) -> list[Pair]:
     """Read the word list of every language; a pair's tag is its language, the start of its file's name.
 
     The language of ``por_latn_bz_train.tsv`` is ``por_latn_bz``: the name without its ending and a suffix ``_train``,
@@ -29,7 +35,8 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
     ``fre`` of ``fre_gold.tsv`` in ``*_gold.tsv``.
 
     A word of two languages is a pair in each. Pairs of the languages alternate. ``path`` is a folder of ``.tsv`` or
-    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all. No files, two of one
+    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all; ``columns`` and
+    ``notes`` are those of :func:`attnx.data.examples.read_pairs`. No files, two of one
     language, none of a language in ``languages``, and malformed ones are UserErrors.
     """
     files = _files_by_language(path)
@@ -37,7 +44,7 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
         if language not in files:
             raise UserError(f"{path}: has no file of the language {language!r}{suggest(language, files)}")
     selected = sorted(set(files if languages is None else languages))
-    lists = [[pair._replace(tag=tag) for pair in read_pairs(files[tag], compose)] for tag in selected]
+    lists = [[pair._replace(tag=tag) for pair in read_pairs(files[tag], compose, columns, notes)] for tag in selected]
     return [pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from attnx.data.examples import Pair, Symbols
+from attnx.data.readers.columns import header_note, is_header, read_rows, separator_hint
 from attnx.data.readers.feature_matrices import MatrixReader
-from attnx.data.readers.lines import check_not_header, read_lines
+from attnx.data.readers.lines import are_column_names
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
@@ -57,6 +60,9 @@ class PairReader:
         step_names: of the sources' files, as in :func:`attnx.data.readers.feature_matrices.read_matrix`.
         target_step_names: of the targets' files.
         trained_columns: columns of the source and target files that a run was trained on; empty without names.
+
+    Attributes:
+        notes: on first lines that are taken for names of columns.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class PairReader:
         self.source, self.target = source, target
         self.sources = MatrixReader(step_names, trained_columns[0])
         self.targets = MatrixReader(target_step_names, trained_columns[1])
+        self.notes: list[str] = []
         self.columns = [COLUMN_TEXTS[source], COLUMN_TEXTS[target], *(["a tag"] if tagged else [])]
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:
@@ -84,21 +91,29 @@ class PairReader:
             UserError: ``file:line: problem`` for a bad line or a bad file in it; ``file: problem`` for a bad table.
         """
         pairs: dict[tuple[str, str], Pair] = {}
-        for line_number, line in read_lines(path):
-            if not line.strip():
-                continue
-            if not pairs:
-                check_not_header([field.strip() for field in line.split("\t")], f"{path}:{line_number}")
+        rows = [row for row in read_rows(path) if row is not None and any(row.cells)]
+        if rows and self._is_header(rows[0].cells, [row.cells for row in rows[1:]]):
+            self.notes.append(header_note(path, rows.pop(0).cells))
+        for row in rows:
             try:
-                self._add_line(pairs, line, path.parent)
+                self._add_line(pairs, row.cells, path.parent)
             except UserError as error:
-                raise UserError(f"{path}:{line_number}: {error}; the line is {quoted(line)}") from error
+                hint = separator_hint(row.line) if len(row.cells) == 1 else ""
+                raise UserError(f"{row.where}: {error}{hint}; the line is {quoted(row.line)}") from error
         if not pairs:
             raise UserError(f"{path}: holds no pairs; expected lines of {', a tab, '.join(self.columns)}")
         return pairs
 
-    def _add_line(self, pairs: dict[tuple[str, str], Pair], line: str, folder: Path) -> None:
-        source, target, tag = self._split(line)
+    def _is_header(self, first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+        """Whether a table's first line names its columns; one of features has names of files instead of symbols."""
+        if self.target == "features" or len(first) < 2:
+            return are_column_names(first)
+        unit = "words" if self.target == "ids" else self.target
+        symbols = Counter(symbol for cells in others if len(cells) > 1 for symbol in split_text(cells[1], unit))
+        return is_header(first, split_text(first[1], unit), symbols)
+
+    def _add_line(self, pairs: dict[tuple[str, str], Pair], cells: Sequence[str], folder: Path) -> None:
+        source, target, tag = self._split(cells)
         symbols = () if self.source == "features" else split_text(source, self.source)
         name = source if self.source == "features" else join_symbols(symbols, self.source)
         earlier = pairs.get((name, tag))
@@ -120,8 +135,7 @@ class PairReader:
         matrix = self.sources.read(folder / source)
         return Pair(matrix.steps, (), tag, features=matrix.features, name=source)
 
-    def _split(self, line: str) -> tuple[str, str, str]:
-        fields = [field.strip() for field in line.split("\t")]
+    def _split(self, fields: Sequence[str]) -> tuple[str, str, str]:
         if len(fields) != len(self.columns):
             expected = ", a tab, ".join(self.columns)
             hint = "; if the third is a tag, set task.tagged=true" if len(fields) == 3 else ""

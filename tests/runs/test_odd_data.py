@@ -1,0 +1,195 @@
+"""What is said of odd tables of texts: what would train, and show a number, though nobody meant it."""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.data.examples import read_pairs
+from attnx.data.readers.labeled_texts import read_labeled_texts
+from attnx.data.readers.tsv import PairReader
+from attnx.errors import UserError
+from attnx.tasks.g2p import G2p
+
+LETTERS = "abcdefghijk"
+COUNT = 31
+FEW = [
+    "task.holdout=0.2",
+    "encoder.hidden_size=7",
+    "decoder.hidden_size=11",
+    "trainer.max_steps=2",
+    "trainer.num_validations=1",
+]
+
+
+def word(n: int) -> str:
+    return LETTERS[n % 11] + LETTERS[n // 11 % 11] + LETTERS[n * 7 % 11]
+
+
+def phones(n: int) -> str:
+    return " ".join(letter.upper() for letter in word(n))
+
+
+def lines(row: Callable[[int], str], count: int = COUNT) -> str:
+    return "".join(f"{row(n)}\n" for n in range(count))
+
+
+# What the table is, what it holds, the words of the command, and what is said.
+REFUSED = {
+    "probabilities before pronunciations": (
+        lines(lambda n: f"{word(n)}\t0.{n + 11}\t1.0\t{phones(n)}"),
+        [],
+        "words.tsv: column 2 has numbers, such as '0.12', and would be read as a pronunciation; name the columns to "
+        "read, task.columns=[1,4]",
+    ),
+    "frequencies behind": (
+        lines(lambda n: f"{word(n)}\t{phones(n)}\t{n * 17}"),
+        [],
+        "column 3 has numbers, such as '17', and would be read as a pronunciation; name the columns to read, "
+        "task.columns=[1,2]",
+    ),
+    "classes of words": (
+        lines(lambda n: f"{word(n)}\t{('NOUN', 'VERB', 'ADJ')[n % 3]}\t{phones(n)}", 211),
+        [],
+        "column 2 has only 3 different values, such as 'VERB'",
+    ),
+    "dates": (
+        lines(lambda n: f"{n + 1} May 19{n + 11}\t19{n + 11}-05-{n + 1:02}", 83),
+        [],
+        "phones are separated by spaces. For targets of characters: attnx task=sequences task.source=characters "
+        "task.target=characters task.train=words.tsv",
+    ),
+    "scores before sentences": (
+        lines(lambda n: f"0.{n + 11}\tein {word(n)}\ta {word(n)}"),
+        ["task=translation", "task.tokenizer=word"],
+        "column 1 has numbers, such as '0.12', and would be read as a sentence; name the columns to read, "
+        "task.columns=[2,3]",
+    ),
+    "addresses beside sentences": (
+        lines(lambda n: f"ein {word(n)}\thttps://example.org/{n}\ta {word(n)}"),
+        ["task=translation", "task.tokenizer=word"],
+        "column 2 has addresses, such as 'https://example.org/1'",
+    ),
+    "semicolons": (
+        lines(lambda n: f"{word(n)};{phones(n)}"),
+        [],
+        "columns may be separated by ';': replace that by tabs",
+    ),
+    "old line ends": (
+        lines(lambda n: f"{word(n)}\t{phones(n)}").replace("\n", "\r"),
+        [],
+        "words.tsv:1: lines end with a carriage return alone; save the file with line feeds",
+    ),
+    "labels first": (
+        lines(lambda n: f"{'ham' if n % 2 else 'spam'}\ta {word(n)} b {word(n + 1)}"),
+        ["task=classification"],
+        "task.label=first",
+    ),
+    "a missing column": (
+        lines(lambda n: f"{word(n)}\t{phones(n)}"),
+        ["task.columns=[1,3]"],
+        "words.tsv:1: 2 columns, so there is no column 3, which task.columns names",
+    ),
+    "a column without that name": (
+        f"word\tphones\n{lines(lambda n: f'{word(n)} {phones(n)}')}",
+        ["task.columns=[word,phone]"],
+        "task.columns: words.tsv has no column 'phone' in its first line; did you mean phones",
+    ),
+}
+
+
+@pytest.mark.parametrize("table", REFUSED)
+def test_a_table_that_means_something_else_is_refused(table: str, command: Callable[..., Any]) -> None:
+    text, words, message = REFUSED[table]
+    Path("words.tsv").write_bytes(text.encode())
+    answer = command("task.train=words.tsv", *words, *FEW, "folder=run")
+    assert answer.code == 2, answer.out
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
+    assert not Path("run").exists()
+
+
+def write(text: str, name: str = "words.tsv") -> Path:
+    Path(name).write_text(text, encoding="utf-8")
+    return Path(name)
+
+
+def test_named_columns_are_read() -> None:
+    path = write(lines(lambda n: f"{word(n)}\t0.{n + 11}\t{phones(n)}"))
+    pairs = read_pairs(path, columns=["1", "3"])
+    assert (pairs[3].source_text, " ".join(pairs[3].references[0])) == (word(3), phones(3))
+    write(f"ipa\tp\torth\n{lines(lambda n: f'{phones(n)}	0.{n + 11}	{word(n)}')}")
+    assert read_pairs(path, columns=["orth", "ipa"]) == pairs
+
+
+def test_digits_as_symbols_and_small_tables_are_data() -> None:
+    """Numbers spelled out, ids, three lines of a lexicon, and several pronunciations."""
+    path = write(lines(lambda n: f"{n * 37}\tnumber {word(n)}"))
+    assert len(PairReader("characters", "words").read(path)) == COUNT
+    path = write(lines(lambda n: f"{n} {n + 1}\t{n + 2} {n}"))
+    assert len(PairReader("ids", "ids").read(path)) == COUNT
+    assert len(read_pairs(write("a\t1\nb\t2\nc\t3 4\n"))) == 3
+    assert len(read_pairs(write(lines(lambda n: f"{word(n)}\t{phones(n)}\t{phones(n + 1)}")))[0].references) == 2
+
+
+@pytest.mark.parametrize("header", ["wort\tausSprache", "word\tpronunciation"])
+def test_a_first_line_of_names_is_not_read(header: str) -> None:
+    """Whether its words are typical, or only occur nowhere else; a first line of data stays."""
+    data = lines(lambda n: f"{word(n)}\t{phones(n)}")
+    notes: list[str] = []
+    assert read_pairs(write(f"{header}\n{data}"), notes=notes) == read_pairs(write(data))
+    assert notes == [f"the first line of words.tsv is taken for names of columns, and not read: {header!r}"]
+    notes.clear()
+    assert len(read_pairs(write(data), notes=notes)) == COUNT
+    assert not notes
+    reader = PairReader("characters", "words")
+    assert len(reader.read(write(f"{header}\n{data}"))) == COUNT
+    assert len(reader.notes) == 1
+    labels = lines(lambda n: f"a {word(n)}\t{n % 2}")
+    assert len(read_labeled_texts(write(f"der Text\tdie Klasse\n{labels}"), notes=notes)) == COUNT
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize("ending", ["bz2", "xz", "zip"])
+def test_packed_tables_are_read(ending: str) -> None:
+    text, path = lines(lambda n: f"{word(n)}\t{phones(n)}"), Path(f"words.tsv.{ending}")
+    if ending == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("words.tsv", text)
+    else:
+        path.write_bytes((bz2 if ending == "bz2" else lzma).compress(text.encode()))
+    assert read_pairs(path) == read_pairs(write(text))
+    path.write_bytes(b"no archive")
+    with pytest.raises(UserError, match=f"is a broken {ending} file|cannot be read"):
+        read_pairs(path)
+
+
+def test_a_word_in_another_case_is_in_the_same_part() -> None:
+    write(lines(lambda n: f"{word(n)}\t{phones(n)}\n{word(n).upper()}\t{phones(n)}", 211))
+    parts = [{pair.source_text.lower() for pair in part} for part in G2p(train="words.tsv").load().pairs]
+    assert not parts[0] & parts[1]
+    assert not parts[0] & parts[2]
+    write("".join(f"{word(n).upper()}\t{phones(n)}\n" for n in range(5)), "test.tsv")
+    task = G2p(train="words.tsv", test="test.tsv")
+    with pytest.raises(UserError, match=r"task\.test: .* of its words are also in task\.train"):
+        task.load()
+    write(lines(lambda n: f"{word(n)}\t{phones(n)}"))
+    task.load()
+    assert any("of the test split are also in the training split, in another case" in note for note in task.notes)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_an_evaluation_says_what_was_trained_on(command: Callable[..., Any]) -> None:
+    write(lines(lambda n: f"{word(n)}\t{phones(n)}", 97))
+    assert command("task.train=words.tsv", *FEW, "folder=run").code == 0
+    trained = [pair.source_text for pair in G2p(train="words.tsv", holdout=0.2).load().pairs.train]
+    write("".join(f"{text}\tA B\n" for text in trained[:7]) + "zzz\tA\n", "test.tsv")
+    assert "note: 7 of 8 sources are also in the training split" in command("evaluate", "run", "task.test=test.tsv").out
+    assert "notes" not in json.loads(Path("run/run.json").read_text(encoding="utf-8"))
