@@ -99,29 +99,37 @@ function showList() {
     const example = data.examples[number];
     const { source, output } = labelOf(example);
     return make("li", {}, make("button", {
-      type: "button", "data-example": number, "aria-current": number === state.example && "true",
-      onclick: () => choose(number),
+      type: "button", "data-example": number, onclick: () => choose(number),
     }, make("span", {}, ...bests(example).map(mark)),
     ...[source, output].filter(Boolean).map((text) => make("span", { class: "words", dir: "auto" }, text))));
   });
   find("examples").replaceChildren(...items);
+  markCurrent();
   const wrong = data.examples.filter(isWrong).length;
   const all = counted(data.examples.length, "example");
   const text = data.examples.some(isScored) ? `${all}, ${wrong} wrong` : all;
   find("count").textContent = numbers.length === data.examples.length ? text : `${numbers.length} of ${all}`;
 }
 
+// Mark the chosen example in the list and return its button, if it is there. The list is one stop of Tab: arrow keys go on.
+function markCurrent() {
+  const buttons = [...find("examples").querySelectorAll("button")];
+  const current = buttons.find((button) => Number(button.dataset.example) === state.example);
+  for (const button of buttons) {
+    if (button === current) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+    button.tabIndex = button === (current || buttons[0]) ? 0 : -1;
+  }
+  return current;
+}
+
 function choose(number, focused = false) {
   Object.assign(state, { example: number, row: null });
   state.hypotheses.fill(0);
   history.replaceState(null, "", `#${number + 1}`);
-  for (const button of find("examples").querySelectorAll("button")) {
-    const current = Number(button.dataset.example) === number;
-    if (current) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-    if (current) keepInView(button);
-    if (current && focused) button.focus();
-  }
+  const current = markCurrent();
+  if (current) keepInView(current);
+  if (current && focused) current.focus();
   show();
 }
 
@@ -180,7 +188,8 @@ function article(run) {
 const reference = (hypothesis) => make("span", { dir: direction(hypothesis.reference) }, outputText({ ...hypothesis, output: hypothesis.reference }));
 const strip = (name, content, kind = "") => make("div", { class: `strip ${kind}` }, make("dt", {}, name), make("dd", {}, content));
 
-// Symbols in a row, as text of their own direction, so that letters join where their script joins them.
+// Symbols in a row, as text of their own direction, so that letters join where their script joins them. Those of an
+// output are buttons, together one stop of Tab: arrow keys go from one to the next.
 function symbols(run, all, kind) {
   const joined = letters(all) && !digits(all);
   const row = make("span", { dir: direction(all), class: `${kind} ${joined ? "joined" : "spaced"}` });
@@ -188,17 +197,31 @@ function symbols(run, all, kind) {
     const button = kind === "output";
     const pressed = () => pick(state.row === place ? null : place);
     row.append(make("span", {
-      class: "symbol", "data-place": place, dir: joined && symbol !== "</s>" ? null : "auto", role: button && "button", tabindex: button && "0",
+      class: "symbol", "data-place": place, dir: joined && symbol !== "</s>" ? null : "auto", role: button && "button", tabindex: button && (place ? "-1" : "0"),
       "aria-pressed": button && "false", onclick: button ? pressed : () => {},
       onkeydown: (event) => {
-        if (!button || !["Enter", " "].includes(event.key)) return;
+        if (!button) return;
+        if (["Enter", " "].includes(event.key)) pressed();
+        else if (!moveFocus(event, row)) return;
         event.preventDefault();
-        pressed();
+        event.stopPropagation();
       },
     }, joined && place ? symbol.replace(" ", "␣") : shown(symbol)));
     if (!joined || all[place + 1] === "</s>") row.append(" ");
   });
   return row;
+}
+
+// Go from a symbol of a row to the next or the last one by the left and right arrow keys; false for another key.
+function moveFocus(event, row) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key] * (row.dir === "rtl" ? -1 : 1);
+  const next = row.querySelector(`[data-place="${Number(event.target.dataset.place) + by}"]`);
+  if (next) {
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+  return Boolean(by);
 }
 
 // A menu of texts, of which one is chosen; `choose` gets the number of another.
@@ -254,7 +277,7 @@ function map(run, { example, hypothesis, view, columns }) {
   const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {
     const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, sources, top }, row, column));
     const name = make("th", { scope: "row" }, make("button", {
-      type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto",
+      type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto", tabindex: "-1", // its output symbol is reached by Tab
       onclick: () => pick(state.row === row ? null : row),
     }, shown(symbol)));
     return make("tr", { "data-row": row }, name, ...withGap(cells, make("td", { class: "gap", "aria-hidden": "true" })));
@@ -391,8 +414,8 @@ function table(key) {
   const rows = names.map((name) => {
     const rows = data.runs.map((run) => run[key].find((row) => row[0] === name));
     const meaning = rows.find((row) => row && row[2]);
-    return make("tr", {}, make("th", { scope: "row" }, name),
-      ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, row ? row[1] : "–")),
+    return make("tr", {}, make("th", { scope: "row" }, ...breakable(name)),
+      ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, ...breakable(row ? row[1] : "–"))),
       ...(key === "facts" ? [] : [make("td", { class: "description" }, meaning ? meaning[2] : "")]));
   });
   const head = data.runs.length > 1
