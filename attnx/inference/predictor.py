@@ -36,6 +36,7 @@ class Prediction(NamedTuple):
         score: what the search ranks it by.
         alternatives: the next best hypotheses, best first.
         model_output: the symbols that the model wrote, by which decoder states go, if some were replaced afterwards.
+        text: the output as the text that ``attnx predict`` writes; "" of a matrix, and where no task has read it.
     """
 
     pair: Pair
@@ -46,11 +47,17 @@ class Prediction(NamedTuple):
     score: float = math.nan
     alternatives: tuple[Prediction, ...] = ()
     model_output: tuple[str, ...] | None = None
+    text: str = ""
 
     def state_names(self, steps: Sequence[str]) -> Sequence[str]:
         """The names of the decoder states, those of the steps in which they were written; ``steps`` are the rows'."""
         names = steps if self.model_output is None else (*self.model_output, END)
         return names[: self.num_decoder_states]
+
+    def with_text(self, task: SequenceTask) -> Prediction:
+        """The same with the text of the output, and of the alternatives'."""
+        text = task.detokenize(self.output) if isinstance(self.output, list) else ""
+        return self._replace(text=text, alternatives=tuple(one.with_text(task) for one in self.alternatives))
 
     @property
     def alignment(self) -> Alignment | None:

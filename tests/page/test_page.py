@@ -313,18 +313,17 @@ def test_two_runs_are_shown_side_by_side(see: Any) -> None:
     assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
 
 
-def test_the_window_is_outlined(see: Any) -> None:
-    """Step 0 may read positions 0 and 1: a line stands to the right of them and nowhere else in the row."""
+def test_what_the_scope_forbids_is_hatched(see: Any) -> None:
+    """Step 0 may read positions 0 and 1 of three."""
     browser = see("first-second")
     image = browser.picture() * 255
-    ends = []
+    spans = []
     for column in range(3):
         box = browser.box(cell(0, column, article=1))
-        row = int((box["top"] + box["bottom"]) / 2)
-        red, _, blue = image[row, int(box["right"]) - 3 : int(box["right"]) + 2].T
-        ends.append(bool((red - blue > 100).any()))
-    assert ends == [False, True, False]
-    assert browser.texts("[data-run='1'] .note") == ["Outlined: the local window."]
+        inner = image[int(box["top"]) + 4 : int(box["bottom"]) - 4, int(box["left"]) + 4 : int(box["right"]) - 4]
+        spans.append(bool(np.ptp(inner.mean(axis=-1)) > 10))
+    assert spans == [False, False, True]
+    assert browser.texts("[data-run='1'] .note") == ["Hatched: forbidden by the scope."]
     assert browser.texts("[data-run='0'] .note") == [""]
 
 
@@ -482,7 +481,7 @@ def test_a_mean_of_predictive_windows_has_no_window(tmp_path: Path, write_run: A
         keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
         views = json.loads(Scripts(run_page([folder])).contents[0])["examples"][0]["runs"][0][0]["views"]
         own_windows = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
-        assert [view["window"] for view in views] == [mean, *own_windows]
+        assert [view["allowed"] for view in views] == [mean, *own_windows]
 
 
 def test_the_page_references_no_other_file(home: Path) -> None:

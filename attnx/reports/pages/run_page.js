@@ -4,8 +4,8 @@
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{source, name, runs}]                runs: for each run its hypotheses, best first, or null
 // A hypothesis is {output, reference, is_right, numeric, decoder_states, score, views}; a view is
-// {name, weights, window}: thousandths, row by row, and for each row from which column to which the window reached (or
-// null). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
+// {name, weights, allowed}: thousandths, row by row, and for each row from which column to which the scope lets it read
+// (null if everywhere). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
 // the task does not say, `numeric` is whether outputs are rows of numbers, which go by the names of their steps. What else
 // a hypothesis has is for the player, player.js.
 
@@ -179,7 +179,7 @@ function article(run) {
   if (hypothesis.is_right === false) strips.append(strip("reference", reference(hypothesis), "reference"));
   else if (hypothesis.is_right === null && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
-  parts.push(make("p", { class: "note" }, view.window ? "Outlined: the local window." : ""));
+  parts.push(make("p", { class: "note" }, view.allowed ? "Hatched: forbidden by the scope." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
   return one;
@@ -307,26 +307,19 @@ function fit(one) {
 
 function cell(run, { hypothesis, view, columns, sources, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
-  const edges = view.window ? edgesOf(view.window, row, column, sources) : [];
+  const isForbidden = view.allowed && !holds(view.allowed[row], column);
   const first = column === 0 || (column === sources && sources > 0);
   return make("td", {
-    "data-column": column, style: `background: ${shade(weight, top)}`,
-    tabindex: row + column === 0 ? "0" : "-1", class: [...edges, ...(first ? ["first"] : [])].join(" ") || null,
+    "data-column": column, style: `background-color: ${shade(weight, top)}`,
+    tabindex: row + column === 0 ? "0" : "-1", class: [isForbidden && "forbidden", first && "first"].filter(Boolean).join(" ") || null,
     "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${weightText(weight)}`,
   });
 }
 
-function edgesOf(windows, row, column, sources) {
-  const holds = (y, x) => {
-    const isOtherGroup = (x < sources) !== (column < sources);
-    const ranges = windows[y];
-    if (isOtherGroup || !ranges) return false;
-    for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
-    return false;
-  };
-  if (!holds(row, column)) return [];
-  const sides = { left: [row, column - 1], right: [row, column + 1], above: [row - 1, column], below: [row + 1, column] };
-  return Object.keys(sides).filter((side) => !holds(...sides[side])).map((side) => `edge-${side}`);
+// Whether a column lies in one of the ranges, given as start, end, start, end, and so on.
+function holds(ranges, column) {
+  for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= column && column < ranges[start + 1]) return true;
+  return false;
 }
 
 // Arrow keys go from cell to cell within a map.
