@@ -54,6 +54,12 @@ class Prediction(NamedTuple):
         names = steps if self.model_output is None else (*self.model_output, END)
         return names[: self.num_decoder_states]
 
+    def __repr__(self) -> str:
+        output = (
+            repr(self.text or " ".join(self.output)) if isinstance(self.output, list) else f"matrix {self.output.shape}"
+        )
+        return f"Prediction({output}, log_probability={self.log_probability:.4g})"
+
     def with_text(self, task: SequenceTask) -> Prediction:
         """The same with the text of the output, and of the alternatives'."""
         text = task.detokenize(self.output) if isinstance(self.output, list) else ""

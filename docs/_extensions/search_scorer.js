@@ -1,6 +1,7 @@
 // What a search of the site finds first: guides, then commands and choices, then Python, then records of decisions.
 // Sphinx reads `Scorer`; its other numbers are Sphinx's own.
-const RANKS = [["decisions/", -30], ["changelog", -30], ["reference/packages/", -15], ["reference/", 15]];
+const RANKS = [["decisions/", -30], ["changelog", -30], ["contributing", -15], ["architecture", 0], ["benchmarks", 0],
+  ["reference/packages/", -15], ["reference/", 15]];
 
 var Scorer = {
   score: ([page, title, anchor, description, score]) => {
