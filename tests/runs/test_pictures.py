@@ -521,10 +521,10 @@ def test_a_run_can_be_drawn_for_a_paper(tmp_path: Path, command: Callable[..., A
     answer = command("plot", str(folder), "--format", "pdf")
     drawn = [folder / ALIGNMENTS / "000.pdf", folder / "alignments.pdf", folder / "curves.pdf"]
     assert (answer.code, answer.out.split()) == (0, list(map(str, drawn)))
-    before = [path.read_bytes() for path in drawn]
-    assert all(content.startswith(b"%PDF") for content in before)
+    contents = [path.read_bytes() for path in drawn]
+    assert all(content.startswith(b"%PDF") for content in contents)
     assert command("plot", str(folder), "--format", "pdf").code == 0
-    assert [path.read_bytes() for path in drawn] == before
+    assert [path.read_bytes() for path in drawn] == contents
     for words, is_marked in (((), True), (("--no-marks", "--equal-panels"), False)):
         assert command("plot", str(folder), "--format", "svg", *words).code == 0
         assert ("reference: B" in said_in(folder / "alignments.svg")) is is_marked

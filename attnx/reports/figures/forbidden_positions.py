@@ -65,7 +65,7 @@ def forbidden_mask(
     steps, columns = weights.shape
     source = columns - decoder_states
     ages = np.arange(steps)[:, None] - np.arange(-source, decoder_states)  # of states, in steps; source comes before
-    mask = (ages < 0) & (np.arange(columns) >= source)
+    mask: NDArray[np.bool_] = (ages < 0) & (np.arange(columns) >= source)
     read = weights != 0
     if (read[:, source:]).any():
         youngest = ages[:, source:][read[:, source:]].min()
