@@ -63,7 +63,7 @@ class Prediction(NamedTuple):
     def with_text(self, task: SequenceTask) -> Prediction:
         """The same with the text of the output, and of the alternatives'."""
         text = task.detokenize(self.output) if isinstance(self.output, list) else ""
-        return self._replace(text=text, alternatives=tuple(other.with_text(task) for other in self.alternatives))
+        return self._replace(text=text, alternatives=tuple(item.with_text(task) for item in self.alternatives))
 
     @property
     def alignment(self) -> Alignment | None:

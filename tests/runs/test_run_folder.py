@@ -112,8 +112,8 @@ def test_a_prediction_has_its_text_and_prints_short(run_folder: Path) -> None:
     word = table(run_folder / "predictions.tsv", "\t")[0]["source"].replace(" ", "")
     (prediction,) = attnx.open_run(run_folder).predict([word], need_weights=True, nbest=2, decoding="beam")
     assert prediction.text == " ".join(prediction.output)
-    assert [other.text for other in prediction.alternatives] == [
-        " ".join(other.output) for other in prediction.alternatives
+    assert [item.text for item in prediction.alternatives] == [
+        " ".join(item.output) for item in prediction.alternatives
     ]
     rows, columns = prediction.weights.shape
     assert repr(prediction.alignment) == (
