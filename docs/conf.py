@@ -62,6 +62,7 @@ html_title = f"attnx {version}"
 html_static_path = ["_static"]
 html_favicon = html_logo = "_static/mark.svg"
 html_css_files = ["site.css"]
+html_search_scorer = str(DOCS / "_extensions" / "search_scorer.js")
 html_math_renderer = "mathml"
 html_copy_source = False
 # A summary is read from each page that a search finds, which needs a server.

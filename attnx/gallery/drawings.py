@@ -11,22 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Patch, PathPatch
-from matplotlib.path import Path as VectorPath
+from matplotlib.patches import FancyArrowPatch, Patch
 from numpy.typing import NDArray
 
 from attnx import registry
 from attnx.registry import PartSpec
 from attnx.reports.figures.grid_layout import DPI, GRID, INK, PALE
-from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, left_edges
-from attnx.reports.figures.tick_labels import column_groups
+from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch
+from attnx.reports.figures.panels import column_groups, left_edges
 
 Numbers = NDArray[np.float64]
 
 WIDTH, PANEL_HEIGHT = 6.0, 1.66  # inches
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 0.42, 0.18, 0.66, 0.72
-FORBIDDEN = "#c4c8ce"
-UNIT_SQUARE = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff", "#fdd9b5", "#ee9a52", "#a84a06"])
 WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
 MAX_LABELED_COLUMNS = 14  # with more columns every second one is labeled
@@ -69,7 +66,7 @@ def draw_reading(reading: Reading, title: str, note: str) -> Figure:
     label_panel(panels[1], "allowed", f"hatched: no{more_gain}", below)
     label_panel(panels[2], "weights", "white 0, darkest 1", below)
     for axes in panels[1:]:
-        _hatch_forbidden(axes, reading.allowed_mask, left_edges(len(reading.columns), reading.decoder_states))
+        hatch(axes, ~reading.allowed_mask, left_edges(len(reading.columns), reading.decoder_states))
     steps = np.arange(len(reading.weights))
     panels[0].set_yticks(steps + 0.5, [str(step) for step in steps])
     panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
@@ -234,12 +231,3 @@ def _draw_arrow(axes: Axes, boxes: dict[str, Patch], ends: tuple[str, str], colo
     arrow = FancyArrowPatch(start, end, connectionstyle=curve, arrowstyle="-|>", color=color, linewidth=width)
     arrow.set(patchA=boxes[ends[0]], patchB=boxes[ends[1]], mutation_scale=9)
     axes.add_patch(arrow)
-
-
-def _hatch_forbidden(axes: Axes, allowed_mask: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
-    """Hatch the cells outside the scope, as one path; ``lefts`` are the left edges of columns."""
-    corners = [(lefts[column], row) for row, column in np.argwhere(~allowed_mask)]
-    if corners:
-        squares = (VectorPath(UNIT_SQUARE + corner, closed=True) for corner in corners)
-        path = VectorPath.make_compound_path(*squares)
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0))

@@ -424,3 +424,6 @@ describeExample();
 find("part").addEventListener("change", (event) => { window.location.hash = event.target.value; });
 window.addEventListener("hashchange", choosePart);
 choosePart();
+
+// A page that frames this one can be as high as it.
+if (window.parent !== window) new ResizeObserver(() => window.parent.postMessage(document.body.offsetHeight, "*")).observe(document.body);

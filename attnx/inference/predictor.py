@@ -39,6 +39,7 @@ class Prediction(NamedTuple):
         alternatives: the next best hypotheses, best first.
         model_output: the symbols that the model wrote, by which decoder states go, if some were replaced afterwards.
         is_cut: whether the output ended at its length limit, and not by itself; False for numbers.
+        text: the output as the text that ``attnx predict`` writes; "" of a matrix, and where no task has read it.
     """
 
     pair: Pair
@@ -50,11 +51,23 @@ class Prediction(NamedTuple):
     alternatives: tuple[Prediction, ...] = ()
     model_output: tuple[str, ...] | None = None
     is_cut: bool = False
+    text: str = ""
 
     def state_names(self, steps: Sequence[str]) -> Sequence[str]:
         """The names of the decoder states, those of the steps in which they were written; ``steps`` are the rows'."""
         names = steps if self.model_output is None else (*self.model_output, END)
         return names[: self.num_decoder_states]
+
+    def __repr__(self) -> str:
+        output = (
+            repr(self.text or " ".join(self.output)) if isinstance(self.output, list) else f"matrix {self.output.shape}"
+        )
+        return f"Prediction({output}, log_probability={self.log_probability:.4g})"
+
+    def with_text(self, task: SequenceTask) -> Prediction:
+        """The same with the text of the output, and of the alternatives'."""
+        text = task.detokenize(self.output) if isinstance(self.output, list) else ""
+        return self._replace(text=text, alternatives=tuple(item.with_text(task) for item in self.alternatives))
 
     @property
     def alignment(self) -> Alignment | None:

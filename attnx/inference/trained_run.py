@@ -94,7 +94,8 @@ class TrainedRun(Predictor):
         if unknown == "keep":
             run.check_unk_replacement()
         pairs = [self.pair(source, tag, unknown) for source in sources]
-        return Predictions(run.decode(pairs, need_weights, copies=unknown == "keep"))
+        decoded = run.decode(pairs, need_weights, copies=unknown == "keep")
+        return Predictions(prediction.with_text(self.task) for prediction in decoded)
 
     def with_decoding(self, decoding: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
         """The same run with another decoding; see :func:`attnx.decoding.select.choose_decoding`.

@@ -15,6 +15,7 @@ from attnx.files.bounded_files import parse_json, read_text
 from attnx.runs.layout import ALIGNMENTS
 
 END = "</s>"
+MAX_REPR_LENGTH = 30  # characters of a source or an output
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites", "unaligned_source")
 NUMBERS = ("weights", "heads", "encoder", "decoder", "features")
@@ -74,6 +75,11 @@ class Alignment(NamedTuple):
     features: Weights | None = None
     unaligned_source: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        read, wrote = " ".join(self.source_symbols), " ".join(self.output)
+        heads = "" if self.heads is None else f", {len(self.heads)} heads"
+        return f"Alignment({_shortened(self.name or read)} -> {_shortened(wrote)}, weights {self.weights.shape}{heads})"
+
     @property
     def source_symbols(self) -> tuple[str, ...]:
         """The source symbols among the columns."""
@@ -114,6 +120,10 @@ def head_names(sites: Sequence[str], heads: int) -> list[str]:
         head = f"head {sites[: index + 1].count(site)}" if sites.count(site) > 1 or not site else ""
         names.append(", ".join(filter(None, (site, head))))
     return names
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= MAX_REPR_LENGTH else f"{text[: MAX_REPR_LENGTH - 1]}\u2026")
 
 
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bo
     console.print(start_table(read_run(folder), is_verbose))
     plan = plan_steps(prepared, folder, console)
     update_info(folder, **plan.run_fields())
-    console.print(_length(plan, prepared.config))
+    console.print("\n".join([_length(plan, prepared.config), *_warm_up_notes(plan, prepared.config)]))
     return _train(prepared, folder, plan, console)
 
 
@@ -96,7 +96,9 @@ def _train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console
     with logger_session(prepared, folder, console):
         train(prepared, folder, plan, console, resume)
         # Signatures are complete now, since the number of references is known.
-        update_info(folder, status=RunStatus.FINISHED, **task_notes(prepared))
+        facts = task_notes(prepared)
+        notes = [*facts.get("notes", []), *_warm_up_notes(plan, prepared.config)]
+        update_info(folder, status=RunStatus.FINISHED, **facts, **({"notes": notes} if notes else {}))
         return _finish(folder, console)
 
 
@@ -211,14 +213,22 @@ def run_worker_rank(config: Mapping[str, Any]) -> Path:
 
 
 def _length(plan: StepPlan, config: Mapping[str, Any]) -> str:
-    """How long a run is to train, in words; and whether the learning rate only rises in that time."""
-    trainer, warmup = config["trainer"], config["lr_schedule"].get("warmup_steps", 0)
+    """How long a run is to train, in words."""
+    trainer = config["trainer"]
     factor = trainer["accumulate_grad_batches"] * rank_info().world_size
     tokens, rows = trainer["batch_tokens"], trainer["batch_size"]
     steps = f"{plan.end:,} steps of {f'up to {tokens * factor:,} tokens' if tokens else f'{rows * factor} rows'}"
-    if warmup > plan.end:
-        steps += f", in all of which the learning rate rises: lr_schedule.warmup_steps={warmup}"
     return steps if plan.seconds is None else f"{trainer['max_time']} of training: about {steps}"
+
+
+def _warm_up_notes(plan: StepPlan, config: Mapping[str, Any]) -> list[str]:
+    """A note if the learning rate only rises."""
+    warmup = config["lr_schedule"].get("warmup_steps", 0)
+    if warmup <= plan.end:
+        return []
+    return [
+        f"the learning rate rises until the end: lr_schedule.warmup_steps={warmup} is more than the {plan.end:,} steps"
+    ]
 
 
 def _finish(folder: Path, console: Console) -> TrainedRun:

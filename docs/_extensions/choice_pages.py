@@ -59,7 +59,7 @@ def _write(app: Sphinx) -> None:
 
 def _index(kinds: list[str]) -> str:
     config = (conf_folder() / "config.yaml").read_text(encoding="utf-8").strip()
-    rows = [f"| [{kind}]({kind}.md) | {' '.join(map(_code, options(kind)))} | {_purpose(kind)} |" for kind in kinds]
+    rows = [f"| [{kind}]({kind}.md) | {_links(kind)} | {_purpose(kind)} |" for kind in kinds]
     return INTRODUCTION.format(entries="\n".join(kinds), rows="\n".join(rows), config=config)
 
 
@@ -82,8 +82,9 @@ def _purpose(kind: str) -> str:
     return TITLES.get(kind, "").replace("|", "\\|")
 
 
-def _code(text: str) -> str:
-    return f"`{text}`"
+def _links(kind: str) -> str:
+    """A link to each option of a kind."""
+    return " ".join(f"[`{name}`]({kind}.md#{name})" for name in options(kind))
 
 
 def _part_section(part: Part) -> Iterator[str]:

@@ -13,7 +13,13 @@ from sphinx.application import Sphinx
 from attnx.gallery.moving_page import write_moving_page
 
 GALLERY, PAGE = "parts", "moving-parts.html"
-FRAME = f'<iframe class="moving-parts" src="{PAGE}" title="Parts whose pictures move" loading="lazy"></iframe>'
+FRAME = f'''<iframe class="moving-parts" src="{PAGE}" title="Parts whose pictures move" loading="lazy"></iframe>
+<script>
+addEventListener("message", (event) => {{
+  const frame = document.querySelector(".moving-parts");
+  if (event.source === frame.contentWindow) frame.style.height = `${{Number(event.data) + 24}}px`;
+}});
+</script>'''
 
 
 def show_page(app: Sphinx, doctree: nodes.document) -> None:

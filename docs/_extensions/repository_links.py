@@ -1,6 +1,7 @@
 """Links of Markdown pages that leave docs/: to the page that includes the file, else to the file in the repository.
 
-The same link works on a code host, where it is relative to the file that holds it.
+The same link works on a code host, where it is relative to the file that holds it. A link to a page that the build
+writes has the address of the site, and becomes a link within it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util import logging
 
+SITE = "https://attnx.github.io/attnx/"
+SITE_LINK = re.compile(rf"(?<=\]\(){SITE}([^)\s#]+)\.html(?=[)#])")
 LINK = re.compile(r"(?<=\]\()(?!#|[a-z]+:)([^)\s#]+)(#[^)\s]+)?(?=\))")
 INCLUDED = re.compile(r"^```\{include\} (\S+)\n```\s*$")
 
@@ -31,7 +34,12 @@ class SiteLinks:
 
     def rewrite(self, text: str, file: Path, folder: Path) -> str:
         """The text of a file with links as a page in a folder of the site needs them."""
+        text = SITE_LINK.sub(lambda match: os.path.relpath(self._written(match[1]), file.parent), text)
         return LINK.sub(lambda match: self._target(match[1], file, folder) + (match[2] or ""), text)
+
+    def _written(self, page: str) -> Path:
+        markdown = self.docs / f"{page}.md"
+        return markdown if markdown.exists() else markdown.with_suffix(".rst")
 
     def _target(self, link: str, file: Path, folder: Path) -> str:
         target = (file.parent / link).resolve()

@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from rich.console import Console
 from rich.text import Text
 
@@ -352,6 +354,26 @@ def test_the_readme_of_a_run_describes_it(write: Write) -> None:
     assert "`metrics.csv`" not in text
     assert f"attnx resume {folder}" in text
     assert f'attnx.open_run("{folder}")' in text
+
+
+@pytest.mark.parametrize(
+    ("trainer", "steps", "reason"),
+    [
+        ({"max_steps": 70, "max_time": "00:04:00"}, 70, "max_steps=70"),
+        ({"max_steps": 70, "max_epochs": 3, "max_time": "00:04:00"}, 70, "max_steps=70"),
+        ({"max_steps": 71, "max_epochs": 3}, 70, "max_epochs=3"),
+        ({"max_epochs": 3}, 70, "max_epochs=3"),
+        ({"max_time": "00:04:00"}, 70, "max_time=00:04:00"),
+        ({"max_steps": 70, "patience": 2}, 70, "max_steps=70"),
+        ({"max_steps": 70, "patience": 2}, 41, "patience=2"),
+    ],
+)
+def test_a_run_says_what_ended_it(trainer: dict[str, Any], steps: int, reason: str, write: Write) -> None:
+    folder = write(test_per=8.125, steps=steps, words=7)
+    info = json.loads((folder / RUN_JSON).read_text(encoding="utf-8"))
+    (folder / RUN_JSON).write_text(json.dumps({**info, "steps": 70}), encoding="utf-8")
+    (folder / CONFIG_YAML).write_text(yaml.safe_dump({"trainer": {"name": "lightning", **trainer}}), encoding="utf-8")
+    assert f"| steps | {steps} | ended by trainer.{reason} |" in write_run_readme(folder).read_text(encoding="utf-8")
 
 
 def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:

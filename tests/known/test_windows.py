@@ -1,4 +1,4 @@
-"""Windows of scope=local in pictures, from the configuration or from the weights."""
+"""What scopes forbid, in pictures, from the configuration or from the weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.figures.local_windows import LocalWindow, read_window
+from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window
 
 
 def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
@@ -68,3 +68,31 @@ def test_decoder_states_have_their_own_window() -> None:
     weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
     window_mask = LocalWindow(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
     assert window_mask.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]
+
+
+def history(steps: int, source: int, lag: int) -> Any:
+    """Equal weights (t, m) on the source and on the states that were written at least ``lag`` steps before."""
+    ages = np.arange(steps)[:, None] - np.arange(-source, steps)
+    allowed = (ages >= lag) | (np.arange(-source, steps) < 0)
+    return allowed / np.maximum(allowed.sum(1, keepdims=True), 1)
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("source", [0, 3])
+def test_later_decoder_states_are_forbidden(source: int, lag: int) -> None:
+    weights = history(5, source, lag)
+    np.testing.assert_array_equal(forbidden_mask(weights, 5), weights == 0)
+
+
+def test_a_state_that_is_not_read_may_be_allowed() -> None:
+    """Steps of a sparse normalizer that read only the first state: nobody knows what they might have read."""
+    weights = np.zeros((4, 4))
+    weights[1:, 0] = 1
+    assert forbidden_mask(weights, 4).astype(int).tolist() == np.triu(np.ones((4, 4), int), 1).tolist()
+
+
+def test_a_source_is_forbidden_only_outside_a_window() -> None:
+    weights = np.eye(3, 5)
+    assert not forbidden_mask(weights, 0).any()
+    window = LocalWindow(1, is_monotonic=True, is_dense=False)
+    np.testing.assert_array_equal(forbidden_mask(weights, 0, window), ~window.mask(weights, 0))

@@ -83,7 +83,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
         is_right=None,
         reference=[*"ABX"],
     )
-    for names in (["first"], ["first", "second"], ["long"], ["word"], ["numbers"], ["text"]):
+    # More examples than a window has room for, and names of parts that are long words.
+    parts = {"scorer": "activated_general", "scope": "encoder_decoder", "normalizer": "stepwise_monotonic"}
+    many = write_run(home / "many", {kind: {"name": name} for kind, name in parts.items()})
+    intervals = {"intervals": {"test_wer": [94.02, 100.0]}, "test_wer": 99.13}
+    (many / RESULTS).write_text(json.dumps({**results, **intervals}), encoding="utf-8")
+    for number in range(61):
+        keep(many, f"{number:03d}", LETTERS[:17], PHONES[:13], np.eye(13, 17), reference=PHONES[: 12 + number % 2])
+    pages = (["first"], ["first", "second"], ["long"], ["word"], ["numbers"], ["text"], ["many"], ["many", "word"])
+    for names in pages:
         write_page([home / name for name in names], home / f"{'-'.join(names)}.html")
     return home
 
@@ -118,7 +126,7 @@ def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
     heights = [bottom - top for _, top, _, bottom in browser.boxes("#results tr")]
     assert len(heights) == 4
     assert max(heights) < 1.2 * min(heights)  # a line each
-    assert browser.texts("#results tr:nth-child(1) *") == ["test_per", "6.75", "% phone error rate"]
+    assert browser.texts("#results tr:nth-child(1) > *") == ["test_per", "6.75", "% phone error rate"]
     assert browser.texts("#results tr:nth-child(2) td")[0] == "17,814.43"
     rows = browser.run("return [...document.querySelectorAll('#facts tr')].map(row => row.children.length)")
     assert set(rows) == {2}
@@ -305,18 +313,17 @@ def test_two_runs_are_shown_side_by_side(see: Any) -> None:
     assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
 
 
-def test_the_window_is_outlined(see: Any) -> None:
-    """Step 0 may read positions 0 and 1: a line stands to the right of them and nowhere else in the row."""
+def test_what_the_scope_forbids_is_hatched(see: Any) -> None:
+    """Step 0 may read positions 0 and 1 of three."""
     browser = see("first-second")
     image = browser.picture() * 255
-    ends = []
+    spans = []
     for column in range(3):
         box = browser.box(cell(0, column, article=1))
-        row = int((box["top"] + box["bottom"]) / 2)
-        red, _, blue = image[row, int(box["right"]) - 3 : int(box["right"]) + 2].T
-        ends.append(bool((red - blue > 100).any()))
-    assert ends == [False, True, False]
-    assert browser.texts("[data-run='1'] .note") == ["Outlined: the local window."]
+        inner = image[int(box["top"]) + 4 : int(box["bottom"]) - 4, int(box["left"]) + 4 : int(box["right"]) - 4]
+        spans.append(bool(np.ptp(inner.mean(axis=-1)) > 10))
+    assert spans == [False, False, True]
+    assert browser.texts("[data-run='1'] .note") == ["Hatched: forbidden by the scope."]
     assert browser.texts("[data-run='0'] .note") == [""]
 
 
@@ -344,6 +351,48 @@ def test_a_phone_needs_no_horizontal_scrolling(see: Any, name: str, example: int
     first = browser.box("tbody th button")
     browser.run("document.querySelector('.scroll').scrollLeft = 200")
     assert browser.box("tbody th button") == first  # the names of the rows stay in sight
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_the_page_ends_below_its_last_line(see: Any, width: int) -> None:
+    browser = see("many", width=width, phone=width == 375)
+    tail = "document.documentElement.scrollHeight - document.querySelector('footer').getBoundingClientRect().bottom"
+    assert browser.run(f"return {tail} - window.scrollY") < 80
+
+
+@pytest.mark.parametrize("name", ["many", "many-word"])
+def test_a_phone_breaks_no_word_of_a_table_and_cuts_no_number(see: Any, name: str) -> None:
+    """A word may end at an underscore, an equals sign, a comma or a slash."""
+    browser = see(name, width=375, height=740, phone=True)
+    words = browser.run(
+        "const all = [], range = document.createRange();"
+        "for (const cell of document.querySelectorAll('.plain th, .plain td')) {"
+        "  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);"
+        "  while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\d.]+/gu)) {"
+        "    range.setStart(texts.currentNode, word.index);"
+        "    range.setEnd(texts.currentNode, word.index + word[0].length);"
+        "    all.push([word[0], new Set([...range.getClientRects()].map(box => Math.round(box.top))).size]);"
+        "  }"
+        "} return all")  # fmt: skip
+    assert {"normalizer", "monotonic", "activated", "tokens"} <= {word for word, _ in words}
+    assert [word for word, lines in words if lines != 1] == []
+    assert browser.run("return [...document.querySelectorAll('.wide')].every(e => e.scrollWidth <= e.clientWidth)")
+
+
+def test_the_player_is_a_few_stops_of_tab_away(see: Any) -> None:
+    """The list of examples, the output and the map are a stop each; arrow keys go on within them."""
+    browser = see("many", example=59)
+    stops = []
+    while not stops or stops[-1] != "play":
+        browser.press("tab")
+        stops.append(browser.run("const e = document.activeElement; return e.id || e.className || e.tagName"))
+        assert len(stops) < 20
+    assert browser.run("return document.querySelectorAll('#examples [tabindex=\"0\"]').length") == 1
+    browser.run("document.querySelector('.output [tabindex=\"0\"]').focus()")
+    for key in ("right", "right", "left", "enter"):
+        browser.press(key)
+    assert browser.text("#chosen") == "U read u 1.000"
+    assert browser.text("#place") == "59 of 61"
 
 
 def test_both_text_directions_are_shown_correctly(see: Any) -> None:
@@ -432,7 +481,7 @@ def test_a_mean_of_predictive_windows_has_no_window(tmp_path: Path, write_run: A
         keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
         views = json.loads(Scripts(run_page([folder])).contents[0])["examples"][0]["runs"][0][0]["views"]
         own_windows = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
-        assert [view["window"] for view in views] == [mean, *own_windows]
+        assert [view["allowed"] for view in views] == [mean, *own_windows]
 
 
 def test_the_page_references_no_other_file(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -99,8 +100,73 @@ def test_search_finds_a_part_without_a_server(browser: Any) -> None:
         time.sleep(0.1)
     else:
         pytest.fail(f"found {links[:9]}")
-    assert links[0].endswith("#module-attnx.attention.scorers.coverage")
     assert browser.log("browser") == []
+
+
+@pytest.mark.parametrize("words", ["coverage", "attention", "beam"])
+def test_search_finds_guides_before_modules_and_decisions(browser: Any, words: str) -> None:
+    browser.go(SITE / "search.html", f"?q={words}")
+    links: list[str] = []
+    for _ in range(50):  # results appear by and by
+        time.sleep(0.1)
+        last, links = (
+            links,
+            browser.run("return [...document.querySelectorAll('#search-results li a')].map(a => a.href)"),
+        )
+        if links and links == last:
+            break
+    kinds = ["internals" if re.search("/decisions/|/reference/packages/", link) else "guide" for link in links]
+    assert "guide" in kinds[:5]
+    assert {"guide", "internals"} <= set(kinds)
+    assert "internals" not in kinds[:5]
+
+
+def test_a_command_is_seen_to_its_end(browser: Any) -> None:
+    browser.go(SITE / "index.html")
+    boxes = browser.run(
+        "return [...document.querySelectorAll('.highlight-sh pre')]"
+        ".map(e => [e.innerText, e.scrollWidth - e.clientWidth])"
+    )
+    assert any("+scope=local" in text for text, _ in boxes)
+    assert [text for text, cut in boxes if cut > 0] == []
+
+
+def test_the_reference_leads_to_what_it_lists(browser: Any) -> None:
+    browser.go(SITE / "reference.html")
+    links = browser.run("return [...document.querySelectorAll('article td a')].map(a => a.getAttribute('href'))")
+    assert {f"reference/{name}/index.html" for name in ("commands", "choices", "python")} <= set(links)
+    browser.go(SITE / "reference" / "choices" / "index.html")
+    links = browser.run("return [...document.querySelectorAll('article td a')].map(a => a.getAttribute('href'))")
+    assert {"scorer.html#additive", "scope.html#local", "optimizer.html#adam"} <= set(links)
+
+
+def test_no_number_of_a_table_is_parted_from_its_unit(browser: Any) -> None:
+    browser.go(SITE / "which-attention.html")
+    heights = browser.run(
+        "const all = [...document.querySelectorAll('td')].filter(e => /^[+-]\\d+.%$/.test(e.innerText));"
+        "return all.map(e => { const r = document.createRange(); r.selectNodeContents(e);"
+        " return r.getBoundingClientRect().height; })"
+    )
+    assert len(heights) > 100
+    assert max(heights) < 30  # a line
+    assert browser.run("return document.documentElement.scrollHeight") < 25_000
+
+
+def test_the_frame_of_the_gallery_hides_nothing(browser: Any) -> None:
+    browser.go(SITE / "moving-parts.html")
+    browser.emulate(width=736)
+    right = (
+        "return Math.max(...[...document.querySelectorAll('#panels svg')].map(e => e.getBoundingClientRect().right))"
+    )
+    assert 300 < browser.run(right) <= 736
+    browser.emulate()
+    browser.go(SITE / "parts.html")
+    browser.run("document.querySelector('iframe').scrollIntoView()")
+    for _ in range(50):  # it is loaded when it is seen
+        if (height := browser.run("return document.querySelector('iframe').clientHeight")) != 768:
+            break
+        time.sleep(0.1)
+    assert height > 900
 
 
 @pytest.fixture(scope="module")

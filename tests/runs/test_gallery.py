@@ -49,7 +49,7 @@ from attnx.gallery.pictures import (
 from attnx.gallery.select import drawable_parts, select_variants
 from attnx.gallery.write import draw_parts
 from attnx.reports.figures.grid_layout import DPI
-from attnx.reports.figures.heatmaps import left_edges
+from attnx.reports.figures.panels import left_edges
 
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -13,24 +13,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import yaml
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.reports.figures.curves import draw_curves
+from attnx.reports.figures.forbidden_positions import LocalWindow
 from attnx.reports.figures.heatmaps import (
     DPI,
     MAX_HEAD_PANELS,
+    PictureOptions,
     choose_fonts,
     draw_alignments,
     draw_heads,
     draw_means,
     save_figure,
 )
-from attnx.reports.figures.local_windows import LocalWindow
 from attnx.runs.alignments import Alignment, read_alignment, without_end
 from attnx.runs.layout import ALIGNMENTS, CONFIG_YAML, FORMAT, METRICS, RUN_JSON
 
@@ -122,7 +123,7 @@ def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
 
 def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path: Path) -> None:
     """A title of one column too many for a line, and one of too many lines."""
-    for source in (["abcdefghij"] * 2, ["abcdefghij"] * 70):
+    for source in (["abcdefghij"] * 2, ["abcdefghij"] * 59):
         npz = save(tmp_path / "a.npz", source, ["xyz", "</s>"], reference=np.array(["x"]))
         *_, last = draw_means([read_alignment(npz)]).axes[0].get_title(loc="left").split("\n")
         assert last.endswith(" ✗")
@@ -162,7 +163,7 @@ def test_a_legend_explains_windows(tmp_path: Path) -> None:
     assert draw_means([plain]).legends == []
     figure = draw_means([plain], LocalWindow(1, is_monotonic=True, is_dense=True))
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["outlined: the local window"]
+    assert [text.get_text() for text in legend.get_texts()] == ["hatched: forbidden by the scope"]
     figure.canvas.draw()
     box, page = legend.get_window_extent(), figure.bbox
     assert page.x0 <= box.x0 < box.x1 <= page.x1
@@ -296,32 +297,88 @@ def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
     assert np.argmin(darkest) == 1
 
 
-def test_a_window_outlines_readable_cells(tmp_path: Path) -> None:
+def hatched(axes: Any, image: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.bool_]:
+    """Which cells (t, m) of a picture have lines in their middle, where others have one color."""
+    mask = np.zeros((rows, columns), dtype=np.bool_)
+    for row, column in np.ndindex(rows, columns):
+        y, x = places(axes, axes.get_xticks()[column], row + 0.5, len(image))
+        mask[row, column] = np.ptp(image[y - 9 : y + 9, x - 9 : x + 9].mean(axis=-1)) > 0.05
+    return mask
+
+
+def test_what_a_window_forbids_is_hatched(tmp_path: Path) -> None:
     """Four steps over five positions, one position to either side: 0-1, 0-2, 1-3 and 2-4."""
     folder = run_folder(tmp_path / "run", center="monotonic", window=1)
-    expected_mask = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
-    weights = (expected_mask / expected_mask.sum(1, keepdims=True)).astype(np.float32)
+    allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
+    weights = (allowed / allowed.sum(1, keepdims=True)).astype(np.float32)
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
-    image = imread(png)[..., :3]
     figure = draw_means([read_alignment(npz)], LocalWindow(1, is_monotonic=True, is_dense=True))
-    axes = figure.axes[0]
-    assert image.shape[0] == pytest.approx(figure.get_size_inches()[1] * DPI, abs=1)
-    padded = np.pad(expected_mask, 1)
-    for row, column in np.ndindex(4, 6):  # the upright edge to the left of each column, and behind the last one
-        y, x = places(axes, column, row + 0.5, len(image))
-        red, _, blue = image[y, x - 2 : x + 3].T
-        assert (red - blue > 0.4).any() == (padded[row + 1, column] != padded[row + 1, column + 1]), (row, column)
+    assert hatched(figure.axes[0], imread(png)[..., :3], 4, 5).tolist() == (~allowed).tolist()
+    png, _ = draw_alignments(folder, options=PictureOptions(marks=False))
+    figure = draw_means([read_alignment(npz)], options=PictureOptions(marks=False))
+    assert not hatched(figure.axes[0], imread(png)[..., :3], 4, 5).any()
+
+
+def test_what_a_history_forbids_is_hatched(tmp_path: Path) -> None:
+    """A step reads the states before it, whatever the configuration; the source is free."""
+    weights = np.tril(np.ones((4, 6)), 1) / np.arange(2, 6)[:, None]
+    npz = save(tmp_path / "a.npz", [*"xyABCD"], [*"ABCD"], weights=weights, num_decoder_states=np.array(4))
+    draw_alignment(npz, tmp_path / "a.png")
+    axes = draw_means([read_alignment(npz)]).axes[0]
+    assert hatched(axes, imread(tmp_path / "a.png")[..., :3], 4, 6).tolist() == (weights == 0).tolist()
 
 
 def test_the_mean_of_predictive_windows_has_no_window(tmp_path: Path) -> None:
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
-    for monotonic, outlined in ((False, [False, True, True]), (True, [True] * 3)):
+    for monotonic, expected in ((False, [False, True, True]), (True, [True] * 3)):
         figure = draw_heads(read_alignment(npz), LocalWindow(1, is_monotonic=monotonic, is_dense=True))
-        assert [
-            any(isinstance(part, LineCollection) for part in axes.collections) for axes in figure.axes[:-1]
-        ] == outlined
+        assert [any(isinstance(part, PathPatch) for part in axes.patches) for axes in figure.axes[:-1]] == expected
+
+
+@pytest.mark.parametrize("states", [0, 103])
+def test_a_long_text_is_drawn_in_part_with_every_label(states: int) -> None:
+    """Six maps of 103 steps on a page that a screen shows; each row and column that is drawn has its symbol."""
+    words = tuple(f"word{number}" for number in range(103))
+    weights = np.tril(np.full((103, 103), 0.01), -1)
+    weights[:21, 53:60] += 0.1 * (not states)  # without decoder states the columns that are read most are shown
+    figure = draw_means([Alignment(weights, words, words, words, num_decoder_states=states)] * 6)
+    assert max(figure.get_size_inches()) * DPI < 2700
+    assert overlapping(figure) == []
+    *panels, _ = figure.axes
+    for axes in panels:
+        rows, columns = (
+            [label.get_text() for label in labels] for labels in (axes.get_yticklabels(), axes.get_xticklabels())
+        )
+        assert rows == list(words[:21])
+        assert axes.get_ylim() == (21, 0)
+        first = words.index(columns[0])
+        assert columns == list(words[first : first + 21])
+        assert first == 0 if states else first + 21 >= 60 > 53 >= first
+        assert axes.get_title(loc="left").endswith("21 of 103 steps, 21 of 103 positions")
+
+
+def test_axes_have_titles(tmp_path: Path) -> None:
+    npz = save(
+        tmp_path / "a.npz", list("cat"), ["K", "AE", "T"], encoder=np.eye(3)[None], encoder_sites=np.array(["layer 1"])
+    )
+    axes = draw_means([read_alignment(npz)]).axes[0]
+    assert (axes.get_ylabel(), [text.get_text() for text in axes.texts]) == ("output", ["source"])
+    axes = draw_heads(read_alignment(npz).self_attention["encoder"], stream="encoder").axes[0]
+    assert (axes.get_ylabel(), [text.get_text() for text in axes.texts]) == ("source", ["source"])
+
+
+def test_panels_can_be_equal_and_without_marks(tmp_path: Path) -> None:
+    short = read_alignment(save(tmp_path / "a.npz", list("ab"), ["A"], reference=np.array(["B"])))
+    long = read_alignment(save(tmp_path / "b.npz", list("abcdefg"), list("ABCDE")))
+    figure = draw_means([short, long], options=PictureOptions(marks=False, equal_panels=True))
+    first, second, _ = (axes.get_window_extent() for axes in figure.axes)
+    assert (first.width, first.height) == pytest.approx((second.width, second.height))
+    assert figure.axes[0].get_title(loc="left") == "ab → A"
+    assert figure.axes[0].get_xlabel() == ""
+    first, second, _ = (axes.get_window_extent() for axes in draw_means([short, long]).axes)
+    assert first.width < second.width / 3
 
 
 def test_another_scope_has_no_window(tmp_path: Path) -> None:
@@ -366,11 +423,12 @@ def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
     draw_alignment(npz, tmp_path / "long.png")
     axes = draw_means([read_alignment(npz)]).axes[0]
     labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
-    assert axes.get_window_extent().width / 80 >= 28  # pixels a cell
+    assert axes.get_window_extent().width / axes.get_xlim()[1] >= 28  # pixels a cell
+    assert len(axes.get_xticklabels()) == 64
     assert min(float(label.get_fontsize()) for label in labels) >= 8
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     assert all(first.x1 <= second.x0 for first, second in pairwise(boxes))
-    assert cells(npz, tmp_path / "long.png").min() < 0.3
+    assert imread(tmp_path / "long.png")[..., :3].mean(axis=-1).min() < 0.3
 
 
 def overlapping(figure: Figure) -> list[tuple[str, str]]:
@@ -447,12 +505,30 @@ def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., 
     assert command("plot", str(folder)).out.split()[-1].endswith("alignments.png")
     for words, message in [
         ((), "attnx plot needs RUN"),
-        ((str(folder), "--format", "gif"), "--format gif: expected one of png, svg"),
+        ((str(folder), "--format", "gif"), "--format gif: expected one of png, svg, pdf"),
         ((str(tmp_path),), "not a run folder"),
         ((str(run_folder(tmp_path / "bare")),), "has no alignments"),
     ]:
         answer = command("plot", *words)
         assert (answer.code, message in answer.err) == (2, True), answer.err
+
+
+def test_a_run_can_be_drawn_for_a_paper(tmp_path: Path, command: Callable[..., Any]) -> None:
+    """The same bytes each time, with its curves, and without marks if asked for."""
+    folder = run_folder(tmp_path / "run", window=1)
+    save(folder / ALIGNMENTS / "000.npz", list("abc"), ["A"], reference=np.array(["B"]))
+    (folder / METRICS).write_text("step,train_loss,valid_loss\n1,3,2\n2,2,1\n")
+    answer = command("plot", str(folder), "--format", "pdf")
+    drawn = [folder / ALIGNMENTS / "000.pdf", folder / "alignments.pdf", folder / "curves.pdf"]
+    assert (answer.code, answer.out.split()) == (0, list(map(str, drawn)))
+    contents = [path.read_bytes() for path in drawn]
+    assert all(content.startswith(b"%PDF") for content in contents)
+    assert command("plot", str(folder), "--format", "pdf").code == 0
+    assert [path.read_bytes() for path in drawn] == contents
+    for words, is_marked in (((), True), (("--no-marks", "--equal-panels"), False)):
+        assert command("plot", str(folder), "--format", "svg", *words).code == 0
+        assert ("reference: B" in said_in(folder / "alignments.svg")) is is_marked
+        assert ("forbidden" in said_in(folder / "alignments.svg")) is is_marked
 
 
 def test_twelve_alignments_are_drawn_from_short_to_long(tmp_path: Path) -> None:
@@ -612,14 +688,16 @@ def test_curves_show_the_validation_metric_of_any_task(
     monitor: str, columns: str, title: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: drawn.append(figure))
     (tmp_path / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))
     row = ",".join("0.5" for _ in columns.split(","))
     (tmp_path / METRICS).write_text(f"step,train_loss,valid_loss,{columns}\n1,3,2,{row}\n2,2,1,{row}\n")
     assert draw_curves(tmp_path) is not None
     loss, metrics = drawn[0].axes
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["train", "valid"]
-    assert metrics.get_title(loc="left") == title
+    assert (loss.get_ylabel(), metrics.get_ylabel()) == ("loss", title)
+    assert {axes.get_xlabel() for axes in (loss, metrics)} == {"step"}
+    assert all(float(tick).is_integer() for axes in (loss, metrics) for tick in axes.get_xticks())
     assert [text.get_text() for text in metrics.get_legend().get_texts()] == labels
     for axes in (loss, metrics):  # no point at the edge
         low, high = axes.get_ylim()

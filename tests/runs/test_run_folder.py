@@ -98,6 +98,31 @@ def _as_overrides(config: dict[str, Any]) -> list[str]:
     return [*words, f"seed={config['seed']}"]
 
 
+def test_the_readme_says_what_ended_the_run(run_folder: Path) -> None:
+    """Its configuration has a ``max_time``, too, which has no effect beside ``max_steps``."""
+    assert "| steps | 5 |  | ended by trainer.max_steps=5 |" in (run_folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_warm_up_without_an_end_is_a_note(run_folder: Path) -> None:
+    (note,) = (note for note in read_run(run_folder).info["notes"] if "learning rate" in note)
+    assert note == "the learning rate rises until the end: lr_schedule.warmup_steps=100 is more than the 5 steps"
+
+
+def test_a_prediction_has_its_text_and_prints_short(run_folder: Path) -> None:
+    word = table(run_folder / "predictions.tsv", "\t")[0]["source"].replace(" ", "")
+    (prediction,) = attnx.open_run(run_folder).predict([word], need_weights=True, nbest=2, decoding="beam")
+    assert prediction.text == " ".join(prediction.output)
+    assert [item.text for item in prediction.alternatives] == [
+        " ".join(item.output) for item in prediction.alternatives
+    ]
+    rows, columns = prediction.weights.shape
+    assert repr(prediction.alignment) == (
+        f"Alignment({' '.join(word)!r} -> {' '.join(prediction.alignment.output)!r}, weights ({rows}, {columns}))"
+    )
+    assert repr(prediction).startswith(f"Prediction({prediction.text!r}, log_probability=-")
+    assert "\n" not in repr(prediction)
+
+
 def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Path) -> None:
     lines = (run_folder.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
     entries = dict(line.split("\t") for line in lines)

@@ -14,7 +14,7 @@ from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_alignments import save_alignments
-from attnx.reports.figures.local_windows import read_window
+from attnx.reports.figures.forbidden_positions import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS

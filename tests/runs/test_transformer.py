@@ -17,7 +17,7 @@ from attnx.data.special_tokens import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
-from attnx.reports.figures.local_windows import read_window
+from attnx.reports.figures.forbidden_positions import read_window
 from attnx.reports.pages.run_page import run_page
 from attnx.runs.alignments import read_alignment, read_predicted_alignments
 from attnx.training.fit import fit

@@ -1,9 +1,11 @@
-"""Heat maps from a run folder: up to twelve of the saved alignments, from short
-to long, each beside its array in RUN/alignments, and six of them on one page,
-RUN/alignments.png or .svg.
+"""Pictures of a run folder: heat maps of up to twelve of the saved alignments,
+from short to long, each beside its array in RUN/alignments, six of them on one
+page, RUN/alignments.png; and curves of forecasts, of predicted numbers and of
+training. For a paper there are pdf and svg, maps of one size, and maps without
+marks.
 
 Examples:
-  attnx plot multirun/runs/mine --format svg
+  attnx plot multirun/runs/mine --format pdf --equal-panels --no-marks
 """
 
 from __future__ import annotations
@@ -18,21 +20,31 @@ from attnx.runs.run import read_run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s RUN [--format png|svg]"
+    parser.usage = "%(prog)s RUN [--format png|svg|pdf] [--equal-panels] [--no-marks]"
     parser.add_argument("run", metavar="RUN", help="a run folder")
-    parser.add_argument("--format", choices=("png", "svg"), default="png", help="png (the default) or svg")
+    parser.add_argument("--format", choices=("png", "svg", "pdf"), default="png", help="png (the default), svg or pdf")
+    parser.add_argument("--equal-panels", action="store_true", help="maps of one size; cells may then be oblong")
+    parser.add_argument("--no-marks", action="store_true", help="without \u2717, references and hatching")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw the heat maps and print their paths."""
     refuse_links(read_run(arguments.run).path)
+    from attnx.reports.figures.curves import draw_curves
     from attnx.reports.figures.entity_slots import draw_slots
-    from attnx.reports.figures.heatmaps import Format, draw_alignments
+    from attnx.reports.figures.forecasts import draw_forecasts
+    from attnx.reports.figures.heatmaps import Format, PictureOptions, draw_alignments
+    from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
+    from attnx.reports.figures.point_answers import draw_points
 
     image_format = cast(Format, arguments.format)
-    paths = draw_slots(arguments.run, image_format) or draw_alignments(arguments.run, image_format)
+    options = PictureOptions(not arguments.no_marks, arguments.equal_panels)
+    paths = draw_slots(arguments.run, image_format) or draw_alignments(arguments.run, image_format, options)
+    for draw in (draw_forecasts, draw_numeric_predictions, draw_points, draw_curves):
+        if path := draw(arguments.run, image_format):
+            paths.append(path)
     if not paths:
-        raise UserError(f"{arguments.run}: has no alignments; a run with attention=none has none")
+        raise UserError(f"{arguments.run}: has no alignments and no metrics to draw")
     for path in paths:
         print(path)
     return 0

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
 from attnx.runs.layout import CURVES_PICTURE, RUN_JSON
 from attnx.runs.run import Run
@@ -26,8 +28,8 @@ COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": 
 LOSS_COLUMNS = ("valid_loss", "valid_perplexity")
 
 
-def draw_curves(folder: Path | str) -> Path | None:
-    """Write curves.png from metrics.csv and return its path; None if there is nothing to draw.
+def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
+    """Write curves.png, or .svg or .pdf, from metrics.csv and return its path; None if there is nothing to draw.
 
     Raises:
         UserError: a cell of metrics.csv is not a number, or run.json cannot be read.
@@ -49,9 +51,7 @@ def draw_curves(folder: Path | str) -> Path | None:
                 values = [points[step] for step in steps]
                 axes.plot(steps, values, color=color, label=label, marker=marker, markersize=3, linewidth=1.6)
         _style(axes, title)
-    target = run.path / CURVES_PICTURE
-    figure.savefig(target)
-    return target
+    return save_figure(figure, (run.path / CURVES_PICTURE).with_suffix(f".{form}"))
 
 
 def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple[str, str, str], ...]]:
@@ -70,9 +70,10 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple
 
 
 def _style(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=11, color=INK)
+    axes.set_ylabel(title, color=INK)
     axes.set_xlabel("step", color=INK)
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
     axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
     style_axes(axes, label_size=9)

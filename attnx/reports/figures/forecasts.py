@@ -16,7 +16,7 @@ from attnx.data.readers.series import Series
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
-from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
+from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
@@ -49,8 +49,8 @@ class Forecast(NamedTuple):
     attention: Matrix | None
 
 
-def draw_forecasts(folder: Path | str) -> Path | None:
-    """Write forecasts.png from the files of a run and return its path; None if it is no forecasting run."""
+def draw_forecasts(folder: Path | str, form: Format = "png") -> Path | None:
+    """Write forecasts.png, or .svg or .pdf, from the files of a run; None if it is no forecasting run."""
     folder = Path(folder)
     task = read_run(folder).config.get("task", {})
     series = read_test_series(folder / VOCABULARY)
@@ -59,8 +59,8 @@ def draw_forecasts(folder: Path | str) -> Path | None:
     forecasts = read_forecasts(folder, task, series)
     if not forecasts:
         return None
-    draw_forecast_page(forecasts, series[0].columns[:MAX_COLUMNS]).savefig(folder / FORECASTS_PICTURE)
-    return folder / FORECASTS_PICTURE
+    page = draw_forecast_page(forecasts, series[0].columns[:MAX_COLUMNS])
+    return save_figure(page, (folder / FORECASTS_PICTURE).with_suffix(f".{form}"))
 
 
 def draw_forecast_page(forecasts: Sequence[Forecast], columns: Sequence[str]) -> Figure:

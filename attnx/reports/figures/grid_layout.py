@@ -35,12 +35,11 @@ def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequen
     lefts = _starts([(max(m.left_side for m in line), max(m.right_side for m in line)) for line in by_column])
     tops = _starts([(max(m.top for m in line), max(m.bottom for m in line)) for line in by_row])
     corners = [(lefts[index % columns], tops[index // columns]) for index in range(len(panels))]
-    bar_left = max(x + width for (x, _), (width, _) in zip(corners, sizes, strict=True)) + 0.22
-    right = max(x + margin.right_side for (x, _), margin in zip(corners, margins, strict=True))
+    bar_left = max(x + margin.right_side for (x, _), margin in zip(corners, margins, strict=True)) + 0.15
     bottom = max(y + margin.bottom for (_, y), margin in zip(corners, margins, strict=True))
     bar_height = float(np.clip(sizes[columns - 1][1], MIN_BAR_HEIGHT, MAX_BAR_HEIGHT))
     legend_width, legend_height = _draw_legend(figure, legend)
-    page_width = max(bar_left + BAR_WIDTH + 0.55, right, MARGIN + legend_width) + MARGIN
+    page_width = max(bar_left + BAR_WIDTH + 0.55, MARGIN + legend_width) + MARGIN
     page_height = max(bottom, tops[0] + bar_height + MARGIN) + legend_height + MARGIN
     boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
     boxes.append((bar_left, tops[0], BAR_WIDTH, bar_height))

@@ -13,6 +13,7 @@ from attnx.data.features import FeatureScaler
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
+from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field
@@ -22,8 +23,8 @@ MAX_EXAMPLES, MAX_COLUMNS = 5, 4
 MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 22, 30
 
 
-def draw_numeric_predictions(folder: Path | str) -> Path | None:
-    """Write predictions.png from predictions.npz and return its path; None if the run predicted no matrices."""
+def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> Path | None:
+    """Write predictions.png, or .svg or .pdf, from predictions.npz; None if the run predicted no matrices."""
     folder = Path(folder)
     if not (folder / MATRICES).is_file():
         return None
@@ -50,8 +51,7 @@ def draw_numeric_predictions(folder: Path | str) -> Path | None:
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
-    figure.savefig(folder / PREDICTIONS_PICTURE)
-    return folder / PREDICTIONS_PICTURE
+    return save_figure(figure, (folder / PREDICTIONS_PICTURE).with_suffix(f".{form}"))
 
 
 def _draw_panel(axes: Axes, reference: Any, prediction: Any) -> None:

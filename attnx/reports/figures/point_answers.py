@@ -15,6 +15,7 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
 from attnx.metrics.polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
+from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions
@@ -35,28 +36,26 @@ class PointAnswer(NamedTuple):
     reference: list[int]
 
 
-def draw_points(folder: Path | str) -> Path | None:
-    """Write points.png from predictions.tsv and the points saved with the run; None if it is no pointing run."""
+def draw_points(folder: Path | str, form: Format = "png") -> Path | None:
+    """Write points.png, or .svg or .pdf, from predictions.tsv and saved points; None if it is no pointing run."""
     folder = Path(folder)
     points = read_points(folder / VOCABULARY)
     problem = read_run(folder).config.get("task", {}).get("problem")
     if not points or not (folder / PREDICTIONS).is_file() or problem is None:
         return None
-    return draw_answers(folder, points, problem)
+    return draw_answers(folder, points, problem, form)
 
 
-def draw_answers(folder: Path, points: Sequence[Points], problem: str) -> Path:
-    """Write points.png next to a predictions.tsv; ``points`` are those of its first lines."""
+def draw_answers(folder: Path, points: Sequence[Points], problem: str, form: Format = "png") -> Path:
+    """Write points.png, or .svg or .pdf, next to a predictions.tsv; ``points`` are those of its first lines."""
     predictions = read_predictions(folder)[: len(points)]
     examples = [
         PointAnswer(example, _positions(prediction.output), _positions(prediction.references[0]))
         for example, prediction in zip(points, predictions, strict=False)
     ]
     by_size = sorted(examples, key=lambda example: len(example.points))
-    draw_point_answers(
-        [by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)], problem
-    ).savefig(folder / POINTS_PICTURE)
-    return folder / POINTS_PICTURE
+    shown = [by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)]
+    return save_figure(draw_point_answers(shown, problem), (folder / POINTS_PICTURE).with_suffix(f".{form}"))
 
 
 def draw_point_answers(examples: Sequence[PointAnswer], problem: str) -> Figure:

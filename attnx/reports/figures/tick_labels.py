@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from attnx.reports.figures.fonts import LEFT_TO_RIGHT, TextFonts, is_right_to_left, shorten, wrap
 from attnx.reports.figures.grid_layout import DPI, INK, PALE
+from attnx.reports.figures.panels import Panel, ShownPart, column_groups
 from attnx.runs.alignments import END, Alignment, without_end
 
 WRONG = "#b3261e"
@@ -19,18 +19,18 @@ MAX_TITLE_LINES, MAX_REFERENCE_LINES = 4, 2
 
 
 class HeatmapLabels(NamedTuple):
-    """The texts around one heat map: symbols of a size in points, at the left edges of columns (in cells).
+    """The texts around one heat map, with symbols of a size in points; ``has_marks`` says whether a wrong output is."""
 
-    ``title`` is above the map; None for that of the alignment, with its reference below if it is wrong. ``note`` is a
-    line between title and map.
-    """
-
-    alignment: Alignment
+    panel: Panel
+    part: ShownPart
     fonts: TextFonts
     size: float
-    lefts: NDArray[np.float64]
-    title: str | None = None
-    note: str = ""
+    has_marks: bool = True
+
+    @property
+    def alignment(self) -> Alignment:
+        """The alignment whose weights are drawn."""
+        return self.panel.alignment
 
     @property
     def style(self) -> dict[str, Any]:
@@ -39,27 +39,26 @@ class HeatmapLabels(NamedTuple):
 
     def write(self, axes: Axes) -> None:
         """Write symbols along the top and down the side, the title, and the reference of a wrong output below."""
-        alignment, steps = self.alignment, len(self.alignment.weights)
+        alignment, part = self.alignment, self.part
         axes.xaxis.tick_top()
         axes.tick_params(length=0, pad=4, labelsize=self.size)
-        axes.set_xticks(self.lefts + 0.5, [self._symbol(s) for s in alignment.source], **self.style)
-        axes.set_yticks(np.arange(steps) + 0.5, [self._symbol(s) for s in alignment.output], **self.style)
-        cell = axes.get_window_extent().width / axes.get_xlim()[1]
-        _rotate_wide(axes, 0.94 * cell)
-        self._thin(axes, cell)
+        source = [self._symbol(alignment.source[column]) for column in part.columns]
+        axes.set_xticks(part.lefts + 0.5, source, **self.style)
+        output = [self._symbol(symbol) for symbol in alignment.output[: part.rows]]
+        axes.set_yticks(np.arange(part.rows) + 0.5, output, **self.style)
+        axes.set_ylabel(self.panel.rows, fontsize=self.size, color=PALE)
+        _rotate_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
         columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * self.size)))
-        is_marked = alignment.is_right is False and self.title is None
-        title = self._title() if self.title is None else self.title
+        is_marked = self.has_marks and alignment.is_right is False and self.panel.title is None
+        title = self._title() if self.panel.title is None else self.panel.title
         lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
-        lines += [self.note] if self.note else []
+        lines += filter(None, [self.panel.note, part.note(len(alignment.output), len(alignment.source))])
         axes.set_title("\n".join(lines), loc="left", fontsize=self.size + 1, pad=7, **self.style)
-        if alignment.num_decoder_states:
-            self._name_groups(axes)
+        self._name_groups(axes)
         if is_marked:
             reference = wrap(f"reference: {self._text(alignment.reference)}", columns, MAX_REFERENCE_LINES)
             style = self.style | {"color": WRONG}
-            pad = 6 + 1.4 * self.size * bool(alignment.num_decoder_states)
-            axes.set_xlabel(reference, loc="left", fontsize=self.size, labelpad=pad, **style)
+            axes.set_xlabel(reference, loc="left", fontsize=self.size, labelpad=6 + 1.4 * self.size, **style)
             axes.xaxis.set_label_position("bottom")
 
     def _symbol(self, symbol: str) -> str:
@@ -78,39 +77,12 @@ class HeatmapLabels(NamedTuple):
         """Symbols as text; of rows of numbers their count."""
         return f"{len(symbols)} steps" if self.alignment.is_numeric else symbols_text(symbols, self.fonts)
 
-    @property
-    def _column_groups(self) -> dict[str, slice]:
-        return column_groups(len(self.alignment.source), self.alignment.num_decoder_states)
-
     def _name_groups(self, axes: Axes) -> None:
+        """The axis titles of the columns, below them."""
         below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
-        for name, group in self._column_groups.items():
-            corner = self.lefts[group.start], len(self.alignment.weights)
-            axes.annotate(name, corner, color=PALE, fontsize=self.size - 1, annotation_clip=False, **below)
-
-    def _thin(self, axes: Axes, cell: float) -> None:
-        """Leave out labels that would overlap, evenly in each group of columns and down the side."""
-        widest = max(label.get_window_extent().width for label in axes.get_xticklabels())
-        highest = max(label.get_window_extent().height for label in axes.get_yticklabels())
-        across, down = (int(np.ceil(1.05 * size / cell)) for size in (widest, highest))
-        source, output = self.alignment.source, self.alignment.output
-        if across > 1:
-            columns = [
-                column for group in self._column_groups.values() for column in range(group.start, group.stop, across)
-            ]
-            rotation = max(label.get_rotation() for label in axes.get_xticklabels())
-            texts = [self._symbol(source[column]) for column in columns]
-            axes.set_xticks(self.lefts[columns] + 0.5, texts, rotation=rotation, **self.style)
-        if down > 1:
-            rows = np.arange(0, len(output), down)
-            axes.set_yticks(rows + 0.5, [self._symbol(output[row]) for row in rows], **self.style)
-
-
-def column_groups(columns: int, decoder_states: int) -> dict[str, slice]:
-    """The columns of the source, then those of the decoder states; empty groups are left out."""
-    source = columns - decoder_states
-    groups = {"source": slice(0, source), "decoder states": slice(source, columns)}
-    return {name: group for name, group in groups.items() if group.start < group.stop}
+        for name, group in column_groups(len(self.part.columns), self.part.decoder_states).items():
+            corner = self.part.lefts[group.start], self.part.rows
+            axes.annotate(name, corner, color=PALE, fontsize=self.size, annotation_clip=False, **below)
 
 
 def symbols_text(symbols: Iterable[str], fonts: TextFonts) -> str:

@@ -25,3 +25,6 @@ function fill(element, attributes, children) {
   element.append(...children.filter((child) => child !== null));
   return element;
 }
+
+// Text that may break after one of _ = , / and so not within a word.
+const breakable = (text) => (text.match(/[^_=,/]*[_=,/]|[^_=,/]+/g) || []).flatMap((part) => [part, make("wbr")]);

@@ -4,8 +4,8 @@
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{source, name, runs}]                runs: for each run its hypotheses, best first, or null
 // A hypothesis is {output, reference, is_right, numeric, decoder_states, score, views}; a view is
-// {name, weights, window}: thousandths, row by row, and for each row from which column to which the window reached (or
-// null). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
+// {name, weights, allowed}: thousandths, row by row, and for each row from which column to which the scope lets it read
+// (null if everywhere). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
 // the task does not say, `numeric` is whether outputs are rows of numbers, which go by the names of their steps. What else
 // a hypothesis has is for the player, player.js.
 
@@ -99,29 +99,37 @@ function showList() {
     const example = data.examples[number];
     const { source, output } = labelOf(example);
     return make("li", {}, make("button", {
-      type: "button", "data-example": number, "aria-current": number === state.example && "true",
-      onclick: () => choose(number),
+      type: "button", "data-example": number, onclick: () => choose(number),
     }, make("span", {}, ...bests(example).map(mark)),
     ...[source, output].filter(Boolean).map((text) => make("span", { class: "words", dir: "auto" }, text))));
   });
   find("examples").replaceChildren(...items);
+  markCurrent();
   const wrong = data.examples.filter(isWrong).length;
   const all = counted(data.examples.length, "example");
   const text = data.examples.some(isScored) ? `${all}, ${wrong} wrong` : all;
   find("count").textContent = numbers.length === data.examples.length ? text : `${numbers.length} of ${all}`;
 }
 
+// Mark the chosen example in the list and return its button, if it is there. The list is one stop of Tab: arrow keys go on.
+function markCurrent() {
+  const buttons = [...find("examples").querySelectorAll("button")];
+  const current = buttons.find((button) => Number(button.dataset.example) === state.example);
+  for (const button of buttons) {
+    if (button === current) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+    button.tabIndex = button === (current || buttons[0]) ? 0 : -1;
+  }
+  return current;
+}
+
 function choose(number, focused = false) {
   Object.assign(state, { example: number, row: null });
   state.hypotheses.fill(0);
   history.replaceState(null, "", `#${number + 1}`);
-  for (const button of find("examples").querySelectorAll("button")) {
-    const current = Number(button.dataset.example) === number;
-    if (current) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-    if (current) keepInView(button);
-    if (current && focused) button.focus();
-  }
+  const current = markCurrent();
+  if (current) keepInView(current);
+  if (current && focused) current.focus();
   show();
 }
 
@@ -171,7 +179,7 @@ function article(run) {
   if (hypothesis.is_right === false) strips.append(strip("reference", reference(hypothesis), "reference"));
   else if (hypothesis.is_right === null && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
-  parts.push(make("p", { class: "note" }, view.window ? "Outlined: the local window." : ""));
+  parts.push(make("p", { class: "note" }, view.allowed ? "Hatched: forbidden by the scope." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
   return one;
@@ -180,7 +188,8 @@ function article(run) {
 const reference = (hypothesis) => make("span", { dir: direction(hypothesis.reference) }, outputText({ ...hypothesis, output: hypothesis.reference }));
 const strip = (name, content, kind = "") => make("div", { class: `strip ${kind}` }, make("dt", {}, name), make("dd", {}, content));
 
-// Symbols in a row, as text of their own direction, so that letters join where their script joins them.
+// Symbols in a row, as text of their own direction, so that letters join where their script joins them. Those of an
+// output are buttons, together one stop of Tab: arrow keys go from one to the next.
 function symbols(run, all, kind) {
   const joined = letters(all) && !digits(all);
   const row = make("span", { dir: direction(all), class: `${kind} ${joined ? "joined" : "spaced"}` });
@@ -188,17 +197,31 @@ function symbols(run, all, kind) {
     const button = kind === "output";
     const pressed = () => pick(state.row === place ? null : place);
     row.append(make("span", {
-      class: "symbol", "data-place": place, dir: joined && symbol !== "</s>" ? null : "auto", role: button && "button", tabindex: button && "0",
+      class: "symbol", "data-place": place, dir: joined && symbol !== "</s>" ? null : "auto", role: button && "button", tabindex: button && (place ? "-1" : "0"),
       "aria-pressed": button && "false", onclick: button ? pressed : () => {},
       onkeydown: (event) => {
-        if (!button || !["Enter", " "].includes(event.key)) return;
+        if (!button) return;
+        if (["Enter", " "].includes(event.key)) pressed();
+        else if (!moveFocus(event, row)) return;
         event.preventDefault();
-        pressed();
+        event.stopPropagation();
       },
     }, joined && place ? symbol.replace(" ", "␣") : shown(symbol)));
     if (!joined || all[place + 1] === "</s>") row.append(" ");
   });
   return row;
+}
+
+// Go from a symbol of a row to the next or the last one by the left and right arrow keys; false for another key.
+function moveFocus(event, row) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key] * (row.dir === "rtl" ? -1 : 1);
+  const next = row.querySelector(`[data-place="${Number(event.target.dataset.place) + by}"]`);
+  if (next) {
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+  return Boolean(by);
 }
 
 // A menu of texts, of which one is chosen; `choose` gets the number of another.
@@ -254,7 +277,7 @@ function map(run, { example, hypothesis, view, columns }) {
   const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {
     const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, sources, top }, row, column));
     const name = make("th", { scope: "row" }, make("button", {
-      type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto",
+      type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto", tabindex: "-1", // its output symbol is reached by Tab
       onclick: () => pick(state.row === row ? null : row),
     }, shown(symbol)));
     return make("tr", { "data-row": row }, name, ...withGap(cells, make("td", { class: "gap", "aria-hidden": "true" })));
@@ -284,26 +307,19 @@ function fit(one) {
 
 function cell(run, { hypothesis, view, columns, sources, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
-  const edges = view.window ? edgesOf(view.window, row, column, sources) : [];
+  const isForbidden = view.allowed && !holds(view.allowed[row], column);
   const first = column === 0 || (column === sources && sources > 0);
   return make("td", {
-    "data-column": column, style: `background: ${shade(weight, top)}`,
-    tabindex: row + column === 0 ? "0" : "-1", class: [...edges, ...(first ? ["first"] : [])].join(" ") || null,
+    "data-column": column, style: `background-color: ${shade(weight, top)}`,
+    tabindex: row + column === 0 ? "0" : "-1", class: [isForbidden && "forbidden", first && "first"].filter(Boolean).join(" ") || null,
     "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${weightText(weight)}`,
   });
 }
 
-function edgesOf(windows, row, column, sources) {
-  const holds = (y, x) => {
-    const isOtherGroup = (x < sources) !== (column < sources);
-    const ranges = windows[y];
-    if (isOtherGroup || !ranges) return false;
-    for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
-    return false;
-  };
-  if (!holds(row, column)) return [];
-  const sides = { left: [row, column - 1], right: [row, column + 1], above: [row - 1, column], below: [row + 1, column] };
-  return Object.keys(sides).filter((side) => !holds(...sides[side])).map((side) => `edge-${side}`);
+// Whether a column lies in one of the ranges, given as start, end, start, end, and so on.
+function holds(ranges, column) {
+  for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= column && column < ranges[start + 1]) return true;
+  return false;
 }
 
 // Arrow keys go from cell to cell within a map.
@@ -391,8 +407,8 @@ function table(key) {
   const rows = names.map((name) => {
     const rows = data.runs.map((run) => run[key].find((row) => row[0] === name));
     const meaning = rows.find((row) => row && row[2]);
-    return make("tr", {}, make("th", { scope: "row" }, name),
-      ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, row ? row[1] : "–")),
+    return make("tr", {}, make("th", { scope: "row" }, ...breakable(name)),
+      ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, ...breakable(row ? row[1] : "–"))),
       ...(key === "facts" ? [] : [make("td", { class: "description" }, meaning ? meaning[2] : "")]));
   });
   const head = data.runs.length > 1

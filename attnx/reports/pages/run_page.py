@@ -15,7 +15,7 @@ import numpy as np
 
 from attnx.config.view import name_and_knobs, node_text
 from attnx.errors import UserError
-from attnx.reports.figures.local_windows import LocalWindow, read_window, view_window
+from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
 from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces
 from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.pages.player_data import row_spans, trace_examples
@@ -140,11 +140,9 @@ def output_data(alignment: Alignment) -> dict[str, Any]:
 
 
 def _view(name: str, weights: Weights, alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
-    """A view; starts and ends of a step's window, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
-    spans = None
-    if window := view_window(window, alignment, name):
-        spans = row_spans(window.mask(weights, alignment.num_decoder_states))
-    return {"name": name, "weights": scale_weights(weights), "window": spans}
+    """A view; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
+    mask = forbidden_mask(weights, alignment.num_decoder_states, view_window(window, alignment, name))
+    return {"name": name, "weights": scale_weights(weights), "allowed": row_spans(~mask) if mask.any() else None}
 
 
 def scale_weights(weights: Weights) -> list[int]:

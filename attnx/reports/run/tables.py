@@ -77,10 +77,27 @@ def result_rows(run: Run) -> list[ResultRow]:
         interval = run.intervals.get(name)
         text = format_interval(*interval) if interval else ""
         remark = UNITS.get(name) or run.signatures.get(metric_base(name, run.signatures), "")
+        if name == "steps":
+            remark = end_of_run(run)
         if name in verdicts:
             remark = f"the run {verdicts[name]}"
         rows.append(ResultRow(name, format_value(value, interval), text, remark))
     return rows
+
+
+def end_of_run(run: Run) -> str:
+    """What ended the training, such as ``ended by trainer.max_steps=500``; "" if the run does not say."""
+    trainer, planned, steps = run.config.get("trainer", {}), run.info.get("steps"), run.results.get("steps")
+    if not trainer or not planned or not steps:
+        return ""
+    ends = [name for name in ("max_steps", "max_epochs") if trainer.get(name) is not None]
+    if steps < planned:
+        ends = ["patience"] if trainer.get("patience") else []
+    elif len(ends) == 2:
+        ends = ["max_steps" if trainer["max_steps"] == planned else "max_epochs"]
+    elif not ends:
+        ends = ["max_time"]
+    return f"ended by trainer.{ends[0]}={trainer[ends[0]]}" if ends else f"ended before step {planned:,}"
 
 
 def _cells(run: Run, row: ResultRow) -> list[str]:

@@ -14,8 +14,8 @@ from lightning.fabric.utilities import move_data_to_device
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.loggers.collection import Loggers, one_line
+from attnx.reports.figures.forbidden_positions import read_window
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
-from attnx.reports.figures.local_windows import read_window
 from attnx.runs.layout import ALIGNMENTS_PICTURE
 from attnx.training.loaders import TrainingDataModule
 

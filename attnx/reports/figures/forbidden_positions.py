@@ -1,4 +1,4 @@
-"""Windows of ``scope=local`` in a finished run, from its configuration and its weights."""
+"""What the scope of a finished run forbids to read, from its configuration and its weights."""
 
 from __future__ import annotations
 
@@ -52,6 +52,31 @@ class LocalWindow(NamedTuple):
             may_be_cut = not must_touch_edge or first == 0 or last == len(row) - 1
             span[first : last + 1] = width == full or (width < full and may_be_cut)
         return span
+
+
+def forbidden_mask(
+    weights: NDArray[np.floating[Any]], decoder_states: int, window: LocalWindow | None = None
+) -> NDArray[np.bool_]:
+    """The positions that the scope forbids: (t, m) weights -> (t, m) bool.
+
+    A step reads no decoder state of a later step. If the last state that it may read lies further back, in all steps
+    alike, and always has weight, those behind it are forbidden, too. So is what lies outside a known window.
+    """
+    steps, columns = weights.shape
+    source = columns - decoder_states
+    ages = np.arange(steps)[:, None] - np.arange(-source, decoder_states)  # of states, in steps; source comes before
+    mask: NDArray[np.bool_] = (ages < 0) & (np.arange(columns) >= source)
+    read = weights != 0
+    if (read[:, source:]).any():
+        youngest = ages[:, source:][read[:, source:]].min()
+        if read[:, source:][ages[:, source:] == youngest].all():
+            mask |= (ages < youngest) & ~read
+    if window is not None:
+        inside = window.mask(weights, decoder_states)
+        for group in (slice(0, source), slice(source, columns)):
+            is_known = inside[:, group].any(axis=1, keepdims=True)
+            mask[:, group] |= is_known & ~inside[:, group]
+    return mask
 
 
 def view_window(window: LocalWindow | None, alignment: Alignment, view: str) -> LocalWindow | None:
