@@ -60,7 +60,3 @@ class OutputLimit:
             case {"ratio": int() | float() as ratio, "extra": int() as extra} if 0 <= ratio < np.inf and extra >= 0:
                 return cls(float(ratio), extra)
         raise UserError(f"{path}: not the limit of a run's outputs, a ratio and a number of steps")
-
-    def __str__(self) -> str:
-        """As the start table shows it."""
-        return f"{self.ratio:g} x source + {self.extra} steps"

@@ -69,7 +69,8 @@ class G2p(SequenceTask):
     ) -> None:
         self.train, self.valid, self.test = train, valid, test
         self.languages, self.graphemes, self.tag_token = languages, graphemes, tag_token
-        self.columns, self.notes = list(map(str, columns or [])), list[str]()
+        self.columns = list(map(str, columns or []))
+        self.notes: list[str] = []
         self.stress, self.holdout, self.label_smoothing = stress, holdout, label_smoothing
 
     def load(self) -> SequenceData:

@@ -320,7 +320,7 @@ class Translation(TextTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
-        options = {name: {"lower": self.lower} for name in SCORES}
+        options: dict[str, dict[str, object]] = {name: {"lower": self.lower} for name in SCORES}
         options["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
         scores = {name: partial(registry.build, "metric", (name, options[name])) for name in SCORES}
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())

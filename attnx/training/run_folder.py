@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from attnx.accel.prebuild import without_c
-from attnx.data.output_limit import OutputLimit
 from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
@@ -127,9 +126,8 @@ def task_notes(prepared: PreparedRun) -> dict[str, Any]:
 def _output_limit(prepared: PreparedRun) -> str:
     """The most steps of an output, where its length is open."""
     search, target = prepared.module.predictor.decoding, prepared.module.model.target
-    if not isinstance(search, ConstrainedSearch) or target.steps is not None:
-        return ""
-    return str(OutputLimit(search.max_length_ratio, search.max_length_extra))
+    has_limit = isinstance(search, ConstrainedSearch) and target.steps is None
+    return f"{search.max_length_ratio:g} x source + {search.max_length_extra} steps" if has_limit else ""
 
 
 def first_notes(notes: Sequence[str]) -> list[str]:
