@@ -26,11 +26,11 @@ def reference_length_notes(predictor: Predictor, valid: Sequence[Pair], test: Se
     too_long = {name: _count_too_long(predictor, pairs) for name, pairs in (("validation", valid), ("test", test))}
     if valid and too_long["validation"] == len(valid):
         raise UserError(
-            f"all {len(valid):,} references of the validation are longer than an output may be: {_limit(predictor)}; "
+            f"all {len(valid):,} references of the validation are longer than an output may be: {describe_limit(predictor)}; "
             f"raise {OPTION}, or leave it out"
         )
     return [
-        f"{count:,} of {len(pairs):,} references of the {name} are longer than an output may be: {_limit(predictor)}; "
+        f"{count:,} of {len(pairs):,} references of the {name} are longer than an output may be: {describe_limit(predictor)}; "
         f"{OPTION} raises it"
         for (name, count), pairs in zip(too_long.items(), (valid, test), strict=True)
         if count
@@ -44,8 +44,16 @@ def cut_output_notes(predictor: Predictor, predictions: Sequence[Prediction]) ->
         return []
     return [
         f"{count:,} of {len(predictions):,} outputs of the test did not end by themselves but at their limit, "
-        f"{_limit(predictor)}; {OPTION} raises it"
+        f"{describe_limit(predictor)}; {OPTION} raises it"
     ]
+
+
+def describe_limit(predictor: Predictor) -> str:
+    """The most steps of an output as text; empty if its length is not open."""
+    if not _has_open_length(predictor):
+        return ""
+    search = cast("ConstrainedSearch", predictor.decoding)
+    return f"{search.max_length_ratio:g} times the source plus {search.max_length_extra} steps"
 
 
 def _count_too_long(predictor: Predictor, pairs: Sequence[Pair]) -> int:
@@ -63,8 +71,3 @@ def _has_open_length(predictor: Predictor) -> bool:
     target, task = cast("StepModel", predictor.model).target, predictor.task
     has_limit = isinstance(predictor.decoding, ConstrainedSearch) and isinstance(predictor.data.target, Vocabulary)
     return has_limit and target.steps is None and not task.has_labels and not task.is_continuation
-
-
-def _limit(predictor: Predictor) -> str:
-    search = cast("ConstrainedSearch", predictor.decoding)
-    return f"{search.max_length_ratio:g} times the source plus {search.max_length_extra} steps"

@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from attnx.accel.prebuild import without_c
-from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
+from attnx.inference.length_notes import describe_limit
 from attnx.models.resolve import resolve_model
 from attnx.runs.layout import (
     CHECKPOINTS,
@@ -97,7 +97,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     facts: dict[str, Any] = {
         **summary,
         "derived": f"{summary['derived']} {_projection(module.model)}".strip(),
-        "output_limit": _output_limit(prepared),
+        "output_limit": describe_limit(prepared.module.predictor),
         "kernels": prepared.kernels,
         "compiler": without_c(config) if on_cpu else None,
         "compiled": prepared.compiled,
@@ -121,13 +121,6 @@ def task_notes(prepared: PreparedRun) -> dict[str, Any]:
         "signatures": prepared.module.task.signatures(prepared.module.test_metrics),
     }
     return {name: value for name, value in facts.items() if value}
-
-
-def _output_limit(prepared: PreparedRun) -> str:
-    """The most steps of an output, where its length is open."""
-    search, target = prepared.module.predictor.decoding, prepared.module.model.target
-    has_limit = isinstance(search, ConstrainedSearch) and target.steps is None
-    return f"{search.max_length_ratio:g} x source + {search.max_length_extra} steps" if has_limit else ""
 
 
 def first_notes(notes: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ def test_outputs_may_be_as_long_as_the_training_targets() -> None:
     assert attnx.open_run("run", decoding=("greedy", {"max_length_ratio": 1.0})).decoding.max_length_ratio == 1.0
     # Untrained, it repeats one letter to the end.
     assert len(run.predict(["123"])[0].output) == int(3 * limit.ratio) + limit.extra
-    assert f"{limit.ratio:g} x source" in json.loads(Path("run/run.json").read_text())["output_limit"]
+    assert f"{limit.ratio:g} times the source" in json.loads(Path("run/run.json").read_text())["output_limit"]
     notes = json.loads(Path("run/run.json").read_text())["notes"]
     assert any("outputs of the test did not end by themselves" in note for note in notes)
     assert "did not end by themselves" in Path("run/README.md").read_text(encoding="utf-8")

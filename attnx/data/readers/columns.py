@@ -40,7 +40,7 @@ def read_rows(path: Path, columns: Sequence[str] = (), start: LineStart = FIRST_
     Raises:
         UserError: a bad file, a line that lacks a column, or a name that is not in the first line.
     """
-    places = None if columns else []
+    places: list[int] | None = None if columns else []
     is_first = start.line_number == 1
     for number, line in read_lines(path, "TSV", start):
         if not line.strip() and "\t" not in line:
