@@ -18,7 +18,7 @@ from attnx.data.readers.columns import (
     check_columns,
     header_note,
     is_header,
-    read_rows,
+    read_text_rows,
     separator_hint,
 )
 from attnx.errors import UserError
@@ -87,14 +87,14 @@ def read_pairs(
             addresses or few values that nobody named.
     """
     path = Path(path)
-    rows = [row for row in read_rows(path, columns) if row is not None]
+    rows = [row for row in read_text_rows(path, columns) if row is not None]
     entries = [_read_entries(row, compose) for row in rows]
     if not columns:
         check_columns(rows[1:CHECKED_LINES], ("word", "pronunciation"), path)
     if entries:
-        others = Counter(symbol for row in entries[1:] for _, phones in row for symbol in phones)
+        counts = Counter(symbol for row in entries[1:] for _, phones in row for symbol in phones)
         first = (symbol for _, phones in entries[0] for symbol in phones)
-        if is_header(rows[0].cells, first, others):
+        if is_header(rows[0].cells, first, counts):
             (notes if notes is not None else []).append(header_note(path, rows[0].cells))
             entries = entries[1:]
     pairs = merge_references(entry for row in entries for entry in row)

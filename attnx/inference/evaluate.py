@@ -61,8 +61,8 @@ def trained_notes(run: TrainedRun, pairs: Sequence[Pair]) -> list[str]:
         train = registry.build("task", run.config["task"]).load().pairs.train
     except (UserError, OSError):
         return []
-    known = {(pair.tag, pair.source) for pair in train}
-    count = sum((pair.tag, pair.source) in known for pair in pairs)
+    trained = {(pair.tag, pair.source) for pair in train}
+    count = sum((pair.tag, pair.source) in trained for pair in pairs)
     return [f"{count:,} of {len(pairs):,} sources are also in the training split"] if count else []
 
 

@@ -23,14 +23,15 @@ def reference_length_notes(predictor: Predictor, valid: Sequence[Pair], test: Se
     Raises:
         UserError: all of the validation are, so that no output can be right.
     """
+    limit = describe_limit(predictor)
     too_long = {name: _count_too_long(predictor, pairs) for name, pairs in (("validation", valid), ("test", test))}
     if valid and too_long["validation"] == len(valid):
         raise UserError(
-            f"all {len(valid):,} references of the validation are longer than an output may be: {describe_limit(predictor)}; "
+            f"all {len(valid):,} references of the validation are longer than an output may be: {limit}; "
             f"raise {OPTION}, or leave it out"
         )
     return [
-        f"{count:,} of {len(pairs):,} references of the {name} are longer than an output may be: {describe_limit(predictor)}; "
+        f"{count:,} of {len(pairs):,} references of the {name} are longer than an output may be: {limit}; "
         f"{OPTION} raises it"
         for (name, count), pairs in zip(too_long.items(), (valid, test), strict=True)
         if count

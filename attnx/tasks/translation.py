@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
-
-from torch import nn
+from typing import Literal
 
 from attnx import registry
 from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_cache
@@ -31,25 +28,16 @@ from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sent
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
-from attnx.files.atomic_files import write_json
 from attnx.files.available_cores import available_cores
-from attnx.files.bounded_files import read_mapping
-from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
-from attnx.metrics.sacrebleu_scores import MIN_BLEU_TOKENS, BleuTokenizer, tokenizer_for
+from attnx.metrics.per_tag import MACRO
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register
 from attnx.registry.optional_deps import require_package
-from attnx.runs.layout import BLEU_OPTIONS
-from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
-
-SCORES = ("bleu", "chrf", "ter")
-NO_BLEU = (
-    f"no reference of the validation has {MIN_BLEU_TOKENS} words, so that BLEU cannot tell outputs apart; chrF chooses "
-    "the best weights"
-)
+from attnx.tasks.contract import SequenceData, training_tags
+from attnx.tasks.scored_texts import ScoredTextTask
 
 
 @register("task", "translation")
-class Translation(TextTask):
+class Translation(ScoredTextTask):
     """Translate sentences: text in, text in another language out.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``
@@ -159,7 +147,7 @@ class Translation(TextTask):
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
         pairs = Splits(train, valid, test)
-        self._fit_metrics(valid)
+        self.fit_scores(valid)
         return SequenceData(pairs, *self.texts.vocabularies(), self._tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
@@ -236,29 +224,8 @@ class Translation(TextTask):
         """Return valid and test pairs, and the tags, of a cached training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
-        self._fit_metrics(valid)
+        self.fit_scores(valid)
         return pairs, self._tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
-
-    def _fit_metrics(self, valid: Sequence[Pair]) -> None:
-        """Choose BLEU's tokenization by the script of the references, and the monitor by whether BLEU can tell."""
-        texts = [text for pair in valid for text in pair.texts]
-        self.bleu_tokenize = self.bleu_tokenize or tokenizer_for(texts)
-        tokenize = registry.build("metric", ("bleu", {"tokenize": self.bleu_tokenize})).scorer.tokenizer
-        if all(len(tokenize(text).split()) < MIN_BLEU_TOKENS for text in texts):
-            self.monitor = self.monitor.replace("bleu", "chrf")
-            self.notes.insert(0, NO_BLEU)
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizers, and BLEU's tokenization, which depends on the data."""
-        super().save(folder)
-        write_json(folder / BLEU_OPTIONS, {"tokenize": self.bleu_tokenize})
-
-    def restore(self, folder: Path) -> None:
-        """Read what :meth:`save` wrote."""
-        super().restore(folder)
-        saved = read_mapping(folder / BLEU_OPTIONS).get("tokenize")
-        if saved in get_args(BleuTokenizer):
-            self.bleu_tokenize = self.bleu_tokenize or saved
 
     def _tags(self, pairs: Splits[Pair]) -> tuple[str, ...]:
         """The languages of the training split, which must have all of ``languages``."""
@@ -317,23 +284,6 @@ class Translation(TextTask):
         if sentence := next(empty, None):
             raise UserError(f"the {part} split: the tokenizer leaves nothing of {sentence.source!r}")
         return pairs
-
-    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
-        options: dict[str, dict[str, object]] = {name: {"lower": self.lower} for name in SCORES}
-        options["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
-        scores = {name: partial(registry.build, "metric", (name, options[name])) for name in SCORES}
-        return metrics_per_tag(scores, tags if len(tags) > 1 else ())
-
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
-        """Update the metrics with a batch, as texts."""
-        texts = [self.detokenize(list(symbols)) for symbols in outputs]
-        update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
-
-    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
-        """Return sacreBLEU's signature of each metric, so that scores can be compared."""
-        plain = {name: metric.metrics[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
-        return {name: str(metric.signature) for name, metric in plain.items()}
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Normalize and tokenize a user's sentence; blank ones and unknown languages are UserErrors."""

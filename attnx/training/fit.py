@@ -93,12 +93,11 @@ def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bo
 
 
 def _train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> TrainedRun:
+    prepared.notes = [*prepared.notes, *_warm_up_notes(plan, prepared.config)]
     with logger_session(prepared, folder, console):
         train(prepared, folder, plan, console, resume)
         # Signatures are complete now, since the number of references is known.
-        facts = task_notes(prepared)
-        notes = [*facts.get("notes", []), *_warm_up_notes(plan, prepared.config)]
-        update_info(folder, status=RunStatus.FINISHED, **facts, **({"notes": notes} if notes else {}))
+        update_info(folder, status=RunStatus.FINISHED, **task_notes(prepared))
         return _finish(folder, console)
 
 

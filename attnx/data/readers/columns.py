@@ -28,7 +28,7 @@ class TableRow(NamedTuple):
     line: str
 
 
-def read_rows(path: Path, columns: Sequence[str] = (), start: LineStart = FIRST_LINE) -> Iterator[TableRow | None]:
+def read_text_rows(path: Path, columns: Sequence[str] = (), start: LineStart = FIRST_LINE) -> Iterator[TableRow | None]:
     """Read the lines of a UTF-8 table with tabs, plain or ``.gz``; None for a blank one.
 
     Args:
@@ -125,7 +125,7 @@ def _problem(cells: Sequence[str], has_others: bool) -> str:
     return ""
 
 
-def is_header(cells: Sequence[str], symbols: Iterable[str], others: Mapping[str, int]) -> bool:
+def is_header(cells: Sequence[str], symbols: Iterable[str], counts: Mapping[str, int]) -> bool:
     """Whether the first line of a table names its columns.
 
     It does if each cell is a typical name; or if no symbol of its target occurs in any other line, while most symbols
@@ -134,11 +134,11 @@ def is_header(cells: Sequence[str], symbols: Iterable[str], others: Mapping[str,
     Args:
         cells: of the first line.
         symbols: of its target.
-        others: how often each symbol occurs in the targets of the other lines.
+        counts: how often each symbol occurs in the targets of the other lines.
     """
-    recurring = sum(count > 1 for count in others.values())
-    has_recurring = sum(others.values()) >= MIN_LINES and 2 * recurring > len(others)
-    return are_column_names(cells) or (has_recurring and not any(symbol in others for symbol in symbols))
+    recurring = sum(count > 1 for count in counts.values())
+    has_recurring = sum(counts.values()) >= MIN_LINES and 2 * recurring > len(counts)
+    return are_column_names(cells) or (has_recurring and not any(symbol in counts for symbol in symbols))
 
 
 def header_note(path: Path, cells: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.columns import TableRow, header_note, is_header, read_rows, separator_hint
+from attnx.data.readers.columns import TableRow, header_note, is_header, read_text_rows, separator_hint
 from attnx.data.word_characters import word_characters
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
@@ -101,10 +101,10 @@ def read_labeled_texts(
         UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
     pairs: list[Pair] = []
-    rows = [row for row in read_rows(path) if row is not None and any(row.cells)]
+    rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]
     place = 0 if columns.label == "first" else -1
-    others = Counter(row.cells[place] for row in rows[1:])
-    if rows and is_header(rows[0].cells, [rows[0].cells[place]], others):
+    counts = Counter(row.cells[place] for row in rows[1:])
+    if rows and is_header(rows[0].cells, [rows[0].cells[place]], counts):
         (notes if notes is not None else []).append(header_note(path, rows.pop(0).cells))
     for row in rows:
         pair = _read_fields(row, columns, lower)

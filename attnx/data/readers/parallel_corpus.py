@@ -8,7 +8,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_rows, separator_hint
+from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_text_rows, separator_hint
 from attnx.data.readers.lines import FIRST_LINE, LineStart, are_column_names, line_starts, read_lines
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
@@ -174,7 +174,7 @@ def _read_table(
 
     Its first lines are checked, unless the ``columns`` were named.
     """
-    rows = read_rows(path, columns, start)
+    rows = read_text_rows(path, columns, start)
     if start.line_number == 1:
         first = list(islice(rows, CHECKED_LINES))
         texts = [row for row in first if row is not None]

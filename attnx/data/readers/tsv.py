@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.columns import header_note, is_header, read_rows, separator_hint
+from attnx.data.readers.columns import header_note, is_header, read_text_rows, separator_hint
 from attnx.data.readers.feature_matrices import MatrixReader
 from attnx.data.readers.lines import are_column_names
 from attnx.errors import UserError
@@ -30,7 +30,7 @@ def split_text(text: str, unit: TextUnit) -> Symbols:
     """Split a field of a table, or a user's input, into symbols.
 
     ``characters`` are code points, spaces included; ``words`` are separated by white space; ``ids`` are words that are
-    non-negative integers, 7 and 007 being equal; others are UserErrors.
+    non-negative integers, 7 and 007 being equal; following are UserErrors.
 
     >>> split_text("3 May", "characters"), split_text("x  = 3", "words"), split_text("1041 007", "ids")
     (('3', ' ', 'M', 'a', 'y'), ('x', '=', '3'), ('1041', '7'))
@@ -91,7 +91,7 @@ class PairReader:
             UserError: ``file:line: problem`` for a bad line or a bad file in it; ``file: problem`` for a bad table.
         """
         pairs: dict[tuple[str, str], Pair] = {}
-        rows = [row for row in read_rows(path) if row is not None and any(row.cells)]
+        rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]
         if rows and self._is_header(rows[0].cells, [row.cells for row in rows[1:]]):
             self.notes.append(header_note(path, rows.pop(0).cells))
         for row in rows:
@@ -104,12 +104,12 @@ class PairReader:
             raise UserError(f"{path}: holds no pairs; expected lines of {', a tab, '.join(self.columns)}")
         return pairs
 
-    def _is_header(self, first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    def _is_header(self, first: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
         """Whether a table's first line names its columns; one of features has names of files instead of symbols."""
         if self.target == "features" or len(first) < 2:
             return are_column_names(first)
         unit = "words" if self.target == "ids" else self.target
-        symbols = Counter(symbol for cells in others if len(cells) > 1 for symbol in split_text(cells[1], unit))
+        symbols = Counter(symbol for cells in following if len(cells) > 1 for symbol in split_text(cells[1], unit))
         return is_header(first, split_text(first[1], unit), symbols)
 
     def _add_line(self, pairs: dict[tuple[str, str], Pair], cells: Sequence[str], folder: Path) -> None:
