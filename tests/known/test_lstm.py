@@ -180,6 +180,42 @@ def test_rows_outside_the_table_are_refused(number: int) -> None:
         autograd.lstm(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])), None, None, None, [])
 
 
+CHANGES: dict[str, Callable[[Tensor], object]] = {
+    "scaled": lambda rows: rows.mul_(2),
+    "written": lambda rows: rows[:, 1].fill_(0.5),
+    "dropped": lambda rows: torch.nn.functional.dropout(rows, 0.5, inplace=True),
+    "watched": lambda rows: rows.register_hook(lambda gradient: 3 * gradient),
+    "kept": lambda rows: rows.retain_grad(),
+}
+
+
+@NEEDS_C
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_rows_that_are_changed_or_watched_are_read(change: str, mode: str) -> None:
+    """As by the definition: in place after the lookup, by a hook of gradients, or to keep them for saliency."""
+    if mode == "inference" and change in ("watched", "kept"):
+        pytest.skip("there are no gradients")
+    results = []
+    for is_fast in (True, False):
+        torch.manual_seed(3)
+        embedding, recurrent = torch.nn.Embedding(5, 7), fast("lstm", 7, 11, 1, False)
+        accel.enable(embedding)
+        if not is_fast:
+            accel.disable(recurrent)
+        with torch.inference_mode(mode == "inference"):
+            rows = embedding(torch.randint(0, 5, (13, 17)))
+            CHANGES[change](rows)
+            outputs = recurrent.run((rows,), None, None).outputs[-1]
+            if mode == "gradients":
+                outputs.square().sum().backward()
+        gradient = rows.grad if change == "kept" else embedding.weight.grad
+        assert (gradient is None) == (mode == "inference")
+        results.append((outputs, outputs if gradient is None else gradient))
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-4)
+
+
 @NEEDS_C
 def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that come again and again and are read as they are, where no row of the batch is empty."""

@@ -26,11 +26,13 @@ class Lookup(NamedTuple):
         table: (n, e).
         ids: (b, t) int64.
         padding_idx: the row of the table that has no gradient; or None.
+        version: of the rows that were looked up; another one says that they were changed in place.
     """
 
     table: Tensor
     ids: Tensor
     padding_idx: int | None = None
+    version: int = 0
 
 
 def prefers_lookup(lookup: Lookup) -> bool:
@@ -67,7 +69,7 @@ def lstm(
     Raises:
         IndexError: an id is not in the table.
     """
-    table, ids, padding_idx = lookup or (None, None, None)
+    table, ids, padding_idx, _ = lookup or (None, None, None, 0)
     if table is not None and ids is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
         raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
     first = next(part for part in (ids, inputs) if part is not None)

@@ -16,16 +16,26 @@ from attnx.nn.recurrent import LayerState, MemoryCellLayer, concat
 class FastEmbedding(nn.Embedding):
     """An embedding whose output has an attribute ``lookup``, the table and the ids, for an LSTM that reads it.
 
-    A tensor computed from the output, by dropout or a mask, has none.
+    A tensor computed from the output, by dropout or a mask, has none. Nor has an output in inference mode, where a
+    change in place would go unnoticed.
     """
 
     def forward(self, ids: Tensor) -> Tensor:
         """(...) ids -> (..., e)."""
         rows = super().forward(ids)
         has_plain_gradient = not (self.scale_grad_by_freq or self.sparse)
-        if ids.dim() == 2 and has_plain_gradient and can_run_lstm(self.weight):
-            rows.lookup = Lookup(self.weight, ids.long(), self.padding_idx)  # type: ignore[attr-defined]
+        if ids.dim() == 2 and has_plain_gradient and can_run_lstm(self.weight) and not rows.is_inference():
+            lookup = Lookup(self.weight, ids.long(), self.padding_idx, rows._version)
+            rows.lookup = lookup  # type: ignore[attr-defined]
         return rows
+
+
+def unchanged_lookup(rows: Tensor) -> Lookup | None:
+    """The lookup that a tensor is the output of, unless it was changed in place, or its gradient is asked for."""
+    lookup: Lookup | None = getattr(rows, "lookup", None)
+    if lookup is None or rows.is_inference() or rows._version != lookup.version:
+        return None
+    return None if rows.retains_grad or rows._backward_hooks else lookup
 
 
 class FastMemoryCellLayer(MemoryCellLayer):
@@ -37,7 +47,7 @@ class FastMemoryCellLayer(MemoryCellLayer):
         """As :meth:`RecurrentLayer.run`."""
         if not can_run_lstm(inputs[0]):
             return super().run(inputs, lengths, state)
-        lookup: Lookup | None = getattr(inputs[0], "lookup", None)
+        lookup = unchanged_lookup(inputs[0])
         if lookup is not None and autograd.prefers_lookup(lookup):
             inputs = inputs[1:]
         else:
