@@ -18,8 +18,7 @@ import yaml
 from attnx.cli.main import run as command
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.stats.largest_difference import dunnett_sf
-from attnx.reports.stats.multiple_comparisons import EXAMPLES, POOLED, UNEQUAL
+from attnx.reports.stats.multiple_comparisons import EXAMPLES, SEEDS
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.evaluated_examples import read_tested, resample_rates

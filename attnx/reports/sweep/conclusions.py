@@ -78,14 +78,11 @@ def _advice(ranking: Ranking, value: str) -> str:
 
 
 def _lead(ranking: Ranking, row: RankedSetting) -> str:
-    difference = row.difference
-    if difference is None:
+    if (gap := row.difference) is None:
         return f"ahead of {ranking.name(row)}"
-    low, high = map(ranking.metric.format, difference[1:3])
-    return (
-        f"{amount(ranking, difference.difference)} better than {ranking.name(row)} "
-        f"(95 % interval {low} to {high}, {p_text(difference.p)})"
-    )
+    text = ranking.metric.format
+    bounds = f"at least {text(gap.low)}" if ranking.has_winner else f"95 % interval {text(gap.low)} to {text(gap.high)}"
+    return f"{amount(ranking, gap.difference)} better than {ranking.name(row)} ({bounds}, {p_text(gap.p)})"
 
 
 def amount(ranking: Ranking, difference: float) -> str:
@@ -112,7 +109,7 @@ def _certainty(ranking: Ranking) -> list[str]:
             ONE_SEED,
         ]
     scale = " of logarithms" if ranking.scale.least is not None else ""
-    pairs = "comparisons with it" if ranking.has_winner else "pairs of settings"
+    pairs = "comparisons with it, one-sided" if ranking.has_winner else "pairs of settings"
     test = f"Test: means{scale} over seeds, each with its moderated variance, adjusted for all {pairs}."
     return [f"{summary} {test}", *_single_seeds(ranking), *_both_sources(ranking)]
 
