@@ -3,17 +3,16 @@
     python benchmarks/verdict_simulation.py --grids 400
     python benchmarks/verdict_simulation.py --grids 2000 --settings 6 --seeds 3 --noise normal --spread half
 
-A grid is synthetic: some settings with some seeds each, whose values are noise about the setting's mean. In most cells no
-setting is better. The table says in how many grids some setting is called worse than the best, though none is
+A grid is synthetic: some settings with some seeds each, whose values are noise about the setting's mean. In most cells
+no setting is better. The table says in how many grids some setting is called worse than the best, though none is
 (``false difference``), in how many a winner is named that is none (``false winner``), and where the first setting is
 better than all others by some standard deviations, in how many it is named (``winner``).
 
-The spreads are the standard deviations of settings: ``equal``; ``half``, half of the settings have four times that of the
-others; ``quarter``, a quarter has three times; ``best``, the first, which in cells with a lead is the better one, has four
-times; ``wide`` and ``narrow``, inverse chi with 2.3 and 8 degrees of freedom; ``mean``, proportional to the mean, with
-means from 1 to 3, compared on logarithms; and the names of the tasks of the study, whose settings' own deviations are
-drawn. ``pair`` has two equal settings far ahead of all others, and ``bad`` has half of the settings far behind, with wild
-deviations.
+The spreads are the standard deviations of settings: ``equal``; ``half``, half of the settings have four times that of
+the others; ``quarter``, a quarter has three times; ``best``, the first has four times; ``wide`` and ``narrow``, inverse
+chi with 2.3 and 8 degrees of freedom; ``mean``, proportional to the mean, with means from 1 to 3, two settings each,
+compared on logarithms; and the names of the tasks of the study, whose settings' own deviations are drawn. ``pair`` has
+two equal settings far ahead of all others, and ``bad`` has half of the settings far behind, with wild deviations.
 """
 
 from __future__ import annotations
@@ -67,10 +66,8 @@ def simulate(cell: Cell, grids: int, seed: int = 0) -> Shares:
     for _ in range(grids):
         means, deviations = draw_settings(cell, random)
         values = means[:, None] + deviations[:, None] * draw_noise(cell.noise, (cell.settings, cell.seeds), random)
-        groups = [
-            row[random.random(cell.seeds) >= cell.failing]
-            for row in (values if cell.spread != "mean" else np.log(np.maximum(values, 0.01)))
-        ]
+        values = np.log(np.maximum(values, 0.01)) if cell.spread == "mean" else values
+        groups = [row[random.random(cell.seeds) >= cell.failing] for row in values]
         kept = [index for index, group in enumerate(groups) if len(group) > 1]
         if len(kept) < 2:
             continue
