@@ -1,104 +1,182 @@
-"""How often the conclusion of a sweep names a winner: with no better setting, and with one that is better.
+"""How often a report calls settings different that are equal, and how often it names the better one.
 
-    python benchmarks/verdict_simulation.py --grids 2000
-    python benchmarks/verdict_simulation.py --grids 2000 --differences
+    python benchmarks/verdict_simulation.py --grids 400
+    python benchmarks/verdict_simulation.py --grids 2000 --settings 6 --seeds 3 --noise normal --spread half
 
-The second command prints how often any setting differs significantly from a control although none does, of 25 settings.
-Noise may be `wild`: that of one setting has thirty times the standard deviation.
+A grid is synthetic: some settings with some seeds each, whose values are noise about the setting's mean. In most cells
+no setting is better. The table says in how many grids some setting is called worse than the best, though none is
+(``false difference``), in how many a winner is named that is none (``false winner``), and where the first setting is
+better than all others by some standard deviations, in how many it is named (``winner``).
 
-The grids are synthetic. The seeds of a setting are noise with a standard deviation of 1, normal or skewed
-(exponential); the first setting is better than all others by a number of standard deviations. The report's test is
-compared with its predecessor: Student's t paired over seeds, with Holm's correction.
+The spreads are the standard deviations of settings: ``equal``; ``half``, half of the settings have four times that of
+the others; ``quarter``, a quarter has three times; ``best``, the first has four times; ``wide`` and ``narrow``, inverse
+chi with 2.3 and 8 degrees of freedom; ``mean``, proportional to the mean, with means from 1 to 3, two settings each,
+compared on logarithms; and the names of the tasks of the study, whose settings' own deviations are drawn. ``pair`` has
+two equal settings far ahead of all others, and ``bad`` has half of the settings far behind, with wild deviations.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Literal
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, compare_with_best, compare_with_control
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, compare_with_best
 
-Noise = Literal["normal", "skewed", "wild"]
-Rule = Callable[[NDArray[np.float64]], int | None]
-SETTINGS, SEEDS, LEADS = (6, 24), (2, 3, 5), (0, 1, 2, 3)
-
-
-def dunnett(grid: NDArray[np.float64]) -> int | None:
-    """The winner of a grid (settings, seeds) as the report names it; None if there is none."""
-    gaps = compare_with_best(grid.tolist())
-    gaps_to_best = [gap for gap in gaps if gap is not None]
-    is_won = len(gaps_to_best) == len(grid) - 1 and all(gap.p < SIGNIFICANCE_LEVEL for gap in gaps_to_best)
-    return gaps.index(None) if is_won else None
+Numbers = NDArray[np.float64]
+NOISES = ("normal", "skewed", "t3", "lognormal")
+TASKS = {"g2p": "test_per", "g2p_multilingual": "test_per_macro", "translation": "test_bleu", "etth1": "test_mse"}
+SPREADS = ("equal", "half", "quarter", "best", "wide", "narrow", "mean", "pair", "bad", *TASKS)
+FAR = 40.0  # standard deviations
+STUDY = Path(__file__).parents[1] / "studies" / "atlas" / "results.csv"
 
 
-def paired_holm(grid: NDArray[np.float64]) -> int | None:
-    """The winner by paired t-tests against the best, all of which must be below Holm's level."""
-    best = int(grid.mean(axis=1).argmin())
-    rivals = np.delete(grid, best, axis=0)
-    p = np.sort(stats.ttest_rel(rivals, grid[best], axis=1).pvalue)
-    return best if (p * np.arange(len(p), 0, -1) < SIGNIFICANCE_LEVEL).all() else None
+class Cell(NamedTuple):
+    """What is simulated: settings, seeds, noise, their standard deviations, the lead of the first, failing seeds."""
+
+    settings: int
+    seeds: int
+    noise: str = "normal"
+    spread: str = "equal"
+    lead: float = 0.0
+    failing: float = 0.0
 
 
-def winner_shares(
-    settings: int, seeds: int, lead: float, noise: Noise, grids: int, rule: Rule = dunnett, seed: int = 0
-) -> tuple[float, float]:
-    """The shares of grids in which the first setting is named the winner, and in which another is."""
-    random = np.random.default_rng([seed, settings, seeds, round(10 * lead)])
-    winners = []
+class Shares(NamedTuple):
+    """The shares of grids with a false difference, with a false winner, and with the first setting named."""
+
+    false_difference: float
+    false_winner: float
+    winner: float
+
+
+def simulate(cell: Cell, grids: int, seed: int = 0) -> Shares:
+    """The shares over so many grids."""
+    random = np.random.default_rng([seed, *map(ord, repr(cell))])
+    counts = np.zeros(3)
     for _ in range(grids):
-        values = draw(random, (settings, seeds), noise)
-        values[0] -= lead
-        winners.append(rule(values))
-    right = sum(winner == 0 for winner in winners)
-    wrong = sum(winner not in (0, None) for winner in winners)
-    return right / grids, wrong / grids
+        means, deviations = draw_settings(cell, random)
+        values = means[:, None] + deviations[:, None] * draw_noise(cell.noise, (cell.settings, cell.seeds), random)
+        values = np.log(np.maximum(values, 0.01)) if cell.spread == "mean" else values
+        groups = [row[random.random(cell.seeds) >= cell.failing] for row in values]
+        kept = [index for index, group in enumerate(groups) if len(group) > 1]
+        if len(kept) < 2:
+            continue
+        result = compare_with_best([groups[index].tolist() for index in kept])
+        best = kept[result.differences.index(None)]
+        is_false = [
+            gap is not None and gap.p < SIGNIFICANCE_LEVEL and means[i] <= means[best]
+            for i, gap in zip(kept, result.differences, strict=True)
+        ]
+        is_won = result.is_sole_best and len(groups[best]) == cell.seeds
+        is_right = cell.lead > 0 and best == 0
+        counts += any(is_false), is_won and not is_right, is_won and is_right
+    return Shares(*(counts / grids).tolist())
 
 
-def draw(random: np.random.Generator, shape: tuple[int, int], noise: Noise) -> NDArray[np.float64]:
-    """Values (settings, seeds) without any difference."""
-    values = random.exponential(size=shape) if noise == "skewed" else random.normal(size=shape)
-    if noise == "wild":
-        values[-1] *= 30
-    return values
+def draw_settings(cell: Cell, random: np.random.Generator) -> tuple[Numbers, Numbers]:
+    """(settings,) means, less is better, and standard deviations."""
+    settings = cell.settings
+    means, deviations = np.zeros(settings), np.ones(settings)
+    match cell.spread:
+        case "half":
+            deviations[: settings // 2] = 4
+        case "quarter":
+            deviations[: settings // 4] = 3
+        case "best":
+            deviations[0] = 4
+        case "wide" | "narrow":
+            degrees = 2.3 if cell.spread == "wide" else 8.0
+            deviations = np.sqrt(degrees / random.chisquare(degrees, settings))
+        case "mean":
+            means = np.repeat(random.uniform(1, 3, -(-settings // 2)), 2)[:settings]
+            deviations = 0.05 * means
+        case "pair":
+            means[2:] = FAR
+        case "bad":
+            bad = settings // 2
+            means[bad:] = 5 + random.exponential(FAR / 2, settings - bad)
+            deviations[bad:] = 4 * np.sqrt(2.3 / random.chisquare(2.3, settings - bad))
+        case task if task in TASKS:
+            deviations = random.choice(study_deviations(task), settings)
+    means[0] -= cell.lead * deviations[0]
+    return means, deviations
 
 
-def false_differences(settings: int, seeds: int, noise: Noise, grids: int) -> float:
-    """The share of grids without any difference in which some setting differs significantly from the first."""
-    random = np.random.default_rng([seeds, settings])
-    gaps = (compare_with_control(draw(random, (settings, seeds), noise).tolist()) for _ in range(grids))
-    return sum(any(gap is not None and gap.p < SIGNIFICANCE_LEVEL for gap in row) for row in gaps) / grids
+def draw_noise(noise: str, shape: tuple[int, int], random: np.random.Generator) -> Numbers:
+    """Noise of mean 0 and variance 1."""
+    match noise:
+        case "skewed":
+            return random.exponential(size=shape) - 1
+        case "t3":
+            return random.standard_t(3, shape) / math.sqrt(3)
+        case "lognormal":
+            return (random.lognormal(size=shape) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
+        case _:
+            return random.normal(size=shape)
+
+
+@cache
+def study_deviations(task: str) -> Numbers:
+    """The standard deviations over seeds of the study's settings, of logarithms but for BLEU."""
+    values = defaultdict(list)
+    with STUDY.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["task"] == task and row[TASKS[task]]:
+                choices = tuple(
+                    cell
+                    for key, cell in row.items()
+                    if key.partition(".")[0]
+                    in ("scorer", "scope", "query", "normalizer", "model", "attention", "optimizer")
+                )
+                values[choices].append(float(row[TASKS[task]]))
+    groups = [group if task == "translation" else np.log(group) for group in values.values() if len(group) > 1]
+    return np.array([np.std(group, ddof=1) for group in groups])
+
+
+def cells(settings: list[int], seeds: list[int], noises: list[str], spreads: list[str]) -> Iterator[Cell]:
+    """The cells of the table: all noises with equal deviations, all deviations with normal noise, failures, leads."""
+    for size, count in product(settings, seeds):
+        yield from (Cell(size, count, noise) for noise in noises)
+        yield from (Cell(size, count, spread=spread) for spread in spreads if spread != "equal")
+        if "normal" in noises and "equal" in spreads:
+            yield Cell(size, count, failing=0.1)
+            yield from (Cell(size, count, lead=lead) for lead in (1.0, 2.0, 3.0))
 
 
 def main() -> None:
-    """Print the table of docs/reports.md, or that of false differences."""
+    """Print the table of docs/reports.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grids", type=int, default=2000)
-    parser.add_argument("--differences", action="store_true", help="how often differences are found where none are")
+    parser.add_argument("--grids", type=int, default=400)
+    parser.add_argument("--settings", type=int, nargs="+", default=[6, 24])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[3, 5])
+    parser.add_argument("--noise", nargs="+", choices=NOISES, default=list(NOISES))
+    parser.add_argument("--spread", nargs="+", choices=SPREADS, default=list(SPREADS))
     arguments = parser.parse_args()
-    grids = arguments.grids
-    if arguments.differences:
-        print("| seeds | normal | skewed | one wild |", "|---|---|---|---|", sep="\n")
-        for seeds in SEEDS:
-            shares = [false_differences(25, seeds, noise, grids) for noise in ("normal", "skewed", "wild")]
-            print("| " + " | ".join([str(seeds), *(f"{100 * share:.1f} %" for share in shares)]) + " |", flush=True)
-        return
-    print("| settings | seeds | noise | none better | 1 sd | 2 sd | 3 sd |", "|---|---|---|---|---|---|---|", sep="\n")
-    for settings in SETTINGS:
-        for seeds in SEEDS:
-            for noise in ("normal", "skewed"):
-                cells = [str(settings), str(seeds), noise]
-                for lead in LEADS:
-                    shares = [
-                        winner_shares(settings, seeds, lead, noise, grids, rule) for rule in (dunnett, paired_holm)
-                    ]
-                    winners = [right if lead else right + wrong for right, wrong in shares]
-                    cells.append(" / ".join(f"{100 * share:.1f} %" for share in winners))
-                print("| " + " | ".join(cells) + " |", flush=True)
+    print(
+        "| settings | seeds | noise | deviations | lead | false difference | false winner | winner |",
+        "|---" * 8 + "|",
+        sep="\n",
+    )
+    for cell in cells(arguments.settings, arguments.seeds, arguments.noise, arguments.spread):
+        shares = simulate(cell, arguments.grids)
+        spread = f"{cell.spread}, {cell.failing:.0%} failing" if cell.failing else cell.spread
+        lead = f"{cell.lead:.0f} sd" if cell.lead else "none"
+        winner = f"{shares.winner:.1%}" if cell.lead else ""
+        figures = [f"{shares.false_difference:.1%}", f"{shares.false_winner:.1%}", winner]
+        print(
+            "| " + " | ".join([str(cell.settings), str(cell.seeds), cell.noise, spread, lead, *figures]) + " |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -13,12 +13,10 @@ import yaml
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
-from attnx.reports.stats.hard_alignments import write_hard_alignments
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table, table_text
 from attnx.reports.sweep.settings import key_part
-from attnx.runs.layout import ALIGNMENTS, HARD_ALIGNMENTS
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, split_override
 from studies.job import Job, Setting
@@ -58,9 +56,6 @@ class Results:
             planned = jobs.get(f"{member.values['experiment']} {member.values['seed']}")
             if planned is not None and planned not in self.runs and member.status in ENDED:
                 new[sweep.folder(member).resolve()] = planned
-        for folder in new:
-            if (folder / ALIGNMENTS).is_dir() and not (folder / HARD_ALIGNMENTS).is_file():
-                write_hard_alignments(folder)
         for run in load_runs([sweep.path]) if new else ():
             if (job := new.get(run.path.resolve())) is not None:
                 self._add(replace(run, choices=_row_choices(job, run.choices)))

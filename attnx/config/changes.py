@@ -1,4 +1,4 @@
-"""The settings of a configuration that are not the defaults."""
+"""The defaults of settings, and the settings of a configuration that are not theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.groups import DEFAULTS, PART_GROUPS, default_parts
-from attnx.config.view import dotted_keys
+from attnx.config.view import choice_text, dotted_keys
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
 
@@ -26,3 +26,19 @@ def changed_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_knobs(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {} for name in node} if kind in MULTI_SELECT_KINDS else {"name": node["name"]}
+
+
+def default_choice(key: str) -> str:
+    """The value that a dotted key has by default, as reports compare it; empty if it has none.
+
+    >>> default_choice("scorer"), default_choice("scope.window"), default_choice("seed")
+    ('additive', '', '1')
+    """
+    parts = default_parts()
+    kind, _, name = key.partition(".")
+    if kind not in parts or kind in MULTI_SELECT_KINDS:
+        value = parts.get(key, DEFAULTS.get(key, ""))
+    else:
+        options = {option.name: option.default for option in registry.describe(kind, parts[kind]).knobs}
+        value = options.get(name, "") if name else parts[kind]
+    return choice_text(value)

@@ -20,7 +20,6 @@ MATRICES: Final = "predictions.npz"
 RESAMPLED: Final = "resampled.npz"
 ALIGNMENTS: Final = "alignments"
 ALIGNMENT_STATISTICS: Final = "alignment_statistics.json"
-HARD_ALIGNMENTS: Final = "hard_alignments.json"
 # Pictures and pages drawn from these.
 ALIGNMENTS_PICTURE: Final = "alignments.png"
 CURVES_PICTURE: Final = "curves.png"

@@ -33,7 +33,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     """The advice of a task's comparison: the defaults where nothing is tested; None if no run has its CPU time."""
     task = tasks[comparison.constant["task"]]
     main, points = comparison.rankings[0], {point.name: point for point in cost_points(comparison)}
-    is_tested = bool(main.pooled.degrees)
+    is_tested = main.has_seeds
     equals = [main.rows[0], *main.undecided] if is_tested else main.rows
     candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
     if not candidates:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
-from attnx.reports.sweep.ablations import Reference
+from attnx.reports.stats.multiple_comparisons import MeanDifference
+from attnx.reports.sweep.ablations import Reference, differences_from
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.further_tables import has_no_attention
 from attnx.reports.sweep.metrics import Metric
@@ -60,9 +60,8 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
     }
     # A change of what has not been varied yet looks like the default.
     rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting != default.setting}
-    sign = -1 if main.metric.is_higher_better else 1
-    groups = [[sign * value for value in row.values.values()] for row in (default, *rows_by_words.values())]
-    changed = zip(rows_by_words.items(), compare_with_control(groups), strict=True)
+    differences = differences_from(default, [*rows_by_words.values()], main.scale)
+    changed = zip(rows_by_words.items(), differences, strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
     return Changes(default, by_words, main.metric)
 

@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 import attnx
-from attnx.reports.stats.multiple_comparisons import POOLED, SIGNIFICANCE_LEVEL
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.effects import Interaction
 from attnx.reports.sweep.report import Report
 from studies.atlas.__main__ import PAGE
 from studies.atlas.changes import Changes, single_changes
@@ -70,62 +69,29 @@ def test_the_tables_of_the_page_are_those_of_the_study(page: Page, tasks: dict[s
     assert fill_tables(text.replace("| the defaults |", "| dot |"), page.report, tasks, *numbers) == text
 
 
-def test_one_interaction_is_significant(page: Page) -> None:
-    significant = {
-        (comparison.constant["task"], *pair.names)
-        for comparison in page.report.comparisons
-        for pair in comparison.rankings[0].interactions
-        if pair.test.adjusted_p < SIGNIFICANCE_LEVEL
-    }
-    assert significant == {("g2p_multilingual", "heads", "query")}
-    with_query = {
-        heads: [
-            fmean(run.results["test_per_macro"] for run in setting.runs)
-            for setting in page.comparison("g2p_multilingual").settings
-            for choices in [setting.runs[0].choices]
-            if choices.get("query") in ("[token,last_context]", "last_context")
-            and choices.get("attention.heads") == heads
-        ]
-        for heads in ("1", "4")
-    }
-    assert fmean(with_query["4"]) > 2 * fmean(with_query["1"])
-    assert len(with_query["4"]) == 4
-
-
 PLAIN_SCORERS = "additive,cosine,dot,location,mlp,multiplicative,scaled"
 GRID = (
     *("task=g2p", DEFAULT_RATE, "query=current_state", "normalizer=softmax", "model.feed=none", "attention.heads=1"),
-    *("attention.hops!=2", "attention.bias=null", "scorer.penalty!=0"),
+    *("attention.hops!=2", "attention.bias=null", "scorer.penalty!=0", f"scorer={PLAIN_SCORERS}", "scope!=history"),
 )
 
 
-def grid_interaction(num_settings: int, *filters: str) -> Interaction:
-    """That of scorer and scope in a complete grid, whose settings have three seeds each."""
-    (comparison,) = attnx.report(STUDY / "results.csv", [*GRID, *filters]).comparisons
-    (interaction,) = comparison.rankings[0].interactions
-    assert len(comparison.settings) == num_settings
+def test_the_grid_of_scorers_and_scopes() -> None:
+    """The effects of scorers come from all runs that vary them."""
+    (comparison,) = attnx.report(STUDY / "results.csv", GRID).comparisons
+    assert len(comparison.settings) == 42
     assert {len(setting.runs) for setting in comparison.settings} == {3}
-    assert interaction.names == ("scorer", "scope, center, window")
-    return interaction
-
-
-def test_scorer_and_scope_interact() -> None:
-    interaction = grid_interaction(63, f"scorer=concat,coverage,{PLAIN_SCORERS}")
-    assert interaction.test.p < 0.001
-    assert interaction.values is not None
-    assert interaction.values[0] in ("concat", "coverage")
-
-
-def test_most_scorers_and_scopes_hardly_interact() -> None:
-    interaction = grid_interaction(42, f"scorer={PLAIN_SCORERS}", "scope!=history")
-    assert f"{interaction.test.p:.3f}" == "0.001"
-    assert interaction.deviation is not None
-    assert abs(interaction.deviation[0]) < 0.6
+    (scorers,) = [effect for effect in comparison.rankings[0].effects if effect.name == "scorer"]
+    best, *others = sorted(scorers.levels, key=lambda level: level.mean or 0.0)
+    assert best.value == "location"
+    worse = {level.value for level in others if level.difference and level.difference.p < SIGNIFICANCE_LEVEL}
+    assert worse == {"additive", "dot", "mlp", "multiplicative", "scaled"}
 
 
 def test_what_wins_one_task_loses_another(page: Page) -> None:
     moving = f"{MOVING}2"
-    assert page.is_significant("translation", moving, -1)
+    assert page.percent("translation", moving) < -20
+    assert not page.is_significant("translation", moving, -1)
     assert page.percent("reverse", moving) > 100
     solves = {"scorer": "location", "scope": "encoder_decoder", "query": "[previous_state,token]"}
     (bleu,) = (
@@ -144,35 +110,31 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
     worse = {
         **dict.fromkeys(["attention=none", "scope=history"], TESTED),
         "scorer=multiplicative": ("g2p_multilingual", "translation", "reverse"),
-        "scorer=scaled": ("g2p_multilingual", "reverse"),
-        "scorer=coverage scorer.penalty=1": ("g2p", "translation", FORECASTS),
-        "scorer=dot": ("reverse", FORECASTS),
-        "scorer=cosine": ("reverse", FORECASTS),
-        "normalizer=hard": ("g2p_multilingual", "translation", FORECASTS),
+        "scorer=scaled": ("g2p_multilingual",),
+        "scorer=coverage scorer.penalty=1": (*pronunciation, FORECASTS),
+        "scorer=dot": ("reverse",),
+        "scorer=cosine": (FORECASTS,),
+        "normalizer=hard": ("g2p_multilingual", FORECASTS),
         **dict.fromkeys([f"{MOVING_OVER_STATES}5", f"{MOVING_OVER_STATES}12"], (FORECASTS,)),
         **dict.fromkeys(["scorer=gmm normalizer=exponential", "scorer=activated_general"], ("g2p",)),
-        "scorer=concat": TESTED,
-        "query=[token]": (*pronunciation, "translation"),
-        "query=[last_context]": ("g2p_multilingual", "translation"),
+        "scorer=concat": (*pronunciation, "reverse"),
+        "query=[token]": pronunciation,
+        "query=[last_context]": ("g2p_multilingual",),
         "scorer=tanh_dot query=[self_attentive]": ("g2p",),
-        "normalizer=monotonic": ("g2p",),
-        "normalizer=mocha": ("g2p",),
-        "normalizer=stepwise_monotonic": ("g2p",),
+        **dict.fromkeys([f"normalizer={name}" for name in ("monotonic", "mocha", "stepwise_monotonic")], ("g2p",)),
         "normalizer=sigmoid": (*pronunciation, "reverse", FORECASTS),
-        f"{PREDICTED_OVER_STATES}12": (FORECASTS,),
         **dict.fromkeys([f"{MOVING}2", f"{MOVING}5"], ("reverse",)),
-        **dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], ("translation",)),
     }
     for words, names in worse.items():
         assert all(is_significant(name, words, 1) for name in names), words
     everywhere = (*TESTED, FORECASTS)
     better = [(name, words) for name in everywhere for words in changes[name].by_words]
     better = [(name, words) for name, words in better if is_significant(name, words, -1)]
-    assert better == [("translation", f"{MOVING}2")]
+    assert not better
     alike = dict.fromkeys(
         ["normalizer=sparsemax", "normalizer=entmax", "attention.heads=4", "model.feed=next"], everywhere
     )
-    alike |= dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], (*pronunciation, "reverse"))
+    alike |= dict.fromkeys([f"{PREDICTED}2", f"{PREDICTED}5"], TESTED)
     alike |= dict.fromkeys(["query=[token,last_context]", "scorer=location"], everywhere)
     alike["normalizer=hard"] = ("g2p", "reverse")
     alike |= dict.fromkeys(["query=[token]", "query=[last_context]", "scorer=concat"], (FORECASTS,))
@@ -218,16 +180,6 @@ def test_means(page: Page) -> None:
     assert [page.percent(name, "scorer=location") < 0 for name in TESTED].count(True) == 3
     narrow = page.percent("translation", f"{MOVING}2")
     assert narrow == min(page.percent("translation", words) for words in page.changes["translation"].by_words)
-    reach = {}
-    for name in (*TESTED, FORECASTS):
-        result = page.changes[name]
-        pooled = [change.difference for change in result.by_words.values() if change.difference]
-        pooled = [difference for difference in pooled if difference.test == POOLED]
-        reach[name] = 100 * min(gap.high - gap.difference for gap in pooled) / result.default.mean
-    assert reach["g2p"] < 5
-    assert 4 < reach[FORECASTS] < 5
-    assert reach["g2p_multilingual"] < 15
-    assert 20 < reach["translation"] < reach["reverse"] < 30
 
 
 def test_long_words(page: Page) -> None:
@@ -242,8 +194,9 @@ def test_long_words(page: Page) -> None:
     rates = {words: error_rate(words) for words in page.changes["reverse"].by_words if words.startswith("scorer=")}
     assert rates.pop("scorer=concat") > 1
     assert max(rates.values()) < 0.1
-    for scorer in ("dot", "cosine", "scaled", "multiplicative"):
+    for scorer in ("dot", "multiplicative"):
         assert page.is_significant("reverse", f"scorer={scorer}", 1)
+    assert min(page.percent("reverse", f"scorer={scorer}") for scorer in ("dot", "cosine", "scaled")) > 50
 
 
 def test_combinations_that_solve_long_words(page: Page) -> None:
@@ -287,7 +240,7 @@ def test_seeds_of_translation(page: Page) -> None:
 
 
 def test_seeds_of_poor_settings_differ_more(page: Page) -> None:
-    """In g2p_multilingual, so the pooled variance is more than that of the best settings."""
+    """In g2p_multilingual: that is why each setting has a variance of its own."""
     rows = page.comparison("g2p_multilingual").rankings[0].rows
     deviations = [stdev(row.values.values()) for row in rows]
     correlation = stats.spearmanr([row.mean for row in rows], deviations)

@@ -59,7 +59,6 @@ def test_a_folder_holds_these_files(run_folder: Path) -> None:
         "resampled.npz",
         "alignments",
         "alignment_statistics.json",
-        "hard_alignments.json",
         "alignments.png",
         "curves.png",
         "checkpoints",

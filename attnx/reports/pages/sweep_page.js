@@ -14,7 +14,7 @@ const MAX_COLORS = 6; // settings that have a color of their own
 const POINTER_RADIUS = 24; // pixels from which a pointer meets a line or a point
 const SIGNIFICANCE_LEVEL = 0.05;
 const MARKS = { true: "✓ ", false: "✗ ", null: "" }; // by is_right of an output
-const TESTS = { pooled: "pooled variance over seeds", unequal: "the pair's own variances", examples: "bootstrap over test examples" };
+const TESTS = { seeds: "over seeds", settings: "over settings", examples: "bootstrap over test examples" };
 
 const state = { test: 0, metric: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 
@@ -310,7 +310,7 @@ function showEffects() {
   const estimable = effects.filter((effect) => effect.levels.some(([, value]) => value !== null));
   find("effects").hidden = rows.length < 2 || !estimable.length;
   if (find("effects").hidden) return;
-  const note = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the plain mean), with a `
+  const note = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares), with a `
     + `95 % interval. p is of an F-test that its values differ, adjusted by Holm's rule for all choices. The choice with the largest effect is first; ${isHigherBetter ? "higher" : "lower"} is better.`;
   find("effects-note").replaceChildren(...[note, ...summary].map((sentence) => make("p", {}, ...marked(sentence))));
   const ends = estimable.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
@@ -323,11 +323,10 @@ function showEffects() {
 function showInteractions() {
   const { interactions } = metric();
   find("interactions").hidden = !interactions.length;
-  document.querySelector("#interactions tbody").replaceChildren(...interactions.map(({ names, test: [f, degrees, error, p, adjusted], values, deviation }) => make("tr", {},
+  document.querySelector("#interactions tbody").replaceChildren(...interactions.map(({ names, test: [f, degrees, error, p, adjusted] }) => make("tr", {},
     make("td", {}, names.join(" by ")),
     make("td", {}, `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`),
-    make("td", { class: adjusted < SIGNIFICANCE_LEVEL ? null : "pale" }, `adjusted ${pText(adjusted)}`),
-    make("td", {}, values ? `${values.join(" with ")}: ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : "–"))));
+    make("td", { class: adjusted < SIGNIFICANCE_LEVEL ? null : "pale" }, `adjusted ${pText(adjusted)}`))));
 }
 
 function card({ name, levels, test }, reach, isHigherBetter) {

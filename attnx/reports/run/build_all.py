@@ -13,14 +13,12 @@ from attnx.reports.figures.point_answers import draw_points
 from attnx.reports.pages.run_page import write_page
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
-from attnx.reports.stats.hard_alignments import write_hard_alignments
 
 
 def build_reports(folder: Path) -> None:
     """Draw the figures of a run folder, write its page and statistics, and its README.md last."""
     if draw_slots(folder) or draw_alignments(folder):
         write_statistics(folder, run_statistics(folder))
-        write_hard_alignments(folder)
         write_page([folder])
     if not draw_forecasts(folder):
         draw_numeric_predictions(folder)

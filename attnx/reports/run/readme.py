@@ -27,7 +27,6 @@ FILES = {
     layout.ALIGNMENTS: "attention weights of some test examples, as arrays and pictures",
     layout.ALIGNMENTS_PICTURE: "six of these alignments on one page",
     layout.ALIGNMENT_STATISTICS: "entropy, coverage and diagonality of attention",
-    layout.HARD_ALIGNMENTS: "the position that each step of a right output reads most",
     layout.PAGE: "the alignments for a browser: weights, heads and hypotheses of each example",
     layout.CURVES_PICTURE: "losses and the monitored validation metric over steps",
     layout.CHECKPOINTS: "best and last weights",

@@ -1,8 +1,7 @@
-"""Bootstrap over test examples and seeds: resampled sums, rates and means, intervals and paired differences."""
+"""Bootstrap over test examples: resampled sums and rates, intervals and paired differences."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
-from attnx.reports.stats.pooled_variance import PooledVariance
 from attnx.runs.layout import RESAMPLED
 
 SAMPLES, SEED = 2000, 0
@@ -105,32 +103,6 @@ def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Diff
     """A measured difference with the interval and p-value of its bootstrap distribution."""
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
     return Difference(difference, *percentile_interval(draws), min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
-
-
-def resample_means(draws: Sequence[Numbers], values: Sequence[Sequence[float]], pooled: PooledVariance) -> Numbers:
-    """Means of groups over resampled seeds and test examples.
-
-    ``draws`` (samples, seeds) are per group the metric of each run on resampled examples, shared by all runs. Seeds are
-    drawn as deviations from the means of ``values``, pooled over groups, since one group has few seeds. A group that is
-    left out of the ``pooled`` variance has its own deviations, as all have if variances are not homogeneous. Deviations
-    of n values are scaled by sqrt(n / (n - 1)) to the variance that n values estimate (Davison and Hinkley 1997,
-    section 3.3). The means are (samples, groups).
-    """
-    random = np.random.default_rng(SEED)
-    deviations = [_scaled_deviations(np.asarray(group)) for group in values]
-    shared = np.concatenate([group for index, group in enumerate(deviations) if index not in pooled.outlying])
-    means = []
-    for index, group in enumerate(draws):
-        is_pooled = pooled.is_homogeneous and index not in pooled.outlying
-        sampled = random.choice(shared if is_pooled else deviations[index], group.shape)
-        means.append(group.mean(axis=1) + sampled.mean(axis=1))
-    return np.stack(means, axis=1)
-
-
-def _scaled_deviations(values: Numbers) -> Numbers:
-    """The deviations of n values from their mean with the variance that the values estimate; none of a single value."""
-    count = len(values)
-    return (values - values.mean()) * math.sqrt(count / (count - 1)) if count > 1 else np.empty(0)
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:

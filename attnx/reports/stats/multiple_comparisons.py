@@ -1,31 +1,26 @@
-"""Multiple comparisons with the best: the difference of each of several means from the best one; Holm's correction."""
+"""Differences of several means from the best one, or from a control, that hold however many there are."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from attnx.reports.stats.largest_difference import dunnett_isf, dunnett_sf, range_isf, range_sf
-from attnx.reports.stats.pooled_variance import Groups, PooledVariance, group_variance, pool_variance
+from attnx.reports.stats.moderated_variance import Groups, Numbers, moderate_variances, sum_of_squares
 
 SIGNIFICANCE_LEVEL: Final = 0.05
-POOLED: Final = "pooled"
-UNEQUAL: Final = "unequal"
+SEEDS: Final = "seeds"
 EXAMPLES: Final = "examples"
-POWER = 0.8
-MAX_SEEDS = 100  # of each setting
-Numbers = NDArray[np.float64]
+MAX_DRAWS, MIN_DRAWS, MAX_NUMBERS = 10_000, 1_000, 2**23  # of the errors of all means; numbers in one table of these
 
 
 class MeanDifference(NamedTuple):
-    """The difference of two means, its 95 % interval, a two-sided p-value, and the test, one of the names above."""
+    """The difference of two means, its 95 % interval, a two-sided p-value, and what it is tested over."""
 
     difference: float
     low: float
@@ -34,96 +29,106 @@ class MeanDifference(NamedTuple):
     test: str
 
 
-def compare_with_best(groups: Groups) -> list[MeanDifference | None]:
-    """The difference of each group's mean from the least one, the best; None for the best, and if no test is possible.
+class Comparisons(NamedTuple):
+    """Differences from the best.
 
-    Each group is the control of a two-sided Dunnett test against all groups, with pooled variance, so that its result
-    holds whichever group had turned out best. These are multiple comparisons with the best in the form of Edwards and
-    Hsu (1983, https://doi.org/10.1080/01621459.1983.10477047): if the two best are equal, all but one group are
-    excluded with a probability of at most 5 %. With two groups it is Student's t-test. A group that is left out of the
-    pooled variance has its own, and the degrees of freedom of its differences are Satterthwaite's (Hasler and Hothorn
-    2008, https://doi.org/10.1002/bimj.200710466).
-
-    If Levene's test rejects equal variances, each difference has a variance estimated from its two groups, and the
-    largest of all differences is allowed for (Games and Howell 1976, https://doi.org/10.3102/10769986001002113).
+    Attributes:
+        differences: of each group; None for the best.
+        errors: (groups,) the standard error of each mean.
+        degrees: (groups,) its degrees of freedom.
+        is_sole_best: whether the best is better than each other group.
     """
-    pooled = pool_variance(groups)
-    means = [fmean(group) for group in groups]  # as settings are ranked
+
+    differences: list[MeanDifference | None]
+    errors: Numbers
+    degrees: Numbers
+    is_sole_best: bool
+
+
+def compare_with_best(groups: Groups) -> Comparisons:
+    """The difference of each group's mean from the least one, the best.
+
+    The best was chosen by the same numbers, so a difference must exceed the largest one of *all* pairs by chance. Its
+    distribution is simulated: the error of each mean is normal over the square root of a chi-square, with the group's
+    own moderated variance and degrees of freedom (:func:`moderate_variances`). Groups that are worse are then left out,
+    and the others compared again, until none is worse: groups far behind, whose variances are often larger, too, say
+    nothing about those in front (step-down, Romano and Wolf 2005, https://doi.org/10.1198/016214504000000539).
+
+    That the best is better than all others is one statement, and needs less (:func:`_is_sole_best`); where it holds,
+    the differences allow for the largest one from the best alone, and are one-sided.
+
+    Groups must have two values, and some must vary.
+    """
+    means = [fmean(group) for group in groups]
     best = means.index(min(means))
-    differences: list[MeanDifference | None] = []
-    for index in range(len(groups)):
-        if index == best or not pooled.degrees:
-            differences.append(None)
-        elif pooled.is_homogeneous:
-            differences.append(_dunnett(means[index] - means[best], groups, index, best, pooled))
-        else:
-            differences.append(_games_howell(means[index] - means[best], groups, index, best))
-    return differences
+    result = Comparisons([None] * len(groups), np.zeros(len(groups)), np.zeros(len(groups)), False)
+    active = [best, *(i for i in range(len(groups)) if i != best)]
+    while True:
+        errors, degrees, draws = _simulate_errors([groups[i] for i in active])
+        result.errors[active], result.degrees[active] = errors, degrees
+        pair_errors = np.hypot.outer(errors, errors)
+        largest = largest_of_all_pairs(draws, pair_errors)
+        gaps, leads = [means[i] - means[best] for i in active], _standardize(draws - draws[:, :1], pair_errors[0])
+        if is_sole_best := _is_sole_best([groups[i] for i in active], pair_errors[0], leads):
+            largest = leads.max(axis=1)
+        for i, gap, error in zip(active[1:], gaps[1:], pair_errors[0, 1:], strict=True):
+            result.differences[i] = compare(gap, error, largest)
+        undecided = [i for i in active if (found := result.differences[i]) and found.p >= SIGNIFICANCE_LEVEL]
+        if is_sole_best or len(undecided) == len(active) - 1 or not undecided:
+            return result._replace(is_sole_best=is_sole_best)
+        active = [best, *undecided]
+
+
+def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
+    """Whether the first group is better than each other one.
+
+    Its lead over each must exceed the largest lead over the first by chance, one-sided (Hsu 1981,
+    https://doi.org/10.1214/aos/1176345641); what the lead of that pair alone is by chance, two-sided, since either of
+    two equal groups may come first (Gutmann and Maymin 1987, https://doi.org/10.1214/aos/1176350378); and, where
+    variances were moderated too far, what Welch's test of the pair says, one-sided.
+
+    Args:
+        groups: of them the first has the least mean.
+        errors: (groups,) the standard error of the difference from the first; that of the first does not count.
+        by_chance: (draws, groups) leads in standard errors.
+    """
+    of_all = np.quantile(by_chance.max(axis=1), 1 - SIGNIFICANCE_LEVEL)
+    critical = np.maximum(of_all, np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0))
+    return all(
+        _lead(fmean(group) - fmean(groups[0]), error) > least and _is_behind(group, groups[0])
+        for group, error, least in zip(groups[1:], errors[1:], critical[1:], strict=True)
+    )
 
 
 def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
     """The difference of each further group's mean from that of the first, the control; None if no test is possible.
 
-    Dunnett's two-sided test (1955, https://doi.org/10.1080/01621459.1955.10501294) with pooled variance. Variances that
-    are not equal are dealt with as in :func:`compare_with_best`.
+    As :func:`compare_with_best`, with the largest difference from the control, which was chosen beforehand.
     """
-    pooled = pool_variance(groups)
-    if not pooled.degrees:
+    errors, degrees, draws = _simulate_errors(groups)
+    if not degrees.any():
         return [None] * (len(groups) - 1)
-    gaps = [float(np.mean(group) - np.mean(groups[0])) for group in groups]
-    if not pooled.is_homogeneous:
-        return [_games_howell(gaps[index], groups, index, 0) for index in range(1, len(groups))]
-    return [_dunnett(gaps[index], groups, 0, index, pooled) for index in range(1, len(groups))]
+    gaps = [fmean(group) - fmean(groups[0]) for group in groups[1:]]
+    pair_errors = np.hypot(errors[1:], errors[0])
+    largest = np.abs(_standardize(draws[:, 1:] - draws[:, :1], pair_errors)).max(axis=1, initial=0.0)
+    return [*map(partial(compare, largest=largest), gaps, pair_errors)]
 
 
-def _games_howell(difference: float, groups: Groups, index: int, control: int) -> MeanDifference | None:
-    """Each difference has a variance of its two groups, adjusted for all pairs."""
-    pair = groups[index], groups[control]
-    error = math.sqrt(sum(group_variance(values) / (len(values) - 1) for values in pair))
-    degrees = stats.ttest_ind(*pair, equal_var=False).df if error else 0.0
-    return compare_all_pairs(difference, error, len(groups), degrees, UNEQUAL)
+def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[MeanDifference | None]:
+    """The difference of each model from the best on one test, by the bootstrap over its examples.
 
-
-def _dunnett(
-    difference: float, groups: Groups, control: int, index: int, pooled: PooledVariance
-) -> MeanDifference | None:
-    """The difference of a group from the control, or of the best from a group that is the control."""
-    error, degrees, test = _standard_error(groups, (control, index), pooled)
-    if error == 0:
-        return _without_error(difference, test)
-    sizes = tuple(sorted(len(group) for i, group in enumerate(groups) if i != control))
-    design = sizes, len(groups[control]), degrees
-    p = dunnett_sf(abs(difference) / error, *design)
-    return _with_interval(difference, dunnett_isf(SIGNIFICANCE_LEVEL, *design) * error, p, test)
-
-
-def _standard_error(groups: Groups, pair: tuple[int, int], pooled: PooledVariance) -> tuple[float, float, str]:
-    """The standard error of a difference, its degrees of freedom, and the test that these make."""
-    if pooled.outlying.isdisjoint(pair):
-        return math.sqrt(sum(pooled.variance / len(groups[i]) for i in pair)), pooled.degrees, POOLED
-    variances = {i: group_variance(groups[i], ddof=1) if i in pooled.outlying else pooled.variance for i in pair}
-    degrees = {i: len(groups[i]) - 1 if i in pooled.outlying else pooled.degrees for i in pair}
-    terms = {i: variances[i] / len(groups[i]) for i in pair}
-    total = sum(terms.values())
-    return math.sqrt(total), total**2 / sum(terms[i] ** 2 / degrees[i] for i in pair), UNEQUAL
-
-
-def compare_all_pairs(difference: float, error: float, groups: int, degrees: float, test: str) -> MeanDifference | None:
-    """A difference with a standard error, adjusted for all pairs of groups by the studentized range (Tukey)."""
-    if error == 0:
-        return _without_error(difference, test)
-    p = range_sf(math.sqrt(2) * abs(difference) / error, groups, degrees)
-    half = range_isf(SIGNIFICANCE_LEVEL, groups, degrees) * error / math.sqrt(2)
-    return _with_interval(difference, half, p, test)
-
-
-def _without_error(difference: float, test: str) -> MeanDifference | None:
-    """Values that never vary are equal, or cannot be tested."""
-    return None if difference else MeanDifference(0.0, 0.0, 0.0, 1.0, test)
-
-
-def _with_interval(difference: float, half: float, p: float, test: str) -> MeanDifference:
-    return MeanDifference(difference, difference - half, difference + half, min(1.0, max(0.0, p)), test)
+    As :func:`compare_with_best`, with the bootstrap's distribution of the largest standardized difference of all pairs
+    (Westfall and Young 1993, chapter 2), which assumes neither normality nor independence. ``draws`` (samples, models)
+    are the metric on resampled examples, the same for all models; less is better.
+    """
+    best = min(range(len(values)), key=values.__getitem__)
+    centered = draws - draws.mean(axis=0)
+    errors = np.stack([(centered - centered[:, i : i + 1]).std(axis=0, ddof=1) for i in range(len(values))])
+    largest = largest_of_all_pairs(centered, errors)
+    return [
+        None if i == best else compare(values[i] - values[best], float(errors[i, best]), largest, EXAMPLES)
+        for i in range(len(values))
+    ]
 
 
 def adjust_by_holm(p: Sequence[float]) -> list[float]:
@@ -140,58 +145,55 @@ def adjust_by_holm(p: Sequence[float]) -> list[float]:
     return [adjusted[index] for index in range(len(p))]
 
 
-def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[MeanDifference | None]:
-    """The difference of each model from the best on one test, by the bootstrap over its examples.
+def largest_of_all_pairs(draws: Numbers, pair_errors: Numbers) -> Numbers:
+    """The largest standardized difference of two means in each draw of their errors.
 
-    As :func:`compare_with_best`, with the bootstrap distribution of the largest standardized difference from each model
-    (Westfall and Young 1993, chapter 2), which assumes neither normality nor independence. ``draws`` (samples, models)
-    are the metric on resampled examples, the same for all models; less is better.
+    Args:
+        draws: (draws, means).
+        pair_errors: (means, means) the standard error of each difference; pairs without one do not count.
     """
-    best = min(range(len(values)), key=values.__getitem__)
-    return [
-        None if index == best else _compare_draws(np.array(values), draws, index, best) for index in range(len(values))
-    ]
+    largest = np.zeros(len(draws))
+    for i in range(draws.shape[1] - 1):
+        gaps = _standardize(draws[:, i + 1 :] - draws[:, i : i + 1], pair_errors[i, i + 1 :])
+        largest = np.maximum(largest, np.abs(gaps).max(axis=1))
+    return largest
 
 
-def _compare_draws(values: Numbers, draws: Numbers, index: int, best: int) -> MeanDifference:
-    differences = draws[:, index : index + 1] - draws
-    errors = differences.std(axis=0, ddof=1)
-    difference, error = float(values[index] - values[best]), float(errors[best])
-    if error == 0:
-        return MeanDifference(difference, difference, difference, 0.0 if difference else 1.0, EXAMPLES)
-    differs = errors > 0
-    largest = np.abs((differences - differences.mean(axis=0))[:, differs] / errors[differs]).max(axis=1)
-    p = (np.count_nonzero(largest >= difference / error) + 1) / (len(draws) + 1)
+def compare(difference: float, error: float, largest: Numbers, test: str = SEEDS) -> MeanDifference:
+    """A difference by what the largest standardized one is by chance, in draws (draws,)."""
+    p = (np.count_nonzero(largest >= abs(_lead(difference, error))) + 1) / (len(largest) + 1)
     half = float(np.quantile(largest, 1 - SIGNIFICANCE_LEVEL)) * error
-    return _with_interval(difference, half, float(p), EXAMPLES)
+    low, high = difference - half, difference + half
+    return MeanDifference(float(difference), float(low), float(high), float(p) if difference else 1.0, test)
 
 
-class SeedCount(NamedTuple):
-    """Seeds of each setting with the estimated variance and the ends of its 95 % interval; None is above 100."""
-
-    likely: int | None
-    low: int | None
-    high: int | None
+def count_draws(means: int) -> int:
+    """How many draws of the errors of so many means are made."""
+    return min(MAX_DRAWS, max(MIN_DRAWS, MAX_NUMBERS // max(1, means**2)))
 
 
-def seeds_needed(difference: float, pooled: PooledVariance, settings: int) -> SeedCount:
-    """Seeds with which Dunnett's test finds a true difference with a power of 80 %.
-
-    By the normal approximation of the power: the difference must be (critical value + 0.84) standard errors. The
-    interval follows from the chi-square distribution of the pooled variance.
-    Difference, degrees of freedom and variance are above zero.
-    """
-    ratios = stats.chi2.ppf([1 - SIGNIFICANCE_LEVEL / 2, SIGNIFICANCE_LEVEL / 2], pooled.degrees) / pooled.degrees
-    low, high = (_seeds(difference, math.sqrt(pooled.variance / ratio), settings) for ratio in ratios)
-    return SeedCount(_seeds(difference, math.sqrt(pooled.variance), settings), low, high)
+def _simulate_errors(groups: Groups) -> tuple[Numbers, Numbers, Numbers]:
+    """The standard errors of means (groups,), their degrees of freedom, and draws of the errors (draws, groups)."""
+    variances, degrees = moderate_variances(groups)
+    errors = np.sqrt(variances / [len(group) for group in groups])
+    random, shape = np.random.default_rng(0), (count_draws(len(groups)), len(groups))
+    chi_squares = random.chisquare(np.maximum(degrees, 1), shape) / np.maximum(degrees, 1)
+    return errors, degrees, errors * random.normal(size=shape) / np.sqrt(chi_squares)
 
 
-def _seeds(difference: float, deviation: float, settings: int) -> int | None:
-    margin = float(stats.norm.ppf(POWER))
+def _standardize(gaps: Numbers, errors: Numbers) -> Numbers:
+    """Gaps (draws, k) in standard errors (k,); 0 where there is none."""
+    return np.asarray(np.divide(gaps, errors, out=np.zeros_like(gaps), where=errors > 0))
 
-    def is_enough(seeds: int) -> bool:
-        critical = dunnett_isf(SIGNIFICANCE_LEVEL, (seeds,) * (settings - 1), seeds, settings * (seeds - 1))
-        return difference >= (critical + margin) * deviation * math.sqrt(2 / seeds)
 
-    seeds = 2 + bisect_left(range(2, MAX_SEEDS + 1), True, key=is_enough)
-    return seeds if seeds <= MAX_SEEDS else None
+def _lead(difference: float, error: float) -> float:
+    """A difference in standard errors."""
+    return difference / error if error else math.inf if difference else 0.0
+
+
+def _is_behind(group: Sequence[float], best: Sequence[float]) -> bool:
+    """Whether a group's mean is above the best's by Welch's test; a group of one value has no variance of its own."""
+    if min(len(group), len(best)) < 2 or not sum_of_squares(group) + sum_of_squares(best):
+        return fmean(group) > fmean(best)
+    p = stats.ttest_ind(group, best, equal_var=False, alternative="greater").pvalue
+    return bool(p < SIGNIFICANCE_LEVEL)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
-from attnx.reports.stats.pooled_variance import pool_variance
 from attnx.reports.sweep.factors import Factor, factors, has_factors
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
+from attnx.reports.sweep.scale import Scale
 from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values, override_choice
 from attnx.runs.sweep import split_override
 
@@ -30,14 +31,10 @@ class Ablation(NamedTuple):
 
 
 class Ablations(NamedTuple):
-    """The reference, and the settings that differ from it in one factor, by factor, in each the best first.
-
-    ``has_equal_variances`` says whether a test of their differences may pool the variances.
-    """
+    """The reference, and the settings that differ from it in one factor, by factor, in each the best first."""
 
     reference: RankedSetting
     changed: list[Ablation]
-    has_equal_variances: bool
 
 
 def parse_reference(words: Sequence[str]) -> Reference:
@@ -67,11 +64,16 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
     changes = [(_change(keys, settings, compared, start.setting, row.setting), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
-    sign = -1 if ranking.metric.is_higher_better else 1
-    groups = [[sign * value for value in row.values.values()] for row in (start, *(row for *_, row in changed))]
-    differences = compare_with_control(groups)
-    entries = [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)]
-    return Ablations(start, entries, pool_variance(groups).is_homogeneous)
+    differences = differences_from(start, [row for *_, row in changed], ranking.scale)
+    return Ablations(start, [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)])
+
+
+def differences_from(
+    start: RankedSetting, changed: Sequence[RankedSetting], scale: Scale
+) -> list[MeanDifference | None]:
+    """The differences of settings from one that was chosen beforehand, in the units of the metric."""
+    groups = [scale.apply([*row.values.values()]).tolist() for row in (start, *changed)]
+    return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
 
 
 def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from attnx.config.changes import default_choice
 from attnx.config.view import choice_text, value_text
 from attnx.files.parse_number import count_phrase
-from attnx.reports.sweep.alignment_agreement import AlignmentAgreement, alignment_agreements
-from attnx.reports.sweep.conclusions import conclude, unequal_conditions
+from attnx.reports.sweep.conclusions import (
+    amount,
+    choice_in_validation,
+    conclude,
+    other_metrics,
+    p_text,
+    training_ended_early,
+    unequal_conditions,
+)
 from attnx.reports.sweep.effects import Effect, Effects, Interaction, effects
 from attnx.reports.sweep.factors import Factor, factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
@@ -18,7 +26,6 @@ from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
-from attnx.reports.sweep.value_agreement import ValueAgreement, value_agreements
 from attnx.runs.status import RunStatus
 
 
@@ -29,8 +36,8 @@ class RankingAnalysis(Ranking):
     The effects are computed when they are first read, since their p-values take longest of all in a report.
     """
 
-    verdict: list[str]
-    factors: Sequence[Factor]
+    verdict: list[str] = field(default_factory=list)
+    factors: Sequence[Factor] = ()
 
     @cached_property
     def _effects(self) -> Effects:
@@ -56,7 +63,7 @@ class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
     ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The ranking
-    by the main metric comes first; ``length_rates``, ``alignments`` and ``value_agreements`` are of its settings.
+    by the main metric comes first; ``length_rates`` are of its settings.
     """
 
     title: str
@@ -66,8 +73,6 @@ class Comparison(NamedTuple):
     rankings: list[RankingAnalysis]
     superseded: int
     length_rates: LengthRates | None
-    alignments: list[AlignmentAgreement]
-    value_agreements: list[ValueAgreement]
 
     @property
     def heading(self) -> str:
@@ -97,18 +102,33 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comp
     settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
     used = [run for setting in settings for run in setting.runs]
     available = list_metrics(used, runs[0].monitor, runs[0].maximize)
-    unequal = unequal_conditions(used, available[0] if available else None)
-    compared_factors, grouped_factors = factors(keys, settings), factors(keys, settings, group_numbers=True)
-    rankings = []
-    for metric in available:
-        ranking = rank_settings(settings, metric)
-        verdict = [*unequal, *conclude(ranking)]
-        rankings.append(RankingAnalysis(**vars(ranking), verdict=verdict, factors=grouped_factors))
+    rankings = [rank_settings(settings, metric) for metric in available]
     lengths = length_rates(rankings[0]) if rankings else None
-    alignments = alignment_agreements(compared_factors, rankings[0]) if rankings else []
-    orders = value_agreements(compared_factors, rankings[0]) if rankings else []
-    superseded = len(runs) - len(used)
-    return Comparison(_title(runs[0]), keys, constant, settings, rankings, superseded, lengths, alignments, orders)
+    analyzed = [
+        RankingAnalysis(**vars(ranking), verdict=conclude(ranking), factors=factors(keys, settings, group_numbers=True))
+        for ranking in rankings
+    ]
+    if analyzed:
+        analyzed[0].verdict += [
+            *_place_of_defaults(keys, rankings[0]),
+            *other_metrics(rankings),
+            *choice_in_validation(rankings),
+            *training_ended_early(used),
+        ]
+    unequal = unequal_conditions(used)
+    for ranking in analyzed:
+        ranking.verdict += unequal
+    return Comparison(_title(runs[0]), keys, constant, settings, analyzed, len(runs) - len(used), lengths)
+
+
+def _place_of_defaults(keys: Sequence[str], ranking: Ranking) -> list[str]:
+    """How far the setting whose choices all are attnx's defaults is from the best."""
+    defaults = tuple(default_choice(key) for key in keys)
+    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting].values == defaults), None)
+    if row is None or row.difference is None:
+        return []
+    amount_text, p = amount(ranking, row.difference.difference), p_text(row.difference.p)
+    return [f"The defaults, {ranking.name(row)}, are {amount_text} behind the best ({p})."]
 
 
 def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -9,27 +9,25 @@ from typing import NamedTuple
 import numpy as np
 
 from attnx.files.parse_number import count_phrase
-from attnx.reports.stats.anova import LACK_OF_FIT, RESIDUAL, SEEDS, Analysis, analyze
-from attnx.reports.stats.f_tests import FTest
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
-from attnx.reports.stats.pooled_variance import within_variance
+from attnx.reports.stats.analysis_of_variance import SETTINGS, FTest, LevelMean, analyze
+from attnx.reports.stats.multiple_comparisons import SEEDS, SIGNIFICANCE_LEVEL, MeanDifference
 from attnx.reports.sweep.conclusions import first_few, p_text
 from attnx.reports.sweep.factors import Factor, has_factors, repeated_settings, restrict
-from attnx.reports.sweep.ranking import RankedSetting, Ranking
+from attnx.reports.sweep.ranking import Ranking
+from attnx.reports.sweep.scale import Scale
 
 ERRORS = {
-    SEEDS: "The error of intervals and tests is the variance over seeds.",
-    RESIDUAL: "The error of intervals and tests is the residual of the fit, since there is one seed.",
-    LACK_OF_FIT: "The settings are a fraction of all combinations, in which interactions overlap, or some of them "
-    "share the values of all choices, since numbers are grouped. The error of intervals and tests is therefore the "
-    "lack of fit, the variance of settings about the model of main effects and the tested term; each setting counts "
-    "once, however many seeds it has. If another interaction is significant, the term is also tested together with it, "
-    "and the larger p counts.",
+    SETTINGS: "The error of intervals and tests is the variance of settings about the model of these effects: one is "
+    "significant if it holds whatever else is chosen. Each setting counts once, with the mean of its seeds.",
+    SEEDS: "The error of intervals and tests is the variance over seeds, since the model of these effects fits all "
+    "settings.",
 }
 
 
 class Level(NamedTuple):
-    """One value of a choice as text, its mean as in :class:`attnx.reports.stats.anova.LevelMean`, and its settings."""
+    """One value of a choice as text, its mean as in
+    :class:`attnx.reports.stats.analysis_of_variance.LevelMean`, and its settings.
+    """
 
     value: str
     mean: float | None
@@ -54,16 +52,10 @@ class Effect(NamedTuple):
 
 
 class Interaction(NamedTuple):
-    """The interaction of two choices and its F-test.
-
-    ``values`` are the pair with the largest deviation from the sum of their main effects, ``deviation`` is its mean and
-    95 % interval; None if unknown.
-    """
+    """The interaction of two choices and its F-test."""
 
     names: tuple[str, str]
     test: FTest
-    values: tuple[str, str] | None
-    deviation: tuple[float, float, float] | None
 
 
 class Effects(NamedTuple):
@@ -82,46 +74,40 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     repeated = repeated_settings([row.setting for row in usual], compared)
     rows = [row for row in usual if row.setting in repeated]
     compared = restrict(compared, repeated)
-    # The lack of fit is a variance of settings, so each counts once, however many seeds it has.
-    analysis = _analyze(compared, ranking, [(row.setting, [row.mean]) for row in rows])
-    if analysis.error != LACK_OF_FIT:
-        analysis = _analyze(compared, ranking, [(row.setting, [*row.values.values()]) for row in rows])
-    main = _main_effects(compared, rows, analysis)
-    pairs = sorted(_interactions(compared, analysis), key=lambda pair: pair.test.p)
+    indices = [[factor.indices[row.setting] for row in rows] for factor in compared]
+    groups = [ranking.scale.apply([*row.values.values()]).tolist() for row in rows]
+    analysis = analyze([*map(np.array, indices)], [len(factor.values) for factor in compared], groups)
+    main = []
+    for place, (factor, means) in enumerate(zip(compared, analysis.levels, strict=True)):
+        counts = [indices[place].count(level) for level in range(len(factor.values))]
+        levels = [
+            Level(value, *_in_units(mean, means, ranking.scale), count)
+            for value, mean, count in zip(factor.values, means, counts, strict=True)
+        ]
+        main.append(Effect(factor.name, levels, analysis.tests.get((place,))))
+    pairs = [
+        Interaction((compared[a].name, compared[b].name), test)
+        for (a, *rest), test in analysis.tests.items()
+        for b in rest
+    ]
+    pairs.sort(key=lambda pair: pair.test.p)
     summary = [ERRORS[analysis.error], *_significant(pairs, len(compared))]
     for part, reason in (
         ([row for row in ranking.rows if row not in usual], "want of a part that most settings have"),
         ([row for row in usual if row not in rows], "having a value that no other setting has"),
     ):
         summary += _left_out([ranking.name(row) for row in part], reason)
-    return Effects(main, pairs, summary)
+    return Effects(sorted(main, key=lambda effect: -effect.range), pairs, summary)
 
 
-def _analyze(compared: Sequence[Factor], ranking: Ranking, groups: Sequence[tuple[int, list[float]]]) -> Analysis:
-    """The analysis of settings, by their indices, with their values."""
-    values = np.array([value for _, group in groups for value in group])
-    indices = [setting for setting, group in groups for _ in group]
-    columns = [np.array([factor.indices[index] for index in indices]) for factor in compared]
-    sizes = [len(factor.values) for factor in compared]
-    pooled = within_variance([group for _, group in groups])
-    return analyze(columns, sizes, values, pooled, ranking.metric.is_higher_better)
-
-
-def _main_effects(compared: Sequence[Factor], rows: Sequence[RankedSetting], analysis: Analysis) -> list[Effect]:
-    main = []
-    for factor, test, means in zip(compared, analysis.main, analysis.levels, strict=True):
-        counts = [sum(factor.indices[row.setting] == level for row in rows) for level in range(len(factor.values))]
-        levels = [Level(value, *mean, count) for value, mean, count in zip(factor.values, means, counts, strict=True)]
-        main.append(Effect(factor.name, levels, test))
-    return sorted(main, key=lambda effect: -effect.range)
-
-
-def _interactions(compared: Sequence[Factor], analysis: Analysis) -> Iterator[Interaction]:
-    for (a, b), (result, largest) in analysis.interactions.items():
-        first, second = compared[a], compared[b]
-        cell = largest and (first.values[largest.levels[0]], second.values[largest.levels[1]])
-        deviation = largest and (largest.mean, largest.low, largest.high)
-        yield Interaction((first.name, second.name), result, cell, deviation)
+def _in_units(level: LevelMean, levels: Sequence[LevelMean], scale: Scale) -> LevelMean:
+    """A level's mean and difference in the units of the metric."""
+    if level.mean is None:
+        return level
+    best = min(other.mean for other in levels if other.mean is not None)
+    low, high = (None if end is None else scale.invert(end) for end in (level.low, level.high))
+    low, high = (high, low) if scale.sign < 0 else (low, high)
+    return LevelMean(scale.invert(level.mean), low, high, level.difference and scale.difference(best, level.difference))
 
 
 def _significant(pairs: Sequence[Interaction], factors: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from attnx.files.csv_text import csv_text
-from attnx.reports.stats.f_tests import FTest
+from attnx.reports.stats.analysis_of_variance import FTest
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.effects import Effect, Interaction
 
@@ -15,10 +15,7 @@ COLUMNS = ("test", "metric", "effect", "choice", "value", *LEVEL, *DIFFERENCE, *
 
 
 def effects_spreadsheet(compared: Sequence[Comparison]) -> str:
-    """The CSV text; F-tests are those of choices, repeated for each value, and of interactions.
-
-    The mean of an interaction is its largest deviation from the sum of both effects, and its value that pair of values.
-    """
+    """The CSV text; F-tests are those of choices, repeated for each value, and of interactions."""
     rows = (
         {"test": comparison.title, "metric": ranking.metric.key} | row
         for comparison in compared
@@ -42,8 +39,8 @@ def _level_rows(effect: Effect) -> Iterator[dict[str, str]]:
 
 
 def _interaction_row(pair: Interaction) -> dict[str, str]:
-    row = {"effect": "interaction", "choice": " by ".join(pair.names), "value": " by ".join(pair.values or ())}
-    return row | _figures(LEVEL[1:], pair.deviation or ()) | _figures(FTest._fields, pair.test)
+    row = {"effect": "interaction", "choice": " by ".join(pair.names)}
+    return row | _figures(FTest._fields, pair.test)
 
 
 def _figures(columns: Sequence[str], values: Sequence[float | None]) -> dict[str, str]:

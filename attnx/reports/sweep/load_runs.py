@@ -9,7 +9,6 @@ from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.stats.hard_alignments import read_hard_alignments
 from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
@@ -136,10 +135,8 @@ def _finite_curves(run: Run) -> dict[str, Curve]:
 
 
 def _outputs(folder: Path) -> RunOutputs:
-    tested, alignments = read_tested(folder), read_hard_alignments(folder)
-    if tested is None:
-        return RunOutputs(hard_alignments=alignments)
-    return RunOutputs(tested.digest, tested, count_by_length(tested), alignments)
+    tested = read_tested(folder)
+    return RunOutputs() if tested is None else RunOutputs(tested.digest, tested, count_by_length(tested))
 
 
 def _commit(info: Mapping[str, Any]) -> str:

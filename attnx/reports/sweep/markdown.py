@@ -14,13 +14,9 @@ from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.failures import group_failures
 from attnx.reports.sweep.further_tables import (
     ablation_section,
-    agreement_section,
-    alignment_section,
     difference_cells,
     length_section,
-    value_section,
 )
-from attnx.reports.sweep.rank_agreement import RankAgreement
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.ranking_tables import seed_count, steps_range
 from attnx.reports.sweep.run_record import RunRecord
@@ -30,14 +26,13 @@ NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_METRICS = "These runs have no metric with a known direction."
 RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
 LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
-F_TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p", "largest deviation from the sum of both effects")
+F_TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p")
 
 
 def markdown(
     title: str,
     records: Sequence[RunRecord],
     compared: Sequence[Comparison],
-    agreements: Sequence[RankAgreement],
     reference: Reference | None = None,
 ) -> str:
     """The report's text; with a ``reference``, the ablations of each test with its keys: a UserError if none has."""
@@ -52,8 +47,7 @@ def markdown(
         sections += [f"## {comparison.heading}", *_comparison(comparison)]
         if reference and comparison.rankings and (keys <= {*comparison.keys} or not some_has_keys):
             sections += ablation_section(comparison, reference)
-        sections += [*length_section(comparison), *alignment_section(comparison), *value_section(comparison)]
-    sections += agreement_section(agreements)
+        sections += length_section(comparison)
     if failures := group_failures(records):
         sections += ["## Not finished", "\n".join(f"- {failure.describe()}" for failure in failures)]
     return printable("\n\n".join(sections) + "\n", keep="\n")
@@ -121,13 +115,12 @@ def _level_rows(main: RankingAnalysis) -> Iterator[list[str]]:
 
 def f_test_rows(main: RankingAnalysis) -> Iterator[list[str]]:
     """The F-tests of main effects and interactions, as text; ``F_TEST_HEAD`` names their columns."""
-    tests = [(effect.name, effect.test, "") for effect in main.effects if effect.test is not None]
-    for pair in main.interactions:
-        deviation = ""
-        if pair.values is not None and pair.deviation is not None:
-            mean, low, high = map(main.metric.format, pair.deviation)
-            deviation = f"{', '.join(pair.values)}: {mean} ({low} to {high})"
-        tests.append((" by ".join(pair.names), pair.test, deviation))
-    for name, test, deviation in tests:
-        ps = [p_value(test.p), p_value(test.adjusted_p)]
-        yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", *ps, deviation]
+    tests = [(effect.name, effect.test) for effect in main.effects if effect.test is not None]
+    for name, test in [*tests, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
+        yield [
+            name,
+            f"{test.f:.2f}",
+            f"{test.degrees} and {test.error_degrees}",
+            p_value(test.p),
+            p_value(test.adjusted_p),
+        ]

@@ -14,28 +14,31 @@ from scipy import stats
 
 from attnx.reports.metric_names import TEST
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.stats.bootstrap import percentile_interval, resample_means
+from attnx.reports.stats.moderated_variance import moderate_variances
 from attnx.reports.stats.multiple_comparisons import (
+    EXAMPLES,
     SIGNIFICANCE_LEVEL,
+    Comparisons,
     MeanDifference,
     compare_draws_with_best,
     compare_with_best,
 )
-from attnx.reports.stats.pooled_variance import PooledVariance, pool_variance
 from attnx.reports.sweep.evaluated_examples import Numbers, resample_rates
 from attnx.reports.sweep.metrics import Metric, run_value
 from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.scale import Scale, choose_scale
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
 MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
+Z_95 = 1.96  # standard errors to the ends of a 95 % interval
 MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved one
 
 
 class RankedSetting(NamedTuple):
     """A setting, by its index, its values of a metric by seed, and the 95 % interval of their mean, None if unknown.
 
-    ``difference`` is from the best, adjusted for all comparisons; None for the best. Above zero is worse, whether
+    ``difference`` is from the best, adjusted for all pairs of settings; None for the best. Above zero is worse, whether
     higher or lower values are better. ``both_sources`` is its interval over both seeds and test examples.
     """
 
@@ -58,22 +61,43 @@ class RankedSetting(NamedTuple):
 
 @dataclass
 class Ranking:
-    """Settings by a metric, best first, and their variance over seeds; ``settings`` are all, also those without it."""
+    """Settings by a metric, best first by the mean on its scale.
+
+    Attributes:
+        settings: all, also those without the metric.
+        metric: what they are ranked by.
+        rows: the settings that have it.
+        scale: on which they are compared.
+        is_sole_best: whether the first is better than all others, over seeds or else over examples.
+        has_seeds: whether some setting varies over its seeds, so that differences are tested over seeds.
+    """
 
     settings: Sequence[Setting]
     metric: Metric
     rows: list[RankedSetting]
-    pooled: PooledVariance
+    scale: Scale
+    is_sole_best: bool = False
+    has_seeds: bool = False
 
     @property
     def undecided(self) -> list[RankedSetting]:
-        """Settings after the first that do not differ significantly from it."""
-        return [row for row in self.rows[1:] if row.difference is None or row.difference.p >= SIGNIFICANCE_LEVEL]
+        """Settings after the first that do not differ significantly from it, of those that are compared."""
+        rows = [row for row in self.rows[1:] if len(row.values) > 1 or not self.has_seeds]
+        return [row for row in rows if row.difference is None or row.difference.p >= SIGNIFICANCE_LEVEL]
 
     @property
     def has_winner(self) -> bool:
-        """Whether the first setting won: there are several seeds, and all differences from it are significant."""
-        return bool(self.pooled.degrees) and len(self.rows) > 1 and not self.undecided
+        """Whether the first setting is better than all others over seeds; it has two or more, and none failed."""
+        return self.has_seeds and len(self.rows) > 1 and self.is_sole_best and not self.why_no_winner
+
+    @property
+    def why_no_winner(self) -> str:
+        """Why the first setting could not win, whatever its lead; empty if it could."""
+        best = self.rows[0]
+        setting = self.settings[best.setting]
+        if failed := len(setting.runs) + len(setting.unfinished_seeds) - len(best.values):
+            return f"{failed} of its {failed + len(best.values)} seeds failed, which is a failure of the setting"
+        return ""
 
     def name(self, row: RankedSetting) -> str:
         """A setting's name in double asterisks."""
@@ -81,41 +105,82 @@ class Ranking:
 
 
 def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
-    """Rank settings by a metric, and pool their variance over seeds; settings without it are left out."""
-    sign = -1 if metric.is_higher_better else 1
+    """Rank settings by a metric, and compare them with the best.
+
+    Settings without it are left out. Where some have several seeds, those with one come last, and are not compared: one
+    value says nothing about others.
+    """
     rows = [RankedSetting(index, _values(setting.runs, metric)) for index, setting in enumerate(settings)]
-    rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
-    groups = [[sign * value for value in row.values.values()] for row in rows]
-    pooled = pool_variance(groups) if rows else PooledVariance(0.0, 0, None)
-    rows = [row._replace(interval=_interval(row, pooled, rank)) for rank, row in enumerate(rows)]
-    if len(rows) > 1:
-        runs = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
-        draws = {index: sign * values for index, values in _draws(runs, metric).items()}
-        differences = _differences(rows, groups, pooled, draws, sign)
-        rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
-        if pooled.variance > 0 and len(draws) == len(rows):
-            means = resample_means([draws[row.setting] for row in rows], groups, pooled)
-            intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
-            rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
-    return Ranking(settings, metric._replace(digits=_supported_digits(rows, metric.digits)), rows, pooled)
+    rows = [row for row in rows if row.values]
+    examples = max((run.results.get("test_examples", 1.0) for setting in settings for run in setting.runs), default=1.0)
+    scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
+    rows.sort(key=lambda row: (len(row.values) == 1, fmean(_scaled(row, scale))))
+    groups = [_scaled(row, scale) for row in rows]
+    repeated = [group for group in groups if len(group) > 1]
+    draws = {} if len(rows) < 2 else _draws({row.setting: _runs(settings, row) for row in rows}, metric, scale)
+    ranking = Ranking(settings, metric, rows, scale)
+    if moderate_variances(repeated).degrees.any():
+        compared = compare_with_best(repeated)
+        ranking.rows = _rows_over_seeds(rows, repeated, compared, draws, scale)
+        ranking.has_seeds, ranking.is_sole_best = True, compared.is_sole_best and len(repeated) > 1
+    elif rows:
+        differences = _compare_on_examples(rows, groups, draws)
+        ranking.is_sole_best = all(gap is not None and gap.p < SIGNIFICANCE_LEVEL for gap in differences[1:])
+        in_units = [gap and scale.difference(fmean(groups[0]), gap) for gap in differences]
+        ranking.rows = [row._replace(difference=gap) for row, gap in zip(rows, in_units, strict=True)]
+    ranking.metric = metric._replace(digits=_supported_digits(ranking.rows, metric.digits))
+    return ranking
 
 
-def _differences(
+def _scaled(row: RankedSetting, scale: Scale) -> list[float]:
+    return [float(value) for value in scale.apply([*row.values.values()])]
+
+
+def _runs(settings: Sequence[Setting], row: RankedSetting) -> list[RunRecord]:
+    """The runs of a row's values."""
+    return [run for run in settings[row.setting].runs if run.seed in row.values]
+
+
+def _compare_on_examples(
+    rows: Sequence[RankedSetting], groups: Sequence[Sequence[float]], draws: Mapping[int, Numbers]
+) -> list[MeanDifference | None]:
+    """Differences from the best over test examples, with one seed each; None where that is not possible."""
+    comparable = [index for index, row in enumerate(rows) if row.setting in draws]
+    differences: list[MeanDifference | None] = [None] * len(rows)
+    if comparable[:1] == [0] and len(comparable) > 1:
+        columns = np.stack([draws[rows[index].setting] for index in comparable], axis=1)
+        compared = compare_draws_with_best([fmean(groups[index]) for index in comparable], columns)
+        for index, difference in zip(comparable, compared, strict=True):
+            differences[index] = difference
+    return differences
+
+
+def _rows_over_seeds(
     rows: Sequence[RankedSetting],
     groups: Sequence[Sequence[float]],
-    pooled: PooledVariance,
+    compared: Comparisons,
     draws: Mapping[int, Numbers],
-    sign: int,
-) -> dict[int, MeanDifference | None]:
-    """Differences from the best: over seeds, or with one seed each over test examples; empty if neither is possible."""
-    if pooled.degrees:
-        return dict(zip((row.setting for row in rows), compare_with_best(groups), strict=True))
-    comparable = [row for row in rows if row.setting in draws]
-    if rows[0].setting not in draws or len(comparable) < 2:
-        return {}
-    columns = np.concatenate([draws[row.setting] for row in comparable], axis=1)
-    differences = compare_draws_with_best([sign * row.mean for row in comparable], columns)
-    return dict(zip((row.setting for row in comparable), differences, strict=True))
+    scale: Scale,
+) -> list[RankedSetting]:
+    """The rows with their intervals and differences; those behind the ``groups`` have one seed and none.
+
+    ``both_sources`` adds the variance of the difference over bootstrap samples of the test to that over seeds.
+    """
+    result, best = list(rows), fmean(groups[0])
+    for place, (row, group) in enumerate(zip(rows, groups, strict=False)):
+        mean, error, degrees = fmean(group), compared.errors[place], compared.degrees[place]
+        half = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees)) * error
+        low, high = sorted(scale.invert(mean + side * half) for side in (-1, 1))
+        result[place] = row._replace(interval=(low, high))
+        if difference := compared.differences[place]:
+            result[place] = result[place]._replace(difference=scale.difference(best, difference))
+        if place and len(draws) == len(rows):
+            on_examples = float((draws[row.setting] - draws[rows[0].setting]).std(ddof=1))
+            half = Z_95 * math.hypot(error, compared.errors[0], on_examples)
+            gap = MeanDifference(mean - best, mean - best - half, mean - best + half, 1.0, EXAMPLES)
+            _, low, high, *_ = scale.difference(best, gap)
+            result[place] = result[place]._replace(both_sources=(low, high))
+    return result
 
 
 def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
@@ -130,20 +195,8 @@ def _values(runs: Sequence[RunRecord], metric: Metric) -> dict[Any, float]:
     return {seed: value for seed, value in values.items() if value is not None and abs(value) < MAX_VALUE}
 
 
-def _interval(row: RankedSetting, pooled: PooledVariance, rank: int) -> tuple[float, float] | None:
-    """Student's interval, with the pooled variance, or the setting's if variances are not homogeneous."""
-    count = len(row.values)
-    variance, degrees = pooled.variance, pooled.degrees
-    if not pooled.is_homogeneous or rank in pooled.outlying:
-        variance, degrees = (row.sd or 0) ** 2, count - 1
-    if not degrees:
-        return None
-    half = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees)) * math.sqrt(variance / count)
-    return row.mean - half, row.mean + half
-
-
-def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric) -> dict[int, Numbers]:
-    """(samples, seeds) per setting: the metric on resampled test examples, the same samples for all runs.
+def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
+    """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
     They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
     are left out.
@@ -160,7 +213,7 @@ def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric) -> dict[
         if len({test.order for test in tested.values()}) == 1:  # tests of different orders do not share samples
             columns = {path: test.resampled[metric.key] for path, test in tested.items()}
     return {
-        index: np.stack([columns[run.path] for run in group], axis=1)
+        index: scale.apply([columns[run.path] for run in group]).mean(axis=0)
         for index, group in settings.items()
         if all(run.path in columns for run in group)
     }

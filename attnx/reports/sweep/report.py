@@ -12,7 +12,6 @@ from attnx.reports.sweep.ablations import Reference
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis, comparisons
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
-from attnx.reports.sweep.rank_agreement import RankAgreement, rank_agreements
 from attnx.reports.sweep.record_filters import filter_records
 from attnx.reports.sweep.run_record import RunRecord
 
@@ -43,11 +42,6 @@ class Report:
         return rankings[0] if rankings else None
 
     @property
-    def agreements(self) -> list[RankAgreement]:
-        """How far the comparisons agree about the settings that they share."""
-        return rank_agreements(self.comparisons)
-
-    @property
     def keys(self) -> list[str]:
         """The task, the choices that differ in some comparison, and all others: another report may vary them."""
         varied = [key for comparison in self.comparisons for key in comparison.keys]
@@ -55,7 +49,7 @@ class Report:
 
     def markdown(self, reference: Reference | None = None) -> str:
         """The conclusions; with a ``reference`` also its ablations, for which one setting must have its values."""
-        return markdown(self.title, self.runs, self.comparisons, self.agreements, reference)
+        return markdown(self.title, self.runs, self.comparisons, reference)
 
     def __str__(self) -> str:
         return self.markdown()

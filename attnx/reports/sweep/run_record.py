@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attnx.reports.stats.hard_alignments import HardAlignments
 from attnx.reports.sweep.evaluated_examples import LengthErrors, TestedExamples
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.results_json import Interval
@@ -26,13 +25,11 @@ class RunOutputs:
         test: the digest of the test examples; "" if they were not saved.
         tested: the test examples, if they were saved in the run's folder.
         length_errors: the errors by source length; empty if outputs are numbers.
-        hard_alignments: of the saved examples that are right.
     """
 
     test: str = ""
     tested: TestedExamples | None = None
     length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
-    hard_alignments: HardAlignments = field(default_factory=dict)
 
 
 @dataclass

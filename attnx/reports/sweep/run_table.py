@@ -24,7 +24,7 @@ from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
 
 FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
-DETAILS = ("curve", "length_errors", "hard_alignments")
+DETAILS = ("curve", "length_errors")
 CHOICE = "config."  # before a choice that has the name of a fact
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
@@ -53,7 +53,6 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
     details = {
         "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in _saved_points(run)),
         "length_errors": _join((length, _join_numbers(counts)) for length, counts in run.outputs.length_errors.items()),
-        "hard_alignments": _join((i, _join_numbers(positions)) for i, positions in run.outputs.hard_alignments.items()),
     }
     return choices | facts | results | details
 
@@ -102,7 +101,6 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
         errors = {length: _length_errors(cell) for length, cell in _split(details["length_errors"])}
-        alignments = {index: _whole_numbers(cell) for index, cell in _split(details["hard_alignments"])}
         return RunRecord(
             path=Path(where),
             label="",
@@ -113,7 +111,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
             intervals=_intervals(results),
             curves={facts["monitor"]: curve} if curve else {},
             maximize=_boolean("maximize", facts["maximize"]),
-            outputs=RunOutputs(facts["test"], None, errors, alignments),
+            outputs=RunOutputs(facts["test"], None, errors),
             monitor=facts["monitor"],
             created=facts["created"],
             budget=facts["budget"],
