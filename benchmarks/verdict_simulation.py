@@ -68,14 +68,14 @@ def simulate(cell: Cell, grids: int, seed: int = 0) -> Shares:
         values = means[:, None] + deviations[:, None] * draw_noise(cell.noise, (cell.settings, cell.seeds), random)
         values = np.log(np.maximum(values, 0.01)) if cell.spread == "mean" else values
         groups = [row[random.random(cell.seeds) >= cell.failing] for row in values]
-        kept = [index for index, group in enumerate(groups) if len(group) > 1]
-        if len(kept) < 2:
+        indices = [index for index, group in enumerate(groups) if len(group) > 1]
+        if len(indices) < 2:
             continue
-        result = compare_with_best([groups[index].tolist() for index in kept])
-        best = kept[result.differences.index(None)]
+        result = compare_with_best([groups[index].tolist() for index in indices])
+        best = indices[result.differences.index(None)]
         is_false = [
             gap is not None and gap.p < SIGNIFICANCE_LEVEL and means[i] <= means[best]
-            for i, gap in zip(kept, result.differences, strict=True)
+            for i, gap in zip(indices, result.differences, strict=True)
         ]
         is_won = result.is_sole_best and len(groups[best]) == cell.seeds
         is_right = cell.lead > 0 and best == 0

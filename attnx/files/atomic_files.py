@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,23 @@ from attnx.errors import UserError
 PARTIAL = ".partial"
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file."""
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write a JSON file; numbers that are not finite become null, since JSON has no others."""
+    write_bytes(path, f"{json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)}\n".encode())
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Write a UTF-8 file with the line ends of the text.
+
+    A byte of a file's name that is no UTF-8 is written as ``\\udcff``.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file."""
     with atomic_write(path) as partial:
-        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_bytes(content)
 
 
 @contextmanager
@@ -27,16 +41,31 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an exception, else is deleted.
 
     A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``. Two processes may
-    write the same file: each has a path of its own, and the last one to end replaces the file.
+    write the same file: each has a path of its own, and the last one to end replaces the file. A device or a pipe is
+    not replaced: ``path`` itself is yielded.
     """
+    if path.is_char_device() or path.is_fifo():
+        yield path
+        return
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         yield partial
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(partial):
+            error.filename = str(path)  # what a message names
         raise
+
+
+def _finite(value: Any) -> Any:
+    """The value, with None for each number in it that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def fsync(path: Path) -> None:

@@ -27,9 +27,9 @@ def test_one_choice_is_tested_over_seeds() -> None:
     assert analysis.tests[0,].p == pytest.approx(expected.pvalue)
     means = [level.mean for level in analysis.levels[0]]
     assert means == pytest.approx([np.mean(group) for group in groups])
-    behind = analysis.levels[0][2].difference
-    assert behind is not None
-    assert behind.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
+    difference = analysis.levels[0][2].difference
+    assert difference is not None
+    assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
 
 
 def test_a_choice_of_several_is_tested_over_settings() -> None:

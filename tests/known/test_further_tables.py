@@ -87,7 +87,7 @@ def test_settings_of_a_fraction_count_once() -> None:
             {"task": "g2p", **dict(zip(("scorer", "scope"), values, strict=True)), "normalizer": normalizer}
         ]
         for seed in ((1,) if index else (1, 2, 3))
-        for run in [record("dot", seed, 10 + (index * 5) % 7 + 0.25 * (seed - 2) * (index == 0))]
+        for run in [record("dot", seed, 10 + (index * 5) % 7 + 0.25 * (seed - 2) * (index == 0), monitor="valid_loss")]
     ]
     many, few = (comparisons(some)[0].rankings[0] for some in (runs, runs[1:2] + runs[3:]))
     assert "Each setting counts once" in many.effects_summary[0]

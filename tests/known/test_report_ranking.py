@@ -159,7 +159,7 @@ def test_knobs_that_follow_from_the_data_file_are_not_listed() -> None:
 def test_a_winner_is_named(write: Write) -> None:
     """The bounds are one-sided, since the best alone is compared with the others."""
     comparison = only(three(write, additive=(0.9, 1.0, 1.1)))
-    first, second, *others = comparison.rankings[0].verdict
+    first, second, *further = comparison.rankings[0].verdict
     assert re.fullmatch(
         r"Take \*\*dot\*\*, which won: PER 7\.20 ± 0\.20 % over 3 seeds, 1\.00 \(12 %\) better than \*\*additive\*\* "
         r"\(at least 0\.\d\d, p = 0\.00\d\)\.",
@@ -169,7 +169,7 @@ def test_a_winner_is_named(write: Write) -> None:
         "It is significantly better (p < 0.05) than the other setting. Test: means of logarithms over seeds, each with "
         "its moderated variance, adjusted for all comparisons with it, one-sided."
     )
-    assert others[0].startswith("The defaults, **additive**, are 1.00 (12 %) behind the best (p = 0.00")
+    assert further[0].startswith("The defaults, **additive**, are 1.00 (12 %) behind the best (p = 0.00")
 
 
 def test_an_equally_good_setting_prevents_a_winner(write: Write) -> None:
@@ -747,8 +747,8 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
         first, second = csv.DictReader(file)
     assert (first["scorer"], first["test_per"], first["seeds"], first["test_per_p"]) == ("dot", "7.2", "0 1 2", "")
     assert (second["rank"], second["folders"]) == ("2", " ".join(map(str, folders[3:])))
-    behind = geometric_mean(7.9, 8.2, 8.5) - geometric_mean(7.0, 7.2, 7.4)
-    assert float(second["test_per_behind"]) == pytest.approx(behind, rel=1e-5)
+    expected = geometric_mean(7.9, 8.2, 8.5) - geometric_mean(7.0, 7.2, 7.4)
+    assert float(second["test_per_behind"]) == pytest.approx(expected, rel=1e-5)
     assert float(second["test_per_behind_low"]) == pytest.approx(gap.low, rel=1e-5)
     ends = [float(first[f"test_per_{end}"]) for end in ("low", "high")]
     assert math.prod(ends) ** 0.5 == pytest.approx(geometric_mean(7.0, 7.2, 7.4), rel=1e-4)

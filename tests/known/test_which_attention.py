@@ -82,9 +82,9 @@ def test_the_grid_of_scorers_and_scopes() -> None:
     assert len(comparison.settings) == 42
     assert {len(setting.runs) for setting in comparison.settings} == {3}
     (scorers,) = [effect for effect in comparison.rankings[0].effects if effect.name == "scorer"]
-    best, *others = sorted(scorers.levels, key=lambda level: level.mean or 0.0)
+    best, *further = sorted(scorers.levels, key=lambda level: level.mean or 0.0)
     assert best.value == "location"
-    worse = {level.value for level in others if level.difference and level.difference.p < SIGNIFICANCE_LEVEL}
+    worse = {level.value for level in further if level.difference and level.difference.p < SIGNIFICANCE_LEVEL}
     assert worse == {"additive", "dot", "mlp", "multiplicative", "scaled"}
 
 

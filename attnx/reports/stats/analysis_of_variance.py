@@ -18,8 +18,8 @@ from attnx.reports.stats.multiple_comparisons import (
     SIGNIFICANCE_LEVEL,
     MeanDifference,
     adjust_by_holm,
-    compare,
     count_draws,
+    difference_by_chance,
     largest_of_all_pairs,
 )
 
@@ -120,14 +120,14 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
     error = _error(fit, groups)
     tests: dict[Term, FTest] = {}
     for terms in (main, list(combinations(range(len(sizes)), 2))):
-        found = {}
+        by_term = {}
         for term in terms:
             full = fit if term in main else Fit(columns, sizes, [*main, term], means)
-            reduced = Fit(columns, sizes, [other for other in main if other != term], means) if term in main else fit
+            reduced = Fit(columns, sizes, [factor for factor in main if factor != term], means) if term in main else fit
             if test := _test(full, reduced, groups):
-                found[term] = test
-        adjusted = adjust_by_holm([test.p for test in found.values()])
-        tests |= {term: test._replace(adjusted_p=p) for (term, test), p in zip(found.items(), adjusted, strict=True)}
+                by_term[term] = test
+        adjusted = adjust_by_holm([test.p for test in by_term.values()])
+        tests |= {term: test._replace(adjusted_p=p) for (term, test), p in zip(by_term.items(), adjusted, strict=True)}
     present = [np.unique(column).tolist() for column in columns]
     levels = [_level_means(fit, term, levels, error) for term, levels in zip(main, present, strict=True)]
     return Analysis(tests, levels, error.source)
@@ -162,18 +162,18 @@ def _level_means(fit: Fit, term: Term, present: Sequence[int], error: Error) -> 
     estimable = [level for level in present if is_estimable[level]]
     levels, means = [LevelMean() for _ in codes], weights @ fit.means
     best = min(estimable, key=means.__getitem__, default=0)
-    known = error.degrees and error.variance > 0
-    reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, error.degrees)) if known else math.nan
+    has_error = error.degrees and error.variance > 0
+    reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, error.degrees)) if has_error else math.nan
     gaps = weights[estimable][:, None] - weights[estimable]  # (levels, levels, settings)
     pair_errors = np.sqrt(np.square(gaps).sum(axis=2) * error.variance)
-    largest = largest_of_all_pairs(_draw_errors(fit, error) @ weights[estimable].T, pair_errors) if known else None
+    largest = largest_of_all_pairs(_draw_errors(fit, error) @ weights[estimable].T, pair_errors) if has_error else None
     for place, level in enumerate(estimable):
         mean, difference = float(means[level]), None
         if largest is not None and level != best:
             pair_error = float(pair_errors[place, estimable.index(best)])
-            difference = compare(mean - float(means[best]), pair_error, largest, error.source)
+            difference = difference_by_chance(mean - float(means[best]), pair_error, largest, error.source)
         half = reach * math.sqrt(float(np.square(weights[level]).sum()) * error.variance)
-        low, high = (mean - half, mean + half) if known else (None, None)
+        low, high = (mean - half, mean + half) if has_error else (None, None)
         levels[level] = LevelMean(mean, low, high, difference)
     return levels
 

@@ -72,8 +72,8 @@ def compare_with_best(groups: Groups) -> Comparisons:
         if is_sole_best := _is_sole_best([groups[i] for i in active], pair_errors[0], leads):
             largest = leads.max(axis=1)
         for i, gap, error in zip(active[1:], gaps[1:], pair_errors[0, 1:], strict=True):
-            result.differences[i] = compare(gap, error, largest)
-        undecided = [i for i in active if (found := result.differences[i]) and found.p >= SIGNIFICANCE_LEVEL]
+            result.differences[i] = difference_by_chance(gap, error, largest)
+        undecided = [i for i in active if (difference := result.differences[i]) and difference.p >= SIGNIFICANCE_LEVEL]
         if is_sole_best or len(undecided) == len(active) - 1 or not undecided:
             return result._replace(is_sole_best=is_sole_best)
         active = [best, *undecided]
@@ -92,8 +92,8 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
         errors: (groups,) the standard error of the difference from the first; that of the first does not count.
         by_chance: (draws, groups) leads in standard errors.
     """
-    of_all = np.quantile(by_chance.max(axis=1), 1 - SIGNIFICANCE_LEVEL)
-    critical = np.maximum(of_all, np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0))
+    critical_lead = np.quantile(by_chance.max(axis=1), 1 - SIGNIFICANCE_LEVEL)
+    critical = np.maximum(critical_lead, np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0))
     return all(
         _lead(fmean(group) - fmean(groups[0]), error) > least and _is_behind(group, groups[0])
         for group, error, least in zip(groups[1:], errors[1:], critical[1:], strict=True)
@@ -111,7 +111,7 @@ def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
     gaps = [fmean(group) - fmean(groups[0]) for group in groups[1:]]
     pair_errors = np.hypot(errors[1:], errors[0])
     largest = np.abs(_standardize(draws[:, 1:] - draws[:, :1], pair_errors)).max(axis=1, initial=0.0)
-    return [*map(partial(compare, largest=largest), gaps, pair_errors)]
+    return [*map(partial(difference_by_chance, largest=largest), gaps, pair_errors)]
 
 
 def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[MeanDifference | None]:
@@ -126,7 +126,7 @@ def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[Mea
     errors = np.stack([(centered - centered[:, i : i + 1]).std(axis=0, ddof=1) for i in range(len(values))])
     largest = largest_of_all_pairs(centered, errors)
     return [
-        None if i == best else compare(values[i] - values[best], float(errors[i, best]), largest, EXAMPLES)
+        None if i == best else difference_by_chance(values[i] - values[best], float(errors[i, best]), largest, EXAMPLES)
         for i in range(len(values))
     ]
 
@@ -159,7 +159,7 @@ def largest_of_all_pairs(draws: Numbers, pair_errors: Numbers) -> Numbers:
     return largest
 
 
-def compare(difference: float, error: float, largest: Numbers, test: str = SEEDS) -> MeanDifference:
+def difference_by_chance(difference: float, error: float, largest: Numbers, test: str = SEEDS) -> MeanDifference:
     """A difference by what the largest standardized one is by chance, in draws (draws,)."""
     p = (np.count_nonzero(largest >= abs(_lead(difference, error))) + 1) / (len(largest) + 1)
     half = float(np.quantile(largest, 1 - SIGNIFICANCE_LEVEL)) * error

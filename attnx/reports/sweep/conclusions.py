@@ -99,10 +99,10 @@ def amount(ranking: Ranking, difference: float) -> str:
 
 def _certainty(ranking: Ranking) -> list[str]:
     """How many settings are worse, and by what test."""
-    others = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
-    worse = others - len(ranking.undecided)
+    total = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
+    worse = total - len(ranking.undecided)
     verb = "is" if worse else "is not"
-    summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(worse, others)}."
+    summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(worse, total)}."
     if not ranking.has_seeds:
         return [
             f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings.",
@@ -143,9 +143,9 @@ def _remedy(ranking: Ranking) -> list[str]:
     row = ranking.rows[1]
     if row.difference is None:
         return [f"More seeds would tell: {MORE_SEEDS}"]
-    found = ranking.metric.format(row.difference.high - row.difference.difference)
+    lead = ranking.metric.format(row.difference.high - row.difference.difference)
     return [
-        f"With these seeds, a lead of about {found} over {ranking.name(row)} would be significant. More seeds find "
+        f"With these seeds, a lead of about {lead} over {ranking.name(row)} would be significant. More seeds find "
         f"less: {MORE_SEEDS}"
     ]
 
@@ -167,9 +167,9 @@ def _value(row: RankedSetting, metric: Metric) -> str:
 
 def other_metrics(rankings: Sequence[Ranking]) -> list[str]:
     """By which other metrics of the test the first setting is significantly behind another one."""
-    main, *others = rankings
+    main, *further = rankings
     sentences = []
-    for ranking in others:
+    for ranking in further:
         row = next((row for row in ranking.rows if main.rows and row.setting == main.rows[0].setting), None)
         if ranking.metric.key.startswith("test_") and row and _is_worse(row.difference):
             assert row.difference is not None, "it is worse"
@@ -189,8 +189,8 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     main, last = rankings[0], rankings[-1]
     if len(main.rows) < 2 or not last.metric.key.startswith("valid_") or not last.rows:
         return []
-    chosen = last.rows[0].setting
-    rank, row = next(((rank, row) for rank, row in enumerate(main.rows, 1) if row.setting == chosen), (0, None))
+    setting = last.rows[0].setting
+    rank, row = next(((rank, row) for rank, row in enumerate(main.rows, 1) if row.setting == setting), (0, None))
     if row is None:
         return []
     text = f"Settings are ranked on the test. Validation would choose {main.name(row)}"
@@ -201,21 +201,21 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
 
 def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
     """How many runs had not stopped improving: their last validation was the best, by more than 1 %."""
-    known = [(run, [*run.curves[run.monitor].values()]) for run in runs if len(run.curves.get(run.monitor, {})) > 1]
-    improving = [run for run, values in known if _improves(values, run.maximize)]
+    curves = [(run, [*run.curves[run.monitor].values()]) for run in runs if len(run.curves.get(run.monitor, {})) > 1]
+    improving = [run for run, values in curves if _improves(values, run.maximize)]
     if not improving:
         return []
     return [
-        f"{len(improving)} of {len(known)} runs were still improving by more than {STILL_IMPROVING:.0%} between their "
+        f"{len(improving)} of {len(curves)} runs were still improving by more than {STILL_IMPROVING:.0%} between their "
         "last validations: this compares how fast settings learn. Train longer to compare what they reach."
     ]
 
 
 def _improves(values: Sequence[float], maximize: bool) -> bool:
-    *_, before, last = values
-    gain = last - before if maximize else before - last
+    *_, previous, last = values
+    gain = last - previous if maximize else previous - last
     best = max(values) if maximize else min(values)
-    return last == best and gain > STILL_IMPROVING * abs(before)
+    return last == best and gain > STILL_IMPROVING * abs(previous)
 
 
 def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:

@@ -80,23 +80,19 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     main = []
     for place, (factor, means) in enumerate(zip(compared, analysis.levels, strict=True)):
         counts = [indices[place].count(level) for level in range(len(factor.values))]
-        levels = [
-            Level(value, *_in_units(mean, means, ranking.scale), count)
-            for value, mean, count in zip(factor.values, means, counts, strict=True)
-        ]
+        in_units = [_in_units(mean, means, ranking.scale) for mean in means]
+        levels = [Level(*entry) for entry in zip(factor.values, *zip(*in_units, strict=True), counts, strict=True)]
         main.append(Effect(factor.name, levels, analysis.tests.get((place,))))
-    pairs = [
-        Interaction((compared[a].name, compared[b].name), test)
-        for (a, *rest), test in analysis.tests.items()
-        for b in rest
-    ]
+    names = [factor.name for factor in compared]
+    pairs = [Interaction((names[t[0]], names[t[1]]), test) for t, test in analysis.tests.items() if len(t) == 2]
     pairs.sort(key=lambda pair: pair.test.p)
-    summary = [ERRORS[analysis.error], *_significant(pairs, len(compared))]
-    for part, reason in (
-        ([row for row in ranking.rows if row not in usual], "want of a part that most settings have"),
-        ([row for row in usual if row not in rows], "having a value that no other setting has"),
-    ):
-        summary += _left_out([ranking.name(row) for row in part], reason)
+    without_part = [ranking.name(row) for row in ranking.rows if row not in usual]
+    single = [ranking.name(row) for row in usual if row not in rows]
+    summary = [
+        *(ERRORS[analysis.error], *_significant(pairs, len(compared))),
+        *_left_out(without_part, "want of a part that most settings have"),
+        *_left_out(single, "having a value that no other setting has"),
+    ]
     return Effects(sorted(main, key=lambda effect: -effect.range), pairs, summary)
 
 
@@ -104,7 +100,7 @@ def _in_units(level: LevelMean, levels: Sequence[LevelMean], scale: Scale) -> Le
     """A level's mean and difference in the units of the metric."""
     if level.mean is None:
         return level
-    best = min(other.mean for other in levels if other.mean is not None)
+    best = min(entry.mean for entry in levels if entry.mean is not None)
     low, high = (None if end is None else scale.invert(end) for end in (level.low, level.high))
     low, high = (high, low) if scale.sign < 0 else (low, high)
     return LevelMean(scale.invert(level.mean), low, high, level.difference and scale.difference(best, level.difference))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median_high, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,10 +184,11 @@ def _rows_over_seeds(
 
 
 def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
-    """Digits after the point that the narrowest interval supports, of a mean or else of a difference."""
+    """Digits after the point that half of the intervals support, of means or else of differences."""
     means = [row.interval for row in rows if row.interval]
     intervals = means or [(row.difference.low, row.difference.high) for row in rows if row.difference]
-    return max((digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH), default=default)
+    digits = [digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH]
+    return median_high(digits) if digits else default
 
 
 def _values(runs: Sequence[RunRecord], metric: Metric) -> dict[Any, float]:
