@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json
 
 Matrix = npt.NDArray[np.floating[Any]]
@@ -92,7 +93,7 @@ class FeatureScaler:
     def save(self, path: str | Path) -> None:
         """Write the scales and the names of columns as JSON."""
         content = {"mean": self.mean, "scale": self.scale} | ({"columns": self.columns} if self.columns else {})
-        Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(Path(path), content, indent=None)
 
     @classmethod
     def load(cls, path: str | Path) -> FeatureScaler:
@@ -100,6 +101,8 @@ class FeatureScaler:
         content = read_json(Path(path))
         try:
             mean, scale = (tuple(map(float, content[name])) for name in ("mean", "scale"))
+            if not all(map(math.isfinite, (*mean, *scale))):
+                raise ValueError("a number is not finite")
             return cls(mean, scale, tuple(map(str, content.get("columns", ()))))
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is not a file of feature scales: {error}") from error

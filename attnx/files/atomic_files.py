@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,20 @@ from attnx.errors import UserError
 PARTIAL = ".partial"
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file."""
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write a JSON file; numbers that are not finite become null, since JSON has no others."""
+    write_text(path, json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file with the line ends of the text."""
+    write_bytes(path, text.encode())  # before a file is opened, since half of a surrogate pair has no UTF-8
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file."""
     with atomic_write(path) as partial:
-        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_bytes(content)
 
 
 @contextmanager
@@ -37,6 +48,15 @@ def atomic_write(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def _finite(value: Any) -> Any:
+    """The value, with None for each number in it that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def fsync(path: Path) -> None:

@@ -1,7 +1,8 @@
 """Reads untrusted files: regular files of bounded size; JSON and YAML of bounded depth.
 
 A run folder may come from somebody else. Reading it can neither fill the memory, nor end in a traceback, nor block: no
-pipe or device is read, a YAML alias counts as all values that it stands for, and no number has more than 64 bits.
+pipe or device is read, a YAML alias counts as all values that it stands for, and numbers are finite and have at most
+64 bits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -104,11 +106,11 @@ def read_text(path: Path, largest: int = MAX_TABLE_BYTES) -> str:
 
 
 def read_json(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
-    """Read a JSON file; numbers that are not finite are read as Python writes them.
+    """Read a JSON file.
 
     Raises:
         UserError: see :func:`read_text`; or it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or
-            holds a number of more than 64 bits.
+            holds a number of more than 64 bits, or one that is not finite.
     """
     return parse_json(read_text(path, largest), str(path))
 
@@ -215,5 +217,8 @@ def _reject_complex(value: Any, place: str, depth: int = 0) -> None:
     elif isinstance(value, str):
         if not value.isascii() and SURROGATE.search(value):
             raise UserError(f"{place}: holds half of a surrogate pair, which is no text")
-    elif not isinstance(value, float | None):
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise UserError(f"{place}: holds the number {value}, where numbers are finite")
+    elif value is not None:
         raise UserError(f"{place}: holds a {type(value).__name__}, which is no plain value")

@@ -178,11 +178,14 @@ def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     try:
         _check_shapes(where, fields)
         fields |= {name: kind(fields[name]) for name, kind in SCALARS.items() if name in fields}
-        fields |= {name: fields[name].astype(np.float32, copy=False) for name in NUMBERS if name in fields}
+        with np.errstate(over="ignore"):
+            fields |= {name: fields[name].astype(np.float32, copy=False) for name in NUMBERS if name in fields}
     except UserError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise UserError(f"{where}: not an alignment: {error}") from error
+    if infinite := [name for name in NUMBERS if name in fields and np.isinf(fields[name]).any()]:
+        raise UserError(f"{where}: {infinite[0]} has infinite numbers")
     columns, states = fields["source"].size, fields.get("num_decoder_states", 0)
     if not 0 <= states <= columns:
         raise UserError(f"{where}: {states} of its {columns} columns cannot be decoder states")

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import yaml
 
+from attnx.data.features import FeatureScaler
 from attnx.errors import UserError
 from attnx.files import bounded_arrays
+from attnx.files.atomic_files import write_json
 from attnx.files.bounded_arrays import read_array, read_arrays
 from attnx.files.bounded_files import (
     MAX_DEPTH,
@@ -27,6 +29,7 @@ from attnx.files.bounded_files import (
     read_yaml,
 )
 from attnx.files.file_lock import is_lock_held
+from attnx.runs.alignments import Alignment, alignment_arrays, read_alignment
 from attnx.runs.layout import POINTS, TEST_SERIES
 from attnx.runs.saved_sources import read_points, read_test_series
 
@@ -104,6 +107,10 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
         "results.json: test_mse: expected 3 numbers, found [1, 2]",
     ),
     "a signature": ("results.json", '{"signatures": {"bleu": 7}}', "results.json: signatures: bleu: expected a text"),
+    "NaN": ("results.json", '{"test_per": NaN}', "results.json: holds the number nan, where numbers are finite"),
+    "infinity": ("results.json", '{"test_per": -Infinity}', "results.json: holds the number -inf, where numbers are"),
+    "a large exponent": ("run.json", '{"format": 1, "steps": 1e999}', "run.json: holds the number inf, where numbers"),
+    "infinity in YAML": ("config.yaml", "seed: .inf", "config.yaml: holds the number inf, where numbers are finite"),
     "nested results": ("results.json", '{"test_per": [1]}', "results.json: test_per: expected a number, found a list"),
 }
 
@@ -182,18 +189,6 @@ def test_a_time_out_of_range_is_no_time(three: Path, command: Command) -> None:
     (three / "run.json").write_text(info_text(created="0001-01-01T00:00:00+14:00"), encoding="utf-8")
     answer = command("runs")
     assert (answer.code, answer.err) == (0, "")
-
-
-def test_non_finite_results_are_shown(three: Path, command: Command) -> None:
-    (three / "results.json").write_text('{"test_per": NaN, "test_wer": Infinity, "train_seconds": -Infinity}')
-    for words in (
-        ["runs"],
-        ["runs", "--json"],
-        ["report", "multirun"],
-        ["compare", "multirun/best", str(three)],
-    ):
-        answer = command(*words)
-        assert (answer.code, answer.err) == (0, ""), words
 
 
 def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder: Path, command: Command) -> None:
@@ -329,3 +324,23 @@ def test_a_damaged_array_is_reported(tmp_path: Path) -> None:
     for name in ("missing", "pipe", "objects", "empty", "text", "short", "huge"):
         with pytest.raises(UserError, match=rf"{name}\.npy: "):
             read_array(tmp_path / f"{name}.npy")
+
+
+def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"a": [7.5, float("nan"), (float("inf"),)], "b": {"c": -float("inf"), "d": "nan"}})
+    assert read_json(tmp_path / "x.json") == {"a": [7.5, None, [None]], "b": {"c": None, "d": "nan"}}
+
+
+def test_infinite_numbers_of_alignments_and_scales_are_reported(tmp_path: Path) -> None:
+    file = tmp_path / "007.npz"
+    alignment = Alignment(np.ones((3, 2), np.float32), ("a", "b"), ("x", "y", "z"), ("x",))
+    arrays = alignment_arrays(alignment)
+    np.savez(file, **{**arrays, "num_decoder_states": np.array(np.inf)})
+    with pytest.raises(UserError, match=r"007\.npz: not an alignment: cannot convert float infinity to integer"):
+        read_alignment(file)
+    np.savez(file, **{**arrays, "weights": np.full((3, 2), 1e300)})
+    with pytest.raises(UserError, match=r"007\.npz: weights has infinite numbers"):
+        read_alignment(file)
+    (tmp_path / "scales.json").write_text('{"mean": ["inf"], "scale": [1]}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"scales\.json: is not a file of feature scales: a number is not finite"):
+        FeatureScaler.load(tmp_path / "scales.json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from rich.text import Text
 from scipy.special import entr
 
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
 from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, check_links, predicted_links, read_gold
@@ -143,8 +143,7 @@ def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path
     """Write alignment_statistics.json into a run folder; several heads are below the key ``heads``."""
     heads = {name: values._asdict() for name, values in by_head.items() if name}
     path = Path(folder) / ALIGNMENT_STATISTICS
-    text = json.dumps({**by_head[""]._asdict(), **({"heads": heads} if heads else {})}, indent=2)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_json(path, {**by_head[""]._asdict(), **({"heads": heads} if heads else {})})
     return path
 
 
