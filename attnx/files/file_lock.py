@@ -7,10 +7,12 @@ import fcntl
 import os
 from pathlib import Path
 
+MAX_NAME_BYTES = 256
+
 
 def try_lock(descriptor: int) -> bool:
     """Lock an open file until it is closed; False if another process holds the lock."""
-    return _is_granted(descriptor, fcntl.LOCK_EX)
+    return _is_granted(descriptor, fcntl.LOCK_EX) is not False
 
 
 def wait_for_lock(descriptor: int) -> None:
@@ -32,17 +34,46 @@ def is_lock_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _is_granted(descriptor, fcntl.LOCK_SH)
+        return _is_granted(descriptor, fcntl.LOCK_SH) is False
     finally:
         os.close(descriptor)
 
 
-def _is_granted(descriptor: int, kind: int) -> bool:
-    """Ask for a lock of an open file; False if another process holds it."""
+def write_owner(descriptor: int) -> None:
+    """Write into a locked file that a process of this machine holds it."""
+    with contextlib.suppress(OSError):  # of a full disk
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, _machine(), 0)
+
+
+def is_lock_left(path: Path) -> bool:
+    """Whether a process of this machine held the lock of a file and ended without removing it: it was killed.
+
+    False if it is missing, was locked on another machine, whose locks may not be seen here, or its file system has no
+    locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return _is_granted(descriptor, fcntl.LOCK_SH) is True and os.read(descriptor, MAX_NAME_BYTES) == _machine()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _machine() -> bytes:
+    return os.uname().nodename.encode()[: MAX_NAME_BYTES - 1]
+
+
+def _is_granted(descriptor: int, kind: int) -> bool | None:
+    """Ask for a lock of an open file; False if another process holds it, None if the file system has no locks."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # of a file system without locks
-        return True
+    except OSError:
+        return None
     return True

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
-from attnx.files.file_lock import is_lock_held
+from attnx.files.file_lock import is_lock_held, is_lock_left
 from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info
@@ -153,8 +153,9 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to do: the README is the last file that a run writes."""
-        return self.info.get("status") == RunStatus.FINISHED and (self.path / README).is_file()
+        """Whether nothing is left to do: the README is the last file that a run writes, and empty on a full disk."""
+        readme = self.path / README
+        return self.info.get("status") == RunStatus.FINISHED and readme.is_file() and readme.stat().st_size > 0
 
     @property
     def has_checkpoint(self) -> bool:
@@ -207,13 +208,16 @@ class Run:
         if not self.is_finished and is_lock_held(self.path / RUN_LOCK):
             return RunStatus.RUNNING
         status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.disk_usage.modified
-        if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:
+        was_killed = is_lock_left(self.path / RUN_LOCK)
+        if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not (self.is_finished or was_killed):
             return RunStatus.RUNNING  # it is tested, and its pictures are drawn
         if status != RunStatus.RUNNING:
             return status
         is_job = (self.path / PROGRESS).is_file()
         if is_job and self._job_progress.get("error"):
             return RunStatus.FAILED
+        if was_killed:
+            return RunStatus.STOPPED
         is_active = silence < (JOB_SILENCE_SECONDS if is_job else self._allowed_silence)
         return RunStatus.RUNNING if is_active or is_job_running(self.path) else RunStatus.STOPPED
 

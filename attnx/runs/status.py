@@ -9,8 +9,9 @@ class RunStatus(StrEnum):
     """The status of a run; any value that is none of these is ``unknown``.
 
     ``waiting`` before it is started; ``interrupted`` if it can be resumed; ``pruned`` if a search ended it because
-    other jobs were clearly better; ``stopped`` if its files say ``running``, but they have not changed for long;
-    ``without results`` if it finished but results.json is missing; ``unreadable`` if a file of it cannot be read.
+    other jobs were clearly better; ``stopped`` if its files say ``running``, but its process was killed, or they have
+    not changed for long; ``without results`` if it finished but results.json is missing; ``unreadable`` if a file of it
+    cannot be read.
     """
 
     WAITING = "waiting"

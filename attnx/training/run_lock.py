@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.file_lock import try_lock
+from attnx.files.file_lock import try_lock, write_owner
 from attnx.runs.layout import RUN_LOCK
 
 PATIENCE_SECONDS = 0.2
@@ -52,6 +52,7 @@ def _lock(path: Path) -> int:
                 raise UserError(f"{path.parent}: another process trains this run; wait for its end, or stop it first")
             time.sleep(POLL_SECONDS)
         elif _is_open_file(descriptor, path):
+            write_owner(descriptor)
             return descriptor
         else:
             os.close(descriptor)  # who held it before has removed it

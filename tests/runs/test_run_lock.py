@@ -18,6 +18,8 @@ import pytest
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
+from attnx.runs.run import Run
+from attnx.runs.status import RunStatus
 from attnx.sweeps.job_process import train_or_resume
 from attnx.training.fit import resume
 from attnx.training.run_lock import lock_run
@@ -46,6 +48,23 @@ def test_a_run_that_is_being_trained_is_not_resumed(run: Callable[..., Any]) -> 
         resume("one")
     assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == contents
     resume("one")
+
+
+def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path: Path) -> None:
+    """Its lock file says that a process of this machine held it; of another machine's, only silence tells."""
+    (tmp_path / "run.json").write_text(json.dumps({"format": 1, "status": "running"}), encoding="utf-8")
+    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        worker = int(holder.stdout.readline())
+        try:
+            assert Run(tmp_path).status == RunStatus.RUNNING
+            holder.kill()
+            holder.wait()
+            assert Run(tmp_path).status == RunStatus.STOPPED
+            (tmp_path / "run.lock").write_text("elsewhere", encoding="utf-8")
+            assert Run(tmp_path).status == RunStatus.RUNNING
+        finally:
+            os.kill(worker, signal.SIGKILL)
 
 
 def test_a_second_start_in_the_folder_of_a_run_changes_nothing(

@@ -28,7 +28,7 @@ from attnx.files.bounded_files import (
     read_json,
     read_yaml,
 )
-from attnx.files.file_lock import is_lock_held
+from attnx.files.file_lock import is_lock_held, is_lock_left
 from attnx.runs.alignments import Alignment, alignment_arrays, read_alignment
 from attnx.runs.layout import POINTS, TEST_SERIES
 from attnx.runs.saved_sources import read_points, read_test_series
@@ -269,6 +269,7 @@ def test_a_text_with_the_tag_of_a_number_is_reported(text: str) -> None:
 def test_a_pipe_as_a_lock_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "run.lock")
     assert not is_lock_held(tmp_path / "run.lock")
+    assert not is_lock_left(tmp_path / "run.lock")
 
 
 def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
