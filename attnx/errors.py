@@ -61,6 +61,9 @@ def exit_code_for(error: BaseException) -> ExitCode:
     """
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ExitCode.INTERRUPTED
+    cause = error.__cause__ if isinstance(error, UserError) else error
+    if isinstance(cause, OSError) and cause.errno in DISK_FULL:
+        return ExitCode.FAILED
     is_refused = isinstance(error, OSError) and error.errno in USERS_MISTAKES
     is_mistake = is_refused or (isinstance(error, UserError) and not isinstance(error, RunFailed))
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED

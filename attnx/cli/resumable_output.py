@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -95,7 +96,11 @@ class ResumableOutput:
             self.streams[path] = stream
             self.streams[path].truncate(size)
             self.streams[path].seek(size)
-        self.mark([])
+        try:
+            self.mark([])
+        except OSError as error:  # of a full disk
+            self.__exit__(OSError, error, None)
+            raise
         return self
 
     def __exit__(
@@ -103,7 +108,8 @@ class ResumableOutput:
     ) -> None:
         """Close the files; remove the sidecar if all is done, and every file if nothing is."""
         for path, stream in self.streams.items():
-            stream.close()
+            with suppress(OSError) if kind else nullcontext():  # of a full disk, which has been reported
+                stream.close()
             if kind and not self.lines:
                 path.unlink()
         if self.sidecar and (not kind or not self.lines):

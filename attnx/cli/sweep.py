@@ -14,6 +14,7 @@ from attnx.config.compose import compose
 from attnx.config.hydra_errors import reject_folder_overrides
 from attnx.config.hydra_internals import BASIC_SWEEPER
 from attnx.errors import RunFailed, UserError
+from attnx.files.printable import print_line
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.layout import RUN_JSON, SWEEP_JSON
 from attnx.runs.naming import SWEEPS, refuse_links
@@ -90,7 +91,7 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     with _checked_processes(pending, request, configs, args.max_parallel) as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
-            print(f"{folder} is now {renamed}", flush=True)
+            print_line(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
             record = open_record(folder, args.command(), overrides, args.config_dir, args.max_parallel)
             return _run_sweep(SweepSession(record, configs, args.max_parallel, lock, fork_server), args, request)
@@ -108,7 +109,7 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
     else:
         note_start(record)
     for line in describe_length(record, running.configs.values()):
-        print(line, flush=True)
+        print_line(line, flush=True)
     words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
     is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
     try:
@@ -162,7 +163,7 @@ def resume_sweep(folder: Path, max_parallel: int | None = None, config_dir: str 
     for job in stored.jobs:
         sync_from_folder(stored, job)
     if stored.is_done:
-        print(f"{folder}: finished; there is nothing left to do", flush=True)
+        print_line(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
     max_parallel = max_parallel or stored.max_parallel
     return sweep(SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel), folder)

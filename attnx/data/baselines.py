@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from attnx.files.atomic_files import atomic_write
 from attnx.files.bounded_arrays import read_array
 
 Numbers = npt.NDArray[np.floating]
@@ -72,7 +73,8 @@ class Linear:
 
     def save(self, path: Path) -> None:
         """Write the weights."""
-        np.save(path, self.weights)
+        with atomic_write(path) as partial, partial.open("wb") as file:
+            np.save(file, self.weights)
 
     @classmethod
     def load(cls, path: Path) -> Linear:

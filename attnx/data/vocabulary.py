@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from attnx.data.special_tokens import BOS, EOS, PAD, UNK
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -96,7 +96,7 @@ class Vocabulary:
 
 def save_symbols(path: str | Path, symbols: tuple[str, ...]) -> None:
     """Write symbols as a JSON list."""
-    Path(path).write_text(json.dumps(symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    write_json(Path(path), symbols, indent=0)
 
 
 def load_symbols(path: str | Path) -> tuple[str, ...]:

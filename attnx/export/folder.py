@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib.util
-import json
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from attnx.export.agreement import Agreement, compare_outputs
 from attnx.export.formats import save_onnx, save_torch
 from attnx.export.programs import Program, make_programs
 from attnx.export.text_rules import search_rules, text_rules
-from attnx.files.atomic_files import atomic_folder
+from attnx.files.atomic_files import atomic_folder, write_bytes, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.inference.load import open_run
 from attnx.inference.trained_run import TrainedRun
@@ -87,11 +86,11 @@ def _write(folder: Path, run: TrainedRun, kind: str) -> None:
         "is_continuation": run.task.is_continuation,
         "programs": {name: program.input_names for name, program in programs.items()},
     }
-    (folder / "model.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / "model.json", content, indent=1)
     for name in RUNNER_FILES:
         shutil.copyfile(RUNNER / name, folder / name)
     for name in {rule["file"] for rule in texts.values() if "file" in rule}:
-        (folder / name).write_bytes(read_bytes(run.folder / VOCABULARY / name, MAX_LIST_BYTES))
+        write_bytes(folder / name, read_bytes(run.folder / VOCABULARY / name, MAX_LIST_BYTES))
 
 
 def _length_limits(run: TrainedRun) -> dict[str, Any]:

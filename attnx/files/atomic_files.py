@@ -19,12 +19,15 @@ PARTIAL = ".partial"
 
 def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
     """Write a JSON file; numbers that are not finite become null, since JSON has no others."""
-    write_text(path, json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+    write_bytes(path, f"{json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)}\n".encode())
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file with the line ends of the text."""
-    write_bytes(path, text.encode())  # before a file is opened, since half of a surrogate pair has no UTF-8
+    """Write a UTF-8 file with the line ends of the text.
+
+    A byte of a file's name that is no UTF-8 is written as ``\\udcff``.
+    """
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -38,15 +41,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an exception, else is deleted.
 
     A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``. Two processes may
-    write the same file: each has a path of its own, and the last one to end replaces the file.
+    write the same file: each has a path of its own, and the last one to end replaces the file. A device or a pipe is
+    not replaced: ``path`` itself is yielded.
     """
+    if path.is_char_device() or path.is_fifo():
+        yield path
+        return
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         yield partial
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(partial):
+            error.filename = str(path)  # what a message names
         raise
 
 

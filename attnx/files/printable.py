@@ -7,6 +7,7 @@ through here; a file or a pipe gets what there is.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final, TextIO
 
 # Control characters (C0, DEL, C1), line and paragraph separators, what embeds, overrides or isolates a direction
@@ -41,6 +42,12 @@ def printable_json(text: str) -> str:
     "\u009b1m"
     """
     return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+
+
+def print_line(text: object, file: TextIO | None = None, *, flush: bool = False) -> None:
+    """Print a line as :func:`text_for` has it, by default to standard output: every command prints through here."""
+    stream = sys.stdout if file is None else file
+    print(text_for(stream, str(text)), file=stream, flush=flush)
 
 
 def text_for(stream: TextIO, text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_text
 from attnx.gallery.markdown_page import markdown_page
 from attnx.gallery.select import select_variants
 
@@ -42,5 +43,5 @@ def draw_parts(words: Sequence[str], folder: Path) -> list[Path]:
     (folder / PICTURES).mkdir(parents=True, exist_ok=True)
     files = [save_picture(figure, folder / PICTURES / file) for file, figure in figures.items()]
     for name, text in pages.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
     return [*files, *(folder / name for name in pages)]

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attnx.data.examples import Pair
+from attnx.files.write_arrays import write_arrays
 from attnx.inference.predictor import Prediction
 from attnx.models.resolve import resolve_model
 from attnx.runs.alignments import Alignment, alignment_arrays
@@ -43,7 +42,7 @@ def save_alignments(
             for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
                 alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
             name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
-            np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **alignment_arrays(alignment))
+            write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))
 
 
 def _with_source(alignment: Alignment, pair: Pair) -> Alignment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,8 @@ import numpy as np
 from torch import nn
 
 from attnx.data.features import Matrix
-from attnx.files.atomic_files import write_json
+from attnx.files.atomic_files import write_json, write_text
+from attnx.files.write_arrays import write_arrays
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import baseline_differences, measure_intervals
 from attnx.inference.predictor import Prediction
@@ -51,13 +51,12 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
     save_results(folder, results, **sections)
     save_predictions(folder, predictions)
     if resampled:
-        np.savez_compressed(folder / RESAMPLED, **resampled)  # type: ignore[arg-type]
+        write_arrays(folder / RESAMPLED, resampled)
 
 
 def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
     """Write ``results.json``: numbers, null if they are not finite, and non-empty ``sections`` such as intervals."""
-    numbers = {name: value if math.isfinite(value) else None for name, value in results.items()}
-    write_json(folder / RESULTS, {**numbers, **{name: section for name, section in sections.items() if section}})
+    write_json(folder / RESULTS, {**results, **{name: section for name, section in sections.items() if section}})
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
@@ -78,9 +77,9 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
         rows.append({**row, "tag": write_field(pair.tag), "name": write_field(pair.name), "texts": texts})
     columns = [name for name in rows[0] if name not in OPTIONAL_COLUMNS or any(row[name] for row in rows)]
     lines = [columns, *([row[name] for name in columns] for row in rows)]
-    (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    write_text(folder / PREDICTIONS, "".join("\t".join(line) + "\n" for line in lines))
     if matrices:
-        np.savez_compressed(folder / MATRICES, **matrices)
+        write_arrays(folder / MATRICES, matrices)
 
 
 def _symbol_row(prediction: Prediction) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_bytes
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.source_scan import Part
 from attnx.runs.info import plugin_digests, plugin_records
@@ -34,7 +35,7 @@ def copy_plugins(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     code = source_files(parts)
     for path, text in code.items():
         (copy := folder / PLUGINS / path).parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(text)
+        write_bytes(copy, text)
     records = {f"{part.kind}={part.name}": _record(part) for part in parts}
     return {"plugins": {"parts": records, "files": digests(code)}} if parts else {}
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from attnx.data.readers.series import Series
 from attnx.files.bounded_arrays import read_arrays
+from attnx.files.write_arrays import write_arrays
 from attnx.runs.layout import POINTS, TEST_SERIES
 
 Points = npt.NDArray[np.float32]
@@ -22,7 +23,7 @@ SERIES_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
 def write_points(folder: Path, examples: Sequence[Points]) -> None:
     """Write the points (n, columns) of the first examples."""
     arrays: dict[str, Any] = {str(index): points for index, points in enumerate(examples[:MAX_SAVED_EXAMPLES])}
-    np.savez_compressed(folder / POINTS, **arrays)
+    write_arrays(folder / POINTS, arrays)
 
 
 def read_points(folder: Path) -> list[Points]:
@@ -39,7 +40,7 @@ def write_test_series(folder: Path, series: Sequence[Series]) -> None:
         single = item._replace(numbers=item.numbers.astype(np.float32))
         arrays |= {f"{name}_{index}": np.array(getattr(single, name)) for name in SERIES_FIELDS}
     if arrays:
-        np.savez_compressed(folder / TEST_SERIES, **arrays)
+        write_arrays(folder / TEST_SERIES, arrays)
 
 
 def read_test_series(folder: Path) -> list[Series]:

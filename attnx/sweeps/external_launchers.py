@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 from attnx.config.check import check_config
 from attnx.errors import ExitCode, UserError
+from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock
 from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.status import DONE_STATUSES
@@ -110,4 +110,4 @@ def _run(folder: Path, spec: JobSpec, lock: int, should_stop: Callable[[], bool]
 def write_error(folder: Path, error: str) -> None:
     """Write an error into a job's folder, where the sweep reads it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / PROGRESS).write_text(json.dumps({"error": error}), encoding="utf-8")
+    write_json(folder / PROGRESS, {"error": error})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
+from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
 from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
@@ -75,7 +75,7 @@ def _report(error: BaseException, progress: Path) -> None:
         traceback.print_exception(error)
         message = f"{type(error).__name__}: {message}"
     with contextlib.suppress(OSError):
-        progress.write_text(json.dumps({"error": " ".join(message.split())}), encoding="utf-8")
+        write_json(progress, {"error": " ".join(message.split())})
 
 
 def ignore_slurm_signals() -> None:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Literal
 
 from attnx.errors import ExitCode
-from attnx.files.printable import printable
+from attnx.files.atomic_files import write_text
+from attnx.files.printable import print_line, printable
 from attnx.runs.layout import ERROR_TXT, README, STUDY
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep
@@ -50,7 +51,7 @@ def failure_message(sweep: Sweep, error: Exception) -> str:
     """The error that ended a sweep in one line; its traceback is written into the sweep's folder."""
     advice = f"resume with: {sweep.resume_command}"
     with suppress(OSError):
-        (sweep.path / ERROR_TXT).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        write_text(sweep.path / ERROR_TXT, "".join(traceback.format_exception(error)))
         advice = f"the traceback is in {sweep.path / ERROR_TXT}; {advice}"
     return f"{type(error).__name__}: {' '.join(str(error).split())}; {advice}"
 
@@ -64,9 +65,9 @@ def write_sweep_report(sweep: Sweep) -> None:
     except (Exception, KeyboardInterrupt) as error:
         reason = printable(" ".join(str(error).split()) or type(error).__name__)
         command = f"attnx report {shlex.quote(str(sweep.path))}"
-        print(f"attnx: the report could not be written: {reason}; write it with: {command}", file=sys.stderr)
+        print_line(f"attnx: the report could not be written: {reason}; write it with: {command}", file=sys.stderr)
     else:
-        print(page, flush=True)
+        print_line(page, flush=True)
 
 
 def report_sweep(sweep: Sweep) -> int:
@@ -74,7 +75,7 @@ def report_sweep(sweep: Sweep) -> int:
     best = best_job(sweep)
     best_clause = f"; best {best_text(best)}: job {best.index}, {sweep.label(best)}" if best else ""
     if steps := measured_steps(sweep):
-        print(steps, flush=True)
+        print_line(steps, flush=True)
     print(printable(f"{sweep.path}: {len(sweep.jobs)} job(s), {sweep.status_counts}{best_clause}"), flush=True)
     if failed := [job for job in sweep.jobs if job.status == RunStatus.FAILED]:
         keys = sweep.swept_keys
@@ -102,7 +103,7 @@ def write_sweep_readme(sweep: Sweep) -> None:
     sections.append((FILES + (STUDY_ROW if (sweep.path / STUDY).is_file() else "")).rstrip())
     if sweep.status != RunStatus.FINISHED:
         sections.append(f"## Resume\n\nFinished jobs are skipped.\n\n```sh\n{sweep.resume_command}\n```")
-    (sweep.path / README).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    write_text(sweep.path / README, "\n\n".join(sections) + "\n")
 
 
 def _jobs_table(sweep: Sweep) -> str:

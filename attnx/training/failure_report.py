@@ -22,6 +22,7 @@ from attnx.errors import (
     explain_write_error,
     is_out_of_memory,
 )
+from attnx.files.atomic_files import write_text
 from attnx.laws.plug_ins import find_plug_in
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
@@ -128,7 +129,7 @@ def _update_info(folder: Path, **facts: Any) -> None:
 def _save_traceback(error: BaseException, folder: Path) -> str:
     text = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{''.join(traceback.format_exception(error))}"
     try:
-        (folder / ERROR_TXT).write_text(text, encoding="utf-8")
+        write_text(folder / ERROR_TXT, text)
     except OSError:
         return "the traceback could not be saved"
     return f"the traceback is in {folder / ERROR_TXT}"

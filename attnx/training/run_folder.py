@@ -18,7 +18,7 @@ import yaml
 
 from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
-from attnx.files.atomic_files import write_json
+from attnx.files.atomic_files import write_json, write_text
 from attnx.inference.length_notes import describe_limit
 from attnx.models.resolve import resolve_model
 from attnx.runs.layout import (
@@ -65,7 +65,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             stack.enter_context(lock_run(folder))
             chosen_folder(config)  # another process may have filled it meanwhile
             (folder / CHECKPOINTS).mkdir(exist_ok=True)
-            (folder / CONFIG_YAML).write_text(text, encoding="utf-8")
+            write_text(folder / CONFIG_YAML, text)
             copies = copy_plugins(folder, config)
         except OSError as error:
             raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error

@@ -188,3 +188,55 @@ def test_quick_commands_do_not_import_torch(code: str) -> None:
         [sys.executable, "-c", f"{code}\n{check}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def prints_raw(file: Path) -> Iterator[str]:
+    """The calls of ``print`` with something else than a constant that no function makes safe for a terminal."""
+    safe = {"printable", "printable_json", "text_for"}
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            calls = {
+                ast.unparse(part.func) for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Call)
+            }
+            if not safe & calls and not all(isinstance(arg, ast.Constant) for arg in node.args):
+                yield f"{file.relative_to(HOUSE)}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_commands_print_what_is_safe_to_show() -> None:
+    """By ``print_line``: a folder's name may hold what a terminal obeys."""
+    files = [file for file in FILES if file.is_relative_to(HOUSE / "cli" / "commands")]
+    assert not [line for file in files for line in prints_raw(file)]
+
+
+# What writes a file in place: appended outputs and downloads, logs of processes, a lock, and pictures that are drawn
+# again at any time.
+WRITES_IN_PLACE = {
+    "cli/resumable_output.py",
+    "data/downloads/download.py",
+    "data/corpus_cache/memmap.py",
+    "gallery/pictures.py",
+    "training/distributed/launcher.py",
+    "training/plan_steps.py",
+}
+WRITERS = {"write_text", "write_bytes", "savefig", "savez", "savez_compressed", "to_csv"}
+
+
+def writes_in_place(file: Path) -> Iterator[str]:
+    """The calls that write a file, or open one to write, other than the partial file of ``atomic_write``."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            target = ast.unparse(node.func.value if isinstance(node.func, ast.Attribute) else node.func)
+            first = ast.unparse(node.args[0]) if node.args else ""
+            modes = {part.value for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Constant)}
+            is_opened = name == "open" and any(re.fullmatch("[wax]b?[+]?|r(b[+]|[+]b?)", str(mode)) for mode in modes)
+            is_written = isinstance(node.func, ast.Attribute) and (name in WRITERS or (name, target) == ("save", "np"))
+            if (is_opened or is_written) and "partial" not in (target, first) and first not in ("file", "opened"):
+                yield f"{file.relative_to(HOUSE)}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_files_are_written_atomically() -> None:
+    """By :mod:`attnx.files.atomic_files`: a killed process or a full disk leaves the old file, or none."""
+    found = [(str(file.relative_to(HOUSE)), line) for file in FILES for line in writes_in_place(file)]
+    assert not [line for name, line in found if name not in WRITES_IN_PLACE]
+    assert {name for name, _ in found} == WRITES_IN_PLACE

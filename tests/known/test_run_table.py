@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -211,3 +212,16 @@ def test_a_table_from_a_spreadsheet_is_read(table: Path) -> None:
     runs = attnx.report("t.csv").runs
     assert [run.choices for run in runs] == [run.choices for run in attnx.report(table).runs]
     assert ["steps" in run.results for run in runs[:2]] == [False, True]
+
+
+def test_no_cell_is_a_formula(table: Path) -> None:
+    """Of a spreadsheet, which computes a text that begins so; attnx reads the choice as it was."""
+    formulas = ["=7+9", "+cmd|' /C calc'!A0", "-x", "@SUM(A1)", "'=7", "-7"]
+    (run, *_) = load_runs([table])
+    runs = [replace(run, choices={"scorer": formula}, seed=seed) for seed, formula in enumerate(formulas)]
+    text = table_text(runs, ["scorer"])
+    Path("t.csv").write_text(text, encoding="utf-8")
+    with open("t.csv", encoding="utf-8", newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row if cell[:1] in {*"=+-@"}]
+    assert set(cells) == {"-7"}
+    assert {str(run.choices["scorer"]) for run in load_runs(["t.csv"])} == set(formulas)

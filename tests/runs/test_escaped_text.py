@@ -129,3 +129,15 @@ def test_names_of_runs_are_escaped(work_folder: Path, command: Command) -> None:
         answer = command(*words)
         assert (answer.code, unsafe(answer.out + answer.err)) == (0, []), words
     assert not unsafe(Path("multirun/report.md").read_text(encoding="utf-8"))
+
+
+def test_a_folder_name_is_printed_safely(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal; in a pipe it is the name that other programs open."""
+    name = f"o{RED}ne"
+    Path("one").rename(name)
+    for words in (["plot", name], ["stats", name], ["page", name], ["report", name], ["resume", name]):
+        assert name in command(*words).out, words
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+            answer = command(*words)
+        assert (answer.code, RED in answer.out + answer.err) == (0, False), words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import pytest
 import torch
 
 import attnx
-from attnx.cli import main
+from attnx.cli import main, resumable_output
 from attnx.cli.commands import predict as predicting
 from attnx.cli.resumable_output import SUFFIX, ResumableOutput
 from attnx.inference.trained_run import TrainedRun
@@ -343,6 +344,16 @@ def test_an_output_that_another_process_writes_is_left_to_it(tmp_path: Path) -> 
         ):
             pass
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "written\n"
+
+
+def test_an_output_on_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path, value: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(resumable_output, "write_json", fill)
+    with pytest.raises(OSError, match="No space left"), ResumableOutput(tmp_path / "out.txt", None, {"run": "one"}):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_bad_lines_are_counted_from_where_an_output_is_resumed(

@@ -204,7 +204,7 @@ def test_words_filter_sort_and_limit(write_run: Make, command: Command) -> None:
 def test_json_output_is_complete(write_run: Make, command: Command) -> None:
     write_run("multirun/a", "additive", 7.0, name="mine")
     write_run("multirun/b", "dot", None, status="interrupted")
-    (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
+    (Path("multirun/b") / "results.json").write_text('{"test_wer": null}', encoding="utf-8")
     second, first = json.loads(command("runs", "--json").out, parse_constant=pytest.fail)
     expected = {"path": "multirun/a", "name": "mine", "status": "finished", "created": "2026-03-17T12:00:00+0000"}
     expected |= {"duration": 67.0, "monitor": "valid_per", "maximize": False, "best": 31.0}

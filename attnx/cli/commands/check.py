@@ -26,7 +26,7 @@ from rich.text import Text
 from attnx import registry
 from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
-from attnx.files.printable import printable
+from attnx.files.printable import print_line, printable
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def find_part(word: str) -> Part:
 
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     """Print the table, and below it a line for each law that is broken."""
-    print(f"{part.kind}={part.name}  {part.place}")
+    print_line(f"{part.kind}={part.name}  {part.place}")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     for outcome in outcomes:
@@ -88,7 +88,7 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     Console().print(table, highlight=False)
     broken = [outcome for outcome in outcomes if outcome.failure]
     for outcome in broken:
-        print(f"{outcome.law}: {outcome.failure}")
+        print_line(f"{outcome.law}: {outcome.failure}")
     if broken:
         raise UserError(f"the {part.kind} {part.name!r} breaks {len(broken)} of {len(outcomes)} laws of a {part.kind}")
     return 0

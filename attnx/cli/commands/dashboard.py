@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from attnx import registry
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError, suggest
+from attnx.files.atomic_files import write_text
+from attnx.files.printable import print_line
 from attnx.registry.optional_deps import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_higher_better
 from attnx.runs.layout import RUN_JSON
@@ -80,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         check_output_file("--out", out)
     saved_workspace = workspace(request)
     if problem := _saved(saved_workspace):
-        out.write_text(dumped(saved_workspace) + "\n", encoding="utf-8")
-        print(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
-    print(out if problem else saved_workspace.url)
+        write_text(out, dumped(saved_workspace) + "\n")
+        print_line(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
+    print_line(out if problem else saved_workspace.url)
     return 0
 
 

@@ -28,6 +28,7 @@ from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetS
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
+from attnx.files.printable import print_line
 from attnx.files.terminal import can_redraw
 
 
@@ -79,25 +80,25 @@ def _print_table(datasets: list[DatasetSpec], folders: list[Path]) -> None:
         table.add_row(*map(Text, (dataset.name, dataset.what, size, dataset.license, is_here)))
     Console().print(table)
     unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
-    print(f"\nHere: {', then '.join(map(str, folders))}{unset}")
+    print_line(f"\nHere: {', then '.join(map(str, folders))}{unset}")
     print("Files, addresses and SHA-256 of a data set: attnx data list NAME")
 
 
 def _show(dataset: DatasetSpec, folder: Path) -> None:
-    print(f"{dataset.name}: {dataset.what}\nlicense: {dataset.license}\norigin: {dataset.origin}")
+    print_line(f"{dataset.name}: {dataset.what}\nlicense: {dataset.license}\norigin: {dataset.origin}")
     if dataset.notes:
-        print(f"notes: {dataset.notes}")
+        print_line(f"notes: {dataset.notes}")
     for file in dataset.files:
-        print(f"\n{folder / file.path}\n  url     {file.url}\n  bytes   {file.bytes}\n  sha256  {file.sha256}")
+        print_line(f"\n{folder / file.path}\n  url     {file.url}\n  bytes   {file.bytes}\n  sha256  {file.sha256}")
         if file.member:
-            print(f"  member  {file.member}\n  sha256  {file.unpacked}")
+            print_line(f"  member  {file.member}\n  sha256  {file.unpacked}")
 
 
 def _check(dataset: DatasetSpec, folder: Path) -> None:
     paths = {folder / file.path: file for file in dataset.files}
     errors = {path: file.file_error(path) if path.exists() else "missing" for path, file in paths.items()}
     for path, error in errors.items():
-        print(f"{path}: {error or 'right'}")
+        print_line(f"{path}: {error or 'right'}")
     if bad := sum(map(bool, errors.values())):
         count = f"{bad} of {len(errors)} files are missing or wrong"
         raise UserError(f"{dataset.name}: {count}; attnx data get {dataset.name}{_folder_flag(folder)}")
@@ -118,18 +119,18 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
             if not (folder / file.path).exists():
                 verb = "gzip" if file.path.endswith(".gz") else "extract"
                 member = f", {verb} its {file.member}" if file.member else ""
-                print(f"download {file.url}{member} to {folder / file.path}")
+                print_line(f"download {file.url}{member} to {folder / file.path}")
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
         again = f"attnx data get {dataset.name}{_folder_flag(folder)}"
         raise KeyboardInterrupt(f"the received data are kept; continue with: {again}") from None
     count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
-    print(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
+    print_line(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
     export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"
     if folder not in data_folders():
-        print(f"for experiments to find it: {export}")
+        print_line(f"for experiments to find it: {export}")
     elif folder == Path(DEFAULT_FOLDER):
-        print(f"experiments started in this folder find it; for others: {export}")
+        print_line(f"experiments started in this folder find it; for others: {export}")
 
 
 def _folder_flag(folder: Path) -> str:

@@ -30,6 +30,7 @@ from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder, write_json
+from attnx.files.printable import print_line
 from attnx.inference.validate import (
     checkpoint_files,
     file_digest,
@@ -108,7 +109,7 @@ def _evaluate(request: EvaluateArgs) -> int:
     notes += reference_length_notes(run, [], pairs)
     result = evaluate_run(run, pairs, request.batch)
     for note in (*notes, *cut_output_notes(run, result.predictions)):
-        print(f"note: {note}")
+        print_line(f"note: {note}")
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
         _write(folder, request, settings, run, result)
     return _show(folder, f"{folder}: start with README.md")
@@ -232,5 +233,5 @@ def _show(folder: Path, message: str) -> int:
     for table in terminal_tables(folder, error_tables(folder)):
         console.print(table)
         console.print()
-    print(message)
+    print_line(message)
     return 0

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
+from attnx.files.printable import print_line
 from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT
 from attnx.runs.naming import refuse_links
@@ -61,10 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     for agreement in checked:
         search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
         outputs = f"{agreement.equal_outputs} of {agreement.outputs} outputs are the run's"
-        print(f"{search}: {outputs}, log-probabilities within {agreement.max_difference:.0e}")
-    print(f"{folder}: try python {folder / 'run.py'}")
+        print_line(f"{search}: {outputs}, log-probabilities within {agreement.max_difference:.0e}")
+    print_line(f"{folder}: try python {folder / 'run.py'}")
     if (search := run.config["decoding"]["name"]) not in EXPORTED_SEARCHES:
-        print(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")
+        print_line(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")
     return 0
 
 

@@ -15,6 +15,7 @@ import argparse
 from pathlib import Path
 
 from attnx.cli.args import check_output_file
+from attnx.files.printable import print_line
 from attnx.gallery.write import draw_parts
 
 
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Draw the parts and print the paths."""
     paths = [_write_page(arguments)] if arguments.page is not None else draw_parts(arguments.words, arguments.out)
     for path in paths:
-        print(path)
+        print_line(path)
     return 0
 
 

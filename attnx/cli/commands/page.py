@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError
-from attnx.files.printable import printable
+from attnx.files.printable import print_line, printable
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_output_file("--out", arguments.out)
     from attnx.reports.pages.run_page import write_page
 
-    print(write_page(arguments.runs, arguments.out, _open_traces))
+    print_line(write_page(arguments.runs, arguments.out, _open_traces))
     return 0
 
 

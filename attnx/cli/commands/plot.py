@@ -14,6 +14,7 @@ import argparse
 from typing import cast
 
 from attnx.errors import UserError
+from attnx.files.printable import print_line
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
@@ -46,5 +47,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not paths:
         raise UserError(f"{arguments.run}: has no alignments and no metrics to draw")
     for path in paths:
-        print(path)
+        print_line(path)
     return 0

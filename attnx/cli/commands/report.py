@@ -24,6 +24,7 @@ import argparse
 import os
 
 from attnx.errors import UserError
+from attnx.files.printable import print_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,5 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not folders:
         raise UserError("name the runs that the filters select from: attnx report multirun FILTER")
     for path in write_report(folders, arguments.out, arguments.reference, filters):
-        print(path)
+        print_line(path)
     return 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from attnx.cli.args import whole_number
 from attnx.cli.steady_output import steady_output
 from attnx.errors import UserError
+from attnx.files.printable import print_line
 from attnx.runs.sweep import is_sweep
 
 
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     run = read_resumable_run(folder)  # a wrong folder is refused before torch is imported
     if run.is_finished:
-        print(NOTHING_LEFT.format(folder))
+        print_line(NOTHING_LEFT.format(folder))
         return 0
     from attnx.data.paths import check_task_files
 

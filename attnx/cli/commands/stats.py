@@ -17,6 +17,7 @@ import argparse
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.files.printable import print_line
 from attnx.runs.naming import refuse_links
 
 
@@ -50,5 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
     written = None if is_file else write_statistics(path, statistics)
     Console().print(statistics_table(statistics, f"alignments of {path}"))
     if written:
-        print(written)
+        print_line(written)
     return 0

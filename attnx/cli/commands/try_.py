@@ -21,7 +21,7 @@ from attnx.cli.commands.predict.read import InputOptions, LineReader
 from attnx.cli.commands.predict.write import hypotheses, labels, mean_weights, output_text
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
-from attnx.files.printable import printable
+from attnx.files.printable import print_line, printable
 
 if TYPE_CHECKING:
     from attnx.inference.trained_run import TrainedRun
@@ -126,7 +126,7 @@ class Prompt:
             rows, columns = labels(prediction)
             width = shutil.get_terminal_size().columns
             for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
-                print(line)
+                print_line(line)
         sys.stdout.flush()
 
     def command(self, line: str) -> None:
@@ -147,7 +147,7 @@ class Prompt:
         if "decoding" in values:
             search = self.decoder.config["decoding"]
             knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
-            print(f"decoding={search['name']} {knobs}".strip(), flush=True)
+            print_line(f"decoding={search['name']} {knobs}".strip(), flush=True)
 
     def _parse_decoding(self, words: Sequence[str], nbest: int | None) -> dict[str, Any]:
         if not words:
@@ -166,7 +166,7 @@ def _loop(prompt: Prompt) -> None:
     if is_terminal:
         with contextlib.suppress(ImportError):  # Python may be built without it
             import readline  # noqa: F401 lets lines be edited and recalled
-        print(f"{prompt.run.folder}: type a source; :help for more, Ctrl-D ends")
+        print_line(f"{prompt.run.folder}: type a source; :help for more, Ctrl-D ends")
     while True:
         try:
             line = (input("> ") if is_terminal else _piped_line()).strip()
@@ -186,7 +186,7 @@ def _loop(prompt: Prompt) -> None:
 
 def _respond(prompt: Prompt, line: str) -> None:
     if line == ":help":
-        print(HELP, flush=True)
+        print_line(HELP, flush=True)
     elif line.startswith(":") and not line.startswith("::"):
         prompt.command(line)
     elif line:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_text
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
@@ -40,7 +41,7 @@ class HuggingFaceTokenizer:
 
     def save(self, path: Path) -> None:
         """Write the model in the format of `tokenizers`."""
-        self._model.save(str(path))
+        write_text(path, self._model.to_str(pretty=True))
 
     def load(self, path: Path) -> None:
         """Read the model."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
 from attnx.errors import UserError, in_a_line
+from attnx.files.atomic_files import write_bytes
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
@@ -75,7 +76,7 @@ class SentencePieceTokenizer:
 
     def save(self, path: Path) -> None:
         """Write the model in SentencePiece's format."""
-        path.write_bytes(self._processor.serialized_model_proto())
+        write_bytes(path, self._processor.serialized_model_proto())
 
     def load(self, path: Path) -> None:
         """Read the model."""

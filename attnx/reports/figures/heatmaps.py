@@ -23,6 +23,7 @@ from matplotlib.path import Path as VectorPath
 from numpy.typing import NDArray
 
 from attnx.data.evenly_spaced import evenly_by_length
+from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
@@ -93,7 +94,8 @@ def save_figure(figure: Figure, path: Path) -> Path:
     """Save a picture reproducibly and return its path."""
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with rc_context({"svg.hashsalt": "attnx", "pdf.fonttype": 42}):  # fonts that journals accept
-        figure.savefig(path, dpi=DPI, metadata=dates.get(path.suffix, {}))
+        with atomic_write(path) as partial:
+            figure.savefig(partial, dpi=DPI, format=path.suffix[1:], metadata=dates.get(path.suffix, {}))
     return path
 
 

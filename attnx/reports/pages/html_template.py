@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_text
 
 # Of all pages: the document, and the script that comes before a page's.
 DOCUMENT, DOM = (Path(__file__).with_name(name) for name in ("document.html", "dom.js"))
@@ -35,7 +36,7 @@ def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> s
 def write_page_file(path: Path, text: str) -> Path:
     """Write a page's text; a UserError where that is not possible."""
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from error
     return path

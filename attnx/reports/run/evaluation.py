@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.data.features import FeatureScaler
+from attnx.files.atomic_files import write_json, write_text
 from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, TEST, metric_base
 from attnx.reports.run.readme import FILES, files_section
@@ -72,8 +72,8 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
     for name, rows in tables.items():
         lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
         text = "".join("\t".join(line) + "\n" for line in lines)
-        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
-    (folder / layout.ERRORS_JSON).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(folder / f"{name}.tsv", text)
+    write_json(folder / layout.ERRORS_JSON, tables, indent=1)
 
 
 def write_evaluation_readme(folder: Path, name: str) -> None:
@@ -87,7 +87,7 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
         files_section(folder, EVALUATION_FILES),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
-    (folder / layout.README).write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    write_text(folder / layout.README, "\n\n".join(sections) + "\n")
 
 
 def _ensemble_sentence(members: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnx.config.view import node_text
+from attnx.files.atomic_files import write_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.run.tables import CONFIG_KEYS, results_section
 from attnx.runs import layout
@@ -65,7 +66,7 @@ def write_run_readme(folder: Path | str) -> Path:
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
     sections.append(_next_steps(run))
     target = run.path / layout.README
-    target.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
+    write_text(target, "\n\n".join(filter(None, sections)) + "\n")
     return target
 
 

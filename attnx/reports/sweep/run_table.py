@@ -15,7 +15,7 @@ from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
-from attnx.files.csv_text import csv_text
+from attnx.files.csv_text import cell_value, csv_text
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
 from attnx.reports.sweep.settings import varied_keys
@@ -66,7 +66,7 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
     csv.field_size_limit(MAX_TABLE_BYTES)  # a cell may be long
     text = read_text(path).removeprefix(BYTE_ORDER_MARK)
     reader = csv.reader(io.StringIO(text, newline=""))
-    columns = next(reader, [])
+    columns = [*map(cell_value, next(reader, []))]
     for name in (*FACTS, *DETAILS):
         if name not in columns:
             raise UserError(f"{path}:1: not a table of runs: it has no column {name!r}{suggest(name, columns)}")
@@ -77,7 +77,7 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         where = f"{path}:{reader.line_num}"
         if len(cells) != len(columns):
             raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
-        row = dict(zip(columns, cells, strict=True))
+        row = dict(zip(columns, map(cell_value, cells), strict=True))
         lacks = tuple(name.removeprefix(CHOICE) for name in choices if not row[name])
         run = replace(_read_row({name: cell for name, cell in row.items() if cell}, choices, where), lacks=lacks)
         identity = _identity(row, choices)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.atomic_files import atomic_write
+from attnx.files.atomic_files import write_text
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
 from attnx.reports.sweep.ablations import parse_reference
@@ -62,8 +62,7 @@ def write_report(
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in zip(files, texts, strict=True):
-            with atomic_write(path) as partial:
-                partial.write_text(text, encoding="utf-8", newline="")
+            write_text(path, text)
         return files
     except OSError as error:
         raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error

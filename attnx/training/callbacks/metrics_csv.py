@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning import Callback, Trainer
 
-from attnx.files.atomic_files import atomic_write, fsync
+from attnx.files.atomic_files import fsync, write_text
 from attnx.runs.metrics_csv import STEP, VALID, with_row
 from attnx.training.callbacks.step_losses import StepLosses
 from attnx.training.callbacks.step_plan import is_validation_due
@@ -80,8 +80,7 @@ class MetricsCsv(Callback):
         return self.path.read_bytes().decode() if self.path.is_file() else ""
 
     def _write(self, text: str) -> None:
-        with atomic_write(self.path) as partial:
-            partial.write_bytes(text.encode())
+        write_text(self.path, text)
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""

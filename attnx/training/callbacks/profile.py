@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from torch import nn
 from torch._C._autograd import DeviceType
 from torch.profiler import profile, record_function
 
+from attnx.files.atomic_files import write_json
 from attnx.training.callbacks.wrap_methods import Wrapper, wrap_methods
 
 WARMUP_STEPS, PROFILED_STEPS = 5, 20
@@ -88,7 +88,7 @@ class Profile(Callback):
         times = times_by_part(self._profiler.events(), 1000 * seconds / steps, steps)  # type: ignore[no-untyped-call]
         self._profiler = None
         parts = [part_time._asdict() for part_time in times]
-        self.path.write_text(json.dumps({"steps": steps, "parts": parts}, indent=2) + "\n")
+        write_json(self.path, {"steps": steps, "parts": parts})
         self.console.print(table(times, steps))
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for
+from attnx.files.atomic_files import write_bytes, write_text
 from attnx.runs.info import update_info
 from attnx.runs.layout import ERROR_TXT
 from attnx.runs.naming import resume_command
@@ -110,7 +111,7 @@ def _run_rank(task: Task, info: RankInfo, parent: int) -> int:
         reason = f"{type(unknown_error).__name__}: {' '.join(str(unknown_error).split())}"
         error = RunFailed(f"rank {info.rank} of {info.world_size} failed: {reason}")
         text = "".join(traceback.format_exception(unknown_error))
-    report_file(folder, info.rank).write_bytes(pickle.dumps((time.time(), error, text)))
+    write_bytes(report_file(folder, info.rank), pickle.dumps((time.time(), error, text)))
     return exit_code_for(error) if error else ExitCode.FINISHED
 
 
@@ -244,7 +245,7 @@ class ProcessSupervisor:
             return message
         with contextlib.suppress(OSError, ValueError):
             if text:
-                (run / ERROR_TXT).write_text(text, encoding="utf-8")
+                write_text(run / ERROR_TXT, text)
                 message += f"; the traceback is in {run / ERROR_TXT}"
             update_info(run, status=RunStatus.FAILED, error=message)
         return message if "attnx resume" in message else f"{message}; resume with: {resume_command(run)}"

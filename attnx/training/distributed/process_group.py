@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
+from attnx.files.atomic_files import write_text
 from attnx.files.available_cores import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed.torchrun import open_rank_store
@@ -187,7 +188,7 @@ def _exchange(command: RankCommand) -> RankCommand:
     """The main process's command; the run folder's path is left for the launcher."""
     command = broadcast_from_main(lambda: command)
     if command.folder and _rank_info.folder and not _rank_info.local_rank:
-        Path(_rank_info.folder, RUN_PATH_FILE).write_text(command.folder, encoding="utf-8")
+        write_text(Path(_rank_info.folder, RUN_PATH_FILE), command.folder)
     return command
 
 

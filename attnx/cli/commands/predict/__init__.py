@@ -27,7 +27,7 @@ from attnx.cli.commands.predict.write import JSON_LINES, PHARAOH, Layout, format
 from attnx.cli.resumable_output import ResumableOutput
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
-from attnx.files.printable import printable, text_for
+from attnx.files.printable import print_line, printable, text_for
 from attnx.files.terminal import can_redraw
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
@@ -113,11 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
         hint = "; the same command continues" if request.out else ""
         raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
     if unreadable:
-        print(f"attnx: {unreadable:,} of {output.lines - start:,} lines could not be read", file=sys.stderr)
+        print_line(f"attnx: {unreadable:,} of {output.lines - start:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
-        print(f"{request.out}: {output.lines:,} lines")
+        print_line(f"{request.out}: {output.lines:,} lines")
     return 0
 
 

@@ -44,7 +44,7 @@ from attnx.cli.commands.runs.table import columns_of, difference_columns, print_
 from attnx.cli.commands.runs.values import keys_of, sort_key, value_of
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
-from attnx.files.printable import printable, text_for
+from attnx.files.printable import print_line, printable, text_for
 from attnx.reports.run_filters import WORD, Filter, check_keys, explain_empty, parse_filter
 from attnx.runs.find import find_runs
 from attnx.runs.run import Run, read_run
@@ -154,7 +154,7 @@ def select_runs(query: RunsQuery) -> list[Run]:
     for message in messages:
         print(f"attnx: left out: {printable(message)}", file=sys.stderr)
     if not selected:
-        print(f"attnx: no runs in {' '.join(map(str, query.folders))}", file=sys.stderr)
+        print_line(f"attnx: no runs in {' '.join(map(str, query.folders))}", file=sys.stderr)
         return []
     sort = query.options.get("sort", "-created")
     known_keys = dict.fromkeys(key for run in selected for key in keys_of(run))
@@ -213,11 +213,11 @@ def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:
         print("nothing to delete")
     elif not is_confirmed:
         total = decimal(sum(deletion.size for deletion in deletions))
-        print(f"{total} would be freed; nothing was deleted: add --yes to delete")
+        print_line(f"{total} would be freed; nothing was deleted: add --yes to delete")
     else:
         freed, messages = delete(deletions)
-        print(f"{decimal(freed)} freed")
+        print_line(f"{decimal(freed)} freed")
         for message in messages:
-            print(f"attnx: {message}", file=sys.stderr)
+            print_line(f"attnx: {message}", file=sys.stderr)
         return 1 if messages else 0
     return 0

@@ -14,6 +14,7 @@ from rich.filesize import decimal
 
 from attnx.cli.commands.runs.table import Column, print_columns
 from attnx.errors import UserError
+from attnx.files.printable import print_line
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import update_info
@@ -116,7 +117,7 @@ def show_plan(deletions: Sequence[Deletion], runs: Sequence[Run]) -> None:
         sizes = [decimal(deletion.size) for deletion in deletions]
         print_columns([Column("run", paths, 0), Column("deletes", files, 1), Column("size", sizes, 1, right=True)])
     for line in consequences(deletions, runs):
-        print(line)
+        print_line(line)
 
 
 def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator[str]:

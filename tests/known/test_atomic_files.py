@@ -1,0 +1,92 @@
+"""Files are complete or absent, whatever ends the writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from attnx.errors import ExitCode, UserError, exit_code_for
+from attnx.files.atomic_files import write_bytes, write_json, write_text
+from attnx.files.write_arrays import write_arrays
+from attnx.reports.figures.heatmaps import save_figure
+from attnx.reports.pages.html_template import write_page_file
+from attnx.runs.run import Run
+
+LARGE = os.urandom(30_011)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    """No file may grow beyond 2,003 bytes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2003, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("small_disk")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_text(path, LARGE.hex()),
+        lambda path: write_bytes(path, LARGE),
+        lambda path: write_json(path, LARGE.hex()),
+        lambda path: write_arrays(path, {"a": np.frombuffer(LARGE, np.uint8)}),
+        lambda path: save_figure(Figure(), path.rename(path.with_suffix(".png"))),
+    ],
+    ids=["text", "bytes", "json", "arrays", "figure"],
+)
+def test_a_full_disk_leaves_the_old_file(write: Callable[[Path], object], tmp_path: Path) -> None:
+    (tmp_path / "file.npz").write_text("old", encoding="utf-8")
+    with pytest.raises(OSError, match="File too large"):
+        write(tmp_path / "file.npz")
+    (file,) = tmp_path.iterdir()
+    assert file.read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_full_disk_that_a_command_reports_has_the_exit_code_of_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="File too large") as caught:
+        write_page_file(tmp_path / "page.html", LARGE.hex())
+    assert exit_code_for(caught.value) == ExitCode.FAILED
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_no_utf_8_is_written_readably(tmp_path: Path) -> None:
+    write_text(tmp_path / "page.html", f"<title>{os.fsdecode(b'r_' + bytes([255]))}</title>")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == "<title>r_\\udcff</title>"
+    (tmp_path / "a.json").write_text("[7]", encoding="utf-8")
+    with pytest.raises(UnicodeEncodeError):
+        write_json(tmp_path / "a.json", "\ud800")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "page.html"]
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == "[7]"
+
+
+def test_a_missing_folder_is_named_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(tmp_path / "none" / "a.txt", "a")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "none" / "a.txt"))
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "through")
+    assert os.read(reader, 97) == b"through"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_run_with_an_empty_readme_is_not_finished(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"format": 1, "status": "finished"})
+    (tmp_path / "README.md").touch()
+    assert not Run(tmp_path).is_finished
+    write_text(tmp_path / "README.md", "# run")
+    assert Run(tmp_path).is_finished
