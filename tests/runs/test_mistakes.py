@@ -29,7 +29,7 @@ CONFIGURATIONS = {
     "+scorer.hiden=64": ["'additive' has no knob 'hiden'", "hidden"],
     "scorer=dot scorer.hidden_size=64": ["no knob 'hidden_size'", "scorer=additive"],
     "scorer.hidden_size=many": ["scorer.hidden_size=many", "whole number"],
-    "scorer.hidden_size=0": ["scorer.hidden_size=0", "1 or more"],
+    "scorer.hidden_size=0": ["scorer.hidden_size=0", "from 1 to 65,536"],
     "seed=-1": ["seed=-1", "0 or more"],
     "seed=4294967296": ["seed=4294967296", "up to 4294967295"],
     "optimizer.lr=nan": ["optimizer.lr", "above 0"],
