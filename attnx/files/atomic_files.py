@@ -23,9 +23,9 @@ def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file with the line ends of the text.
+    r"""Write a UTF-8 file with the line ends of the text.
 
-    A byte of a file's name that is no UTF-8 is written as ``\\udcff``.
+    A byte of a file's name that is no UTF-8 is written as ``\udcff``.
     """
     write_bytes(path, text.encode(errors="backslashreplace"))
 

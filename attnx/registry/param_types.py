@@ -96,8 +96,8 @@ _PLAIN: dict[str, KnobType] = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool NonNegativeInt PositiveInt Width Depth Probability PositiveFloat NonNegativeFloat Time``,
-    ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
+    Known are ``int float str bool NonNegativeInt PositiveInt Width Depth Probability PositiveFloat NonNegativeFloat``,
+    ``Time``, ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.
