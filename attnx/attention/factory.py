@@ -15,7 +15,7 @@ from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
-from attnx.registry import PartSpec, PositiveInt, Probability, register
+from attnx.registry import Depth, PartSpec, PositiveInt, Probability, register
 
 PartChoice = PartSpec | nn.Module
 PartChoices = tuple[PartChoice, PartChoice, PartChoice]
@@ -82,10 +82,10 @@ def build_standard(
     sizes: tuple[int, int, int],
     projection: Literal["auto", "never"] = "auto",
     dropout: Probability = 0.0,
-    heads: PositiveInt = 1,
+    heads: Depth = 1,
     bias: PartSpec | None = None,
     chunk_mib: PositiveInt = 64,
-    hops: PositiveInt = 1,
+    hops: Depth = 1,
 ) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 

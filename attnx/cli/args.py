@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
+from attnx.files.atomic_files import refuse_foreign
 from attnx.files.parse_number import is_count
 
 CHECKPOINT_CHOICES = ("best", "last", "average")
@@ -107,11 +108,15 @@ def whole_number(value: str) -> int:
     return int(value)
 
 
-def check_output_file(flag: str, file: str | Path) -> None:
-    """Refuse a file to write, named by a flag, that is a folder or lies in none."""
+def check_output_file(flag: str, file: str | Path, beginning: str) -> None:
+    """Refuse a file to write, named by a flag, that is a folder, lies in none, or is another one than attnx writes.
+
+    ``beginning`` is how one by attnx begins.
+    """
     path = Path(file)
     if path.is_dir() or not path.parent.is_dir():
         raise UserError(f"{flag} {file}: " + ("it is a folder" if path.is_dir() else "no such folder"))
+    refuse_foreign(path, beginning)
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from attnx.config.check import check_config
 from attnx.config.groups import GROUPS, group_options
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
 from attnx.config.hydra_session import hydra_session
+from attnx.config.plain_config import plain_config
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -33,7 +34,6 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
         UserError: any mistake, in one line.
     """
     from hydra import compose as hydra_compose
-    from omegaconf import OmegaConf
 
     is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not is_list or not all(isinstance(override, str) for override in overrides):
@@ -44,9 +44,8 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     overrides = canonicalize_overrides(overrides)
     reject_ambiguous(overrides)
     with hydra_session(overrides, config_dir):
-        plain = OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
-    assert isinstance(plain, dict)
-    config = check_config({str(key): value for key, value in plain.items()}, overrides)
+        plain = plain_config(hydra_compose("config", overrides))
+    config = check_config(plain, overrides)
     if config["folder"]:
         config["folder"] = str(expand_path("folder", config["folder"]))
     return config

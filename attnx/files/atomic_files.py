@@ -25,7 +25,7 @@ def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
 def write_text(path: Path, text: str) -> None:
     r"""Write a UTF-8 file with the line ends of the text.
 
-    A byte of a file's name that is no UTF-8 is written as ``\\udcff``.
+    A byte of a file's name that is no UTF-8 is written as ``\udcff``.
     """
     write_bytes(path, text.encode(errors="backslashreplace"))
 
@@ -34,6 +34,23 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file."""
     with atomic_write(path) as partial:
         partial.write_bytes(content)
+
+
+def refuse_foreign(path: Path, beginning: str) -> None:
+    """Refuse to replace a file that does not begin as one by attnx does; an empty one is replaced.
+
+    Raises:
+        UserError: it begins differently, or cannot be read.
+    """
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(beginning.encode()))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    if found and found != beginning.encode():
+        raise UserError(f"{path}: is there already, and was not written by attnx; move it away, or name another file")
 
 
 @contextmanager

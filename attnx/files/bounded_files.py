@@ -211,14 +211,17 @@ def _reject_complex(value: Any, place: str, depth: int = 0) -> None:
             raise UserError(f"{place}: holds the key {keys[0]!r}, which is no text")
         for item in value if isinstance(value, list) else chain(value, value.values()):
             _reject_complex(item, place, depth + 1)
-    elif isinstance(value, int):
-        if value.bit_length() > MAX_NUMBER_BITS:
-            raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits")
+    elif isinstance(value, int | float):
+        _reject_number(value, place)
     elif isinstance(value, str):
         if not value.isascii() and SURROGATE.search(value):
             raise UserError(f"{place}: holds half of a surrogate pair, which is no text")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise UserError(f"{place}: holds the number {value}, where numbers are finite")
     elif value is not None:
         raise UserError(f"{place}: holds a {type(value).__name__}, which is no plain value")
+
+
+def _reject_number(value: float, place: str) -> None:
+    if isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS:
+        raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{place}: holds the number {value}, where numbers are finite")

@@ -24,11 +24,13 @@ from attnx.loggers.wandb_server import (
     unreachable_reason,
 )
 from attnx.registry import PositiveFloat, register
+from attnx.runs.layout import WANDB
 from attnx.runs.status import RunStatus
 
 # W&B's exit codes of runs; 255 is its code for a run that was stopped by hand.
 EXIT_CODES: dict[RunStatus, int] = {RunStatus.FINISHED: 0, RunStatus.FAILED: 1, RunStatus.INTERRUPTED: 255}
 MAX_TAG_LENGTH = 64
+USER_DATA_FOLDER = os.environ.get("WANDB_DATA_DIR")
 
 
 @register("logger", "wandb")
@@ -63,6 +65,8 @@ class Wandb:
         # W&B sends reports of its own errors to the same server, and waits for them when the process ends.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         os.environ.setdefault("WANDB_HTTP_TIMEOUT", str(math.ceil(self.timeout)))  # read at the import
+        if USER_DATA_FOLDER is None:  # where W&B prepares tables and artifacts; else in the user's home
+            os.environ["WANDB_DATA_DIR"] = str((run.folder / WANDB).absolute())
         import wandb
 
         self._wandb, self._start = wandb, run

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import (
+    Depth,
     NonNegativeFloat,
     NonNegativeInt,
     PartSpec,
@@ -22,6 +23,7 @@ from attnx.registry.param_types import (
     Probability,
     Size,
     Time,
+    Width,
 )
 from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.plugin_files import PACKAGE, unload_changed
@@ -34,6 +36,8 @@ __all__ = [
     "NonNegativeInt",
     "PartSpec",
     "PositiveInt",
+    "Depth",
+    "Width",
     "Probability",
     "PositiveFloat",
     "Size",

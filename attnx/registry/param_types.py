@@ -9,6 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+MAX_WIDTH = 2**16
+"""Of a vector: a square matrix of it has 16 GiB."""
+MAX_DEPTH = 2**10
+"""How many layers, heads or hops a model has, each of which takes time to build."""
+
 
 @dataclass(frozen=True)
 class KnobType:
@@ -47,6 +52,12 @@ def seconds(value: Any) -> float | None:
 Size = Annotated[int, "a width the model supplies; never configured"]
 NonNegativeInt = Annotated[int, KnobType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
 PositiveInt = Annotated[int, KnobType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
+Width = Annotated[
+    int, KnobType(f"a whole number from 1 to {MAX_WIDTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_WIDTH)
+]
+Depth = Annotated[
+    int, KnobType(f"a whole number from 1 to {MAX_DEPTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_DEPTH)
+]
 Probability = Annotated[
     float, KnobType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
 ]
@@ -63,6 +74,8 @@ PartSpec = Annotated[
 ALIASES: dict[str, Any] = {
     "NonNegativeInt": NonNegativeInt,
     "PositiveInt": PositiveInt,
+    "Width": Width,
+    "Depth": Depth,
     "Probability": Probability,
     "PositiveFloat": PositiveFloat,
     "NonNegativeFloat": NonNegativeFloat,
@@ -83,8 +96,8 @@ _PLAIN: dict[str, KnobType] = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool NonNegativeInt PositiveInt Probability PositiveFloat NonNegativeFloat Time``,
-    ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
+    Known are ``int float str bool NonNegativeInt PositiveInt Width Depth Probability PositiveFloat NonNegativeFloat``,
+    ``Time``, ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.

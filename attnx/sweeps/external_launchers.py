@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.config.check import check_config
+from attnx.config.plain_config import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock
@@ -31,16 +32,14 @@ POLL_SECONDS = 1.0
 def run_one_job(config: Any) -> float:
     """Run one job that Hydra composed in a subprocess; return the objective."""
     from hydra.core.hydra_config import HydraConfig
-    from omegaconf import OmegaConf
 
     hydra = HydraConfig.get()
     working_folder = Path(hydra.runtime.cwd)
     os.chdir(working_folder)
     sweep = read_sweep(working_folder / hydra.sweep.dir)
     job = get_or_add_job(sweep, without_hydra_overrides(list(hydra.overrides.task)))
-    plain: Any = OmegaConf.to_container(config, resolve=True)
     try:
-        checked = check_config(plain, job.overrides)
+        checked = check_config(plain_config(config), job.overrides)
     except UserError as error:
         write_error(sweep.folder(job), str(error))
     else:

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnx.config.check import check_config
 from attnx.config.hydra_errors import translate_hydra_error
+from attnx.config.plain_config import plain_config
 from attnx.errors import UserError
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, overrides_key
@@ -68,7 +69,7 @@ class SessionLauncher(Launcher):
         try:
             config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
             keys = [str(key) for key in config if key != "hydra"]
-            plain: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, keys), resolve=True)
+            plain = plain_config(OmegaConf.masked_copy(config, keys))
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(translate_hydra_error(error, overrides)) from error
         return check_config(plain, overrides)

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from attnx.cli.args import check_output_file
 from attnx.errors import ExitCode, UserError, exit_code_for
 from attnx.files.atomic_files import write_bytes, write_json, write_text
 from attnx.files.write_arrays import write_arrays
 from attnx.reports.figures.heatmaps import save_figure
-from attnx.reports.pages.html_template import write_page_file
+from attnx.reports.pages.html_template import BEGINNING, fill_page, write_page_file
+from attnx.reports.sweep.write import PAGE, write_report
 from attnx.runs.run import Run
 
 LARGE = os.urandom(30_011)
@@ -73,6 +75,33 @@ def test_a_missing_folder_is_named_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_text(tmp_path / "none" / "a.txt", "a")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "none" / "a.txt"))
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_a_report_replaces_reports_only(name: str, tmp_path: Path) -> None:
+    """Not a file of the user, beside which nothing is written; a report of its own, again."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    write_json(folder / "run.json", {"format": 1, "status": "finished", "monitor": "valid_per"})
+    write_json(folder / "results.json", {"test_per": 7.0})
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"{name}: is there already"):
+        write_report([folder], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["run", name])
+    (tmp_path / name).unlink()
+    files = write_report([folder], tmp_path)
+    assert write_report([folder], tmp_path) == files
+
+
+def test_a_page_replaces_pages_only(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html>\n<title>mine</title>", encoding="utf-8")
+    with pytest.raises(UserError, match=r"page\.html: is there already, and was not written by attnx; move it away"):
+        check_output_file("--out", page, BEGINNING)
+    page.write_text("", encoding="utf-8")
+    check_output_file("--out", page, BEGINNING)
+    write_page_file(page, fill_page(PAGE, "one", {}))
+    check_output_file("--out", page, BEGINNING)
 
 
 def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
         ({"query_size": 0}, "query_size=0: expected a whole number, 1 or more"),
         ({"values_size": 0}, "values_size=0: expected a whole number, 1 or more"),
         ({"memory_size": "3"}, "memory_size='3': expected a whole number"),
-        ({"heads": 0}, "attention.heads=0: expected a whole number, 1 or more"),
+        ({"heads": 0}, "attention.heads=0: expected a whole number from 1 to 1,024"),
         ({"scorer": None}, "scorer=None: expected a name, or a name with knobs"),
         ({"scorer": ("mlp",)}, r"scorer=\('mlp',\): expected a name, or a name with knobs"),
         ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with knobs"),

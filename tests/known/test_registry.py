@@ -119,8 +119,13 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
         ("scope", "local", {"window": "3"}, "scope.window=3: expected a whole number, 0 or more"),
         ("scope", "local", {"window": True}, "scope.window=true: expected a whole number, 0 or more"),
         ("scope", "local", {"center": "predictve"}, "scope.center=predictve: expected one of monotonic, predictive"),
-        ("scorer", "additive", {"hidden_size": 0}, "scorer.hidden_size=0: expected a whole number, 1 or more"),
-        ("scorer", "additive", {"hidden_size": None}, "scorer.hidden_size=null: expected a whole number, 1 or more"),
+        ("scorer", "additive", {"hidden_size": 0}, "scorer.hidden_size=0: expected a whole number from 1 to 65,536"),
+        (
+            "scorer",
+            "additive",
+            {"hidden_size": None},
+            "scorer.hidden_size=null: expected a whole number from 1 to 65,536",
+        ),
         (
             "scorer",
             "mlp",
@@ -141,7 +146,12 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
         ),
         ("scorer", "cosine", {"strength": 0}, "scorer.strength=0: expected a number above 0"),
         ("scorer", "cosine", {"learned": 1}, "scorer.learned=1: expected true or false"),
-        ("readout", "joint", {"hidden_size": 0}, "readout.hidden_size=0: expected a whole number, 1 or more or null"),
+        (
+            "readout",
+            "joint",
+            {"hidden_size": 0},
+            "readout.hidden_size=0: expected a whole number from 1 to 65,536 or null",
+        ),
     ],
 )
 def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:

@@ -535,6 +535,15 @@ def test_feature_files_and_tag_columns_are_read(
         answer = command("predict", "one", "deep/list.tsv", *words)
         assert (answer.code, answer.out) == (2, "")
         assert message in answer.err
+    np.save("deep/wide.npy", np.ones((3, 5)))
+    Path("deep/list.tsv").write_text(f"wide.npy\n{'n' * 307}.npy\nin.npy\n", encoding="utf-8")
+    answer = command("predict", "one", "deep/list.tsv", "--tag", "bob", "--on-error", "keep")
+    assert (answer.code, answer.out) == (0, f"\n\n{expected[0]}\n")
+    wide, long, count = answer.err.splitlines()
+    assert "deep/list.tsv:1: deep/wide.npy: 5 features per step, but this run was trained on 3" in wide
+    assert "deep/list.tsv:2: 'nnn" in long
+    assert "cannot be read: File name too long" in long
+    assert count == "attnx: 2 of 3 lines could not be read"
 
 
 def test_numbers_are_written_as_json(

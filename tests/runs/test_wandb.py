@@ -200,6 +200,8 @@ def test_an_offline_run_records_everything(words: Path, run_to_end: Ended, monke
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     overrides = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
     overrides += ["trainer.test_examples=3"]
+    monkeypatch.setattr("attnx.loggers.wandb.USER_DATA_FOLDER", None)
+    monkeypatch.setenv("WANDB_DATA_DIR", "restored")
     Path("scorers").mkdir()
     save_sweep(
         Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])])
@@ -253,6 +255,7 @@ def test_an_offline_run_records_everything(words: Path, run_to_end: Ended, monke
     dry = [sys.executable, "-m", *shlex.split(command), "--dry-run"]
     assert "Would sync 1 run" in subprocess.run(dry, capture_output=True, text=True, check=True).stderr
     assert holds_secret(folder) == []
+    assert (folder / "wandb" / "artifacts" / "staging").is_dir()
 
 
 def test_a_failed_run_is_recorded_as_failed(run_to_end: Ended, at_step: Callable[..., None]) -> None:

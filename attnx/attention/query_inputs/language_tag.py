@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.attention.types import QueryContext
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Size, Width, register
 
 
 @register("query", "language_tag")
@@ -25,7 +25,7 @@ class LanguageTag(nn.Module):
 
     needs = "tag"
 
-    def __init__(self, tags: Size, embedding_dim: PositiveInt = 20) -> None:
+    def __init__(self, tags: Size, embedding_dim: Width = 20) -> None:
         super().__init__()
         self.size = embedding_dim
         self.embedding = nn.Embedding(tags, embedding_dim)

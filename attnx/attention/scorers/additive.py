@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Size, Width, register
 
 
 @register("scorer", "additive")
@@ -25,7 +25,7 @@ class Additive(nn.Module):
 
     requires_equal_dims = False
 
-    def __init__(self, query_size: Size, memory_size: Size, hidden_size: PositiveInt = 128) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, hidden_size: Width = 128) -> None:
         super().__init__()
         self.hidden_size = hidden_size
         self.query = nn.Linear(query_size, hidden_size, bias=False)

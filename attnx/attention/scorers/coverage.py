@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionHistory
-from attnx.registry import NonNegativeFloat, PositiveInt, Size, register
+from attnx.registry import NonNegativeFloat, Size, Width, register
 
 
 @register("scorer", "coverage")
@@ -30,7 +30,7 @@ class Coverage(nn.Module):
     needs_history = True
 
     def __init__(
-        self, query_size: Size, memory_size: Size, hidden_size: PositiveInt = 128, penalty: NonNegativeFloat = 1.0
+        self, query_size: Size, memory_size: Size, hidden_size: Width = 128, penalty: NonNegativeFloat = 1.0
     ) -> None:
         super().__init__()
         self.additive = Additive(query_size, memory_size, hidden_size)

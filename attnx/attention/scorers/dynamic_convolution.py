@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.types import AttentionHistory
-from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Size, register
+from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Size, Width, register
 
 
 @register("scorer", "dynamic_convolution")
@@ -40,8 +40,8 @@ class DynamicConvolution(nn.Module):
     def __init__(
         self,
         query_size: Size,
-        hidden_size: PositiveInt = 128,
-        filters: PositiveInt = 8,
+        hidden_size: Width = 128,
+        filters: Width = 8,
         kernel_radius: NonNegativeInt = 10,
         max_step: PositiveInt = 10,
         alpha: PositiveFloat = 0.1,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.ops.precision import at_least_float32
-from attnx.registry import PositiveFloat, PositiveInt, Size, register
+from attnx.registry import Depth, PositiveFloat, Size, Width, register
 
 MIN_WIDTH_POSITIONS = 0.01
 """The least width of a component with ``softplus``: far below one position, and its square is not zero."""
@@ -50,9 +50,9 @@ class Gmm(nn.Module):
     def __init__(
         self,
         query_size: Size,
-        components: PositiveInt = 5,
+        components: Depth = 5,
         form: Literal["softplus", "exponential"] = "softplus",
-        hidden_size: PositiveInt | None = 128,
+        hidden_size: Width | None = 128,
         initial_step: PositiveFloat = 1.0,
         initial_width: PositiveFloat = 3.0,
     ) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionHistory
 from attnx.errors import UserError, reject_duplicates
-from attnx.registry import NonNegativeInt, PositiveInt, Size, register
+from attnx.registry import NonNegativeInt, Size, Width, register
 
 
 @register("scorer", "location")
@@ -40,8 +40,8 @@ class Location(nn.Module):
         self,
         query_size: Size,
         memory_size: Size,
-        hidden_size: PositiveInt = 128,
-        filters: PositiveInt = 10,
+        hidden_size: Width = 128,
+        filters: Width = 10,
         kernel_radius: NonNegativeInt = 5,
         reads: list[Literal["previous", "cumulative"]] = ["previous"],  # noqa: B006 - only read
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Size, Width, register
 
 
 @register("scorer", "low_rank")
@@ -25,7 +25,7 @@ class LowRank(nn.Module):
 
     requires_equal_dims = False
 
-    def __init__(self, query_size: Size, memory_size: Size, rank: PositiveInt = 32) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, rank: Width = 32) -> None:
         super().__init__()
         self.query = nn.Linear(query_size, rank, bias=False)
         self.memory = nn.Linear(memory_size, rank, bias=False)

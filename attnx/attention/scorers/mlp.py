@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Depth, PositiveInt, Size, register
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "sigmoid": nn.Sigmoid}
 
@@ -34,7 +34,7 @@ class Mlp(nn.Module):
         self,
         query_size: Size,
         memory_size: Size,
-        depth: PositiveInt = 1,
+        depth: Depth = 1,
         hidden_sizes: list[PositiveInt] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
         activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
     ) -> None:

@@ -28,6 +28,7 @@ from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
 
 FILE = "dashboard.json"
+BEGINNING = '{\n "'  # of a workspace as JSON
 PATIENCE = 10.0  # seconds for W&B to answer
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
 CHOICES = ("scorer", "scope", "query", "normalizer")
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         request = request._replace(metric=arguments.metric, maximize=_is_higher_better(arguments.metric))
     if arguments.out is not None:
         out = arguments.out
-        check_output_file("--out", out)
+        check_output_file("--out", out, BEGINNING)
     saved_workspace = workspace(request)
     if problem := _saved(saved_workspace):
         write_text(out, dumped(saved_workspace) + "\n")

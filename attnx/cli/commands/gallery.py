@@ -17,6 +17,7 @@ from pathlib import Path
 from attnx.cli.args import check_output_file
 from attnx.files.printable import print_line
 from attnx.gallery.write import draw_parts
+from attnx.reports.pages.html_template import BEGINNING
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_page(arguments: argparse.Namespace) -> Path:
-    check_output_file("--page", arguments.page)
+    check_output_file("--page", arguments.page, BEGINNING)
     from attnx.gallery.moving_page import write_moving_page
 
     return write_moving_page(arguments.words, arguments.page)

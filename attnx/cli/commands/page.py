@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.files.printable import print_line, printable
+from attnx.reports.pages.html_template import BEGINNING
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out is None:
             refuse_links(run.path)
     if arguments.out is not None:
-        check_output_file("--out", arguments.out)
+        check_output_file("--out", arguments.out, BEGINNING)
     from attnx.reports.pages.run_page import write_page
 
     print_line(write_page(arguments.runs, arguments.out, _open_traces))

@@ -14,7 +14,7 @@ from attnx.data.features import Matrix
 from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_arrays import DAMAGED
+from attnx.files.bounded_arrays import read_array, read_arrays
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
@@ -68,10 +68,18 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
 
 
 class MatrixReader:
-    """Reads files that must have the same columns in the same order: as the first, and as ``trained_columns``."""
+    """Reads files that must have the same columns in the same order: as the first, and as ``trained_columns``.
 
-    def __init__(self, step_names: str | None = None, trained_columns: Symbols = ()) -> None:
-        self.step_names, self.trained_columns = step_names, trained_columns
+    Args:
+        step_names: the column that names the steps.
+        trained_columns: the names of the columns that a run was trained on, as far as known.
+        trained_width: the number of columns that a run was trained on; None where the first file tells.
+    """
+
+    def __init__(
+        self, step_names: str | None = None, trained_columns: Symbols = (), trained_width: int | None = None
+    ) -> None:
+        self.step_names, self.trained_columns, self.trained_width = step_names, trained_columns, trained_width
         self.first: tuple[Path, FeatureMatrix] | None = None
 
     @property
@@ -82,9 +90,11 @@ class MatrixReader:
     def read(self, path: Path) -> FeatureMatrix:
         """Read a file; a UserError as of :func:`read_matrix`, or if its columns differ from those of the first file."""
         matrix = read_matrix(path, self.step_names)
+        width = matrix.features.shape[1]
+        if self.trained_width is not None and width != self.trained_width:
+            raise UserError(f"{path}: {width} features per step, but this run was trained on {self.trained_width}")
         first_path, first = self.first or (path, matrix)
-        width, expected = matrix.features.shape[1], first.features.shape[1]
-        if width != expected:
+        if width != (expected := first.features.shape[1]):
             raise UserError(f"{path}: {width} features per step, but {first_path} has {expected}")
         sources = {f"those of {first_path} are": first.columns, "this run was trained on": self.trained_columns}
         for what, columns in sources.items():
@@ -176,14 +186,8 @@ def _read_numpy(path: Path, step_names: str | None) -> FeatureTable:
 
 
 def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with path.open("rb") as stream:  # numpy does not close a file that it opened and cannot read
-            loaded = np.load(stream, allow_pickle=False)
-            arrays = {"features": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-            return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    except DAMAGED as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{path}: is not a NumPy file of plain numbers: {reason}") from error
+    arrays = read_arrays(path) if path.suffix == ".npz" else {"features": read_array(path)}
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def read_parquet(path: Path) -> Any:

@@ -14,7 +14,7 @@ from attnx.models.resolve import require_tags
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import source_spec
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Probability, Size, Width, register
 
 
 @register(
@@ -31,7 +31,7 @@ def build_classifier(
     source_features: Size,
     target_symbols: Size,
     tags: Size,
-    embedding_dim: PositiveInt = 64,
+    embedding_dim: Width = 64,
     dropout: Probability = 0.0,
 ) -> Classifier:
     """Encode a source, attend to its states once, and label it.

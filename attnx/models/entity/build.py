@@ -14,7 +14,7 @@ from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
 from attnx.models.entity.model import Entity
 from attnx.models.entity.story_encoder import StoryEncoder
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
+from attnx.registry import PartSpec, PositiveInt, Probability, Size, Width, register
 
 
 @register(
@@ -30,7 +30,7 @@ def build_entity(
     config: Mapping[str, Any],
     source_symbols: Size,
     target_symbols: Size,
-    hidden_size: PositiveInt = 100,
+    hidden_size: Width = 100,
     num_slots: PositiveInt | None = None,
     keys: Literal["free", "tied"] = "free",
     initial_state: Literal["keys", "learned"] = "keys",

@@ -12,7 +12,7 @@ from attnx.models.history.model import History
 from attnx.models.seq2seq.build import build_parts
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.nn.targets.build import build_target
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Probability, Size, Width, register
 
 
 @register(
@@ -26,7 +26,7 @@ def build_history(
     source_features: Size,
     target_symbols: Size,
     target_features: Size,
-    embedding_dim: PositiveInt = 64,
+    embedding_dim: Width = 64,
     feed: Literal["now", "next", "none"] | None = None,
     bridge: Literal["learned", "zeros"] = "learned",
     schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",

@@ -15,7 +15,7 @@ from attnx.models.seq2seq.build import build_query_and_attention
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import source_spec
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Size, Width, register
 
 
 @register(
@@ -30,7 +30,7 @@ def build_pointer(
     source_features: Size,
     target_symbols: Size,
     tags: Size,
-    embedding_dim: PositiveInt = 64,
+    embedding_dim: Width = 64,
     constraint: Literal["any", "distinct", "permutation", "ring"] = "any",
     bridge: Literal["last", "zeros", "learned"] = "last",
     schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",

@@ -22,7 +22,7 @@ from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import build_target, source_spec
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Probability, Size, Width, register
 
 
 @register("model", "seq2seq", resolver="attnx.models.seq2seq.config.resolve_seq2seq")
@@ -33,14 +33,14 @@ def build_seq2seq(
     target_symbols: Size,
     target_features: Size,
     tags: Size,
-    embedding_dim: PositiveInt = 64,
+    embedding_dim: Width = 64,
     feed: Literal["now", "next", "none"] | None = None,
     keys_from: str = "states",
     values_from: str | None = None,
-    position_dim: PositiveInt = 64,
+    position_dim: Width = 64,
     bridge: Literal["last", "zeros", "learned"] | None = None,
     tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
-    tag_dim: PositiveInt = 20,
+    tag_dim: Width = 20,
     tie_embeddings: bool = False,
     dropout: Probability = 0.0,
     schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",

@@ -11,7 +11,7 @@ from attnx.models.transformer.config import resolve_transformer
 from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
 from attnx.models.transformer.options import TransformerOptions
 from attnx.nn.targets.build import build_target, source_spec
-from attnx.registry import PartSpec, PositiveInt, Probability, Size, register
+from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Size, Width, register
 
 
 @register(
@@ -28,10 +28,10 @@ def build_transformer(
     target_features: Size,
     tags: Size,
     form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder",
-    hidden_size: PositiveInt = 256,
-    layers: PositiveInt = 3,
-    encoder_layers: PositiveInt | None = None,
-    feedforward_size: PositiveInt | None = None,
+    hidden_size: Width = 256,
+    layers: Depth = 3,
+    encoder_layers: Depth | None = None,
+    feedforward_size: Width | None = None,
     activation: Literal["relu", "gelu", "silu"] = "relu",
     norm: Literal["pre", "post"] = "pre",
     position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from attnx.nn.recurrent import Recurrent
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Depth, Probability, Size, Width, register
 
 
 @register("decoder", "recurrent")
@@ -27,8 +27,8 @@ class RecurrentDecoder(Recurrent):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden_size: PositiveInt = 256,
-        layers: PositiveInt = 1,
+        hidden_size: Width = 256,
+        layers: Depth = 1,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__(cell, input_size, hidden_size, layers)

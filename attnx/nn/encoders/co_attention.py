@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnx.attention.factory import build_attention
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent
-from attnx.registry import PartSpec, PositiveInt, Size, register
+from attnx.registry import PartSpec, Size, Width, register
 
 
 @register("encoder", "co_attention")
@@ -38,7 +38,7 @@ class CoAttention(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden_size: PositiveInt = 128,
+        hidden_size: Width = 128,
         grain: Literal["fine", "coarse"] = "fine",
         scorer: PartSpec = "dot",
         normalizer: PartSpec = "softmax",

@@ -15,7 +15,7 @@ from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent, count_steps
 from attnx.nn.sentences import word_index
 from attnx.nn.spans import Spans
-from attnx.registry import PartSpec, PositiveInt, Size, register
+from attnx.registry import PartSpec, Size, Width, register
 
 
 @register("encoder", "hierarchical")
@@ -43,8 +43,8 @@ class Hierarchical(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "gru",
-        hidden_size: PositiveInt = 50,
-        query_size: PositiveInt = 100,
+        hidden_size: Width = 50,
+        query_size: Width = 100,
         scorer: PartSpec = "tanh_dot",
         normalizer: PartSpec = "softmax",
     ) -> None:

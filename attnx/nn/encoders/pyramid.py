@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent, State, count_steps
 from attnx.nn.spans import Spans
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Depth, Probability, Size, Width, register
 
 
 @register("encoder", "pyramid")
@@ -36,8 +36,8 @@ class Pyramid(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden_size: PositiveInt = 256,
-        layers: PositiveInt = 4,
+        hidden_size: Width = 256,
+        layers: Depth = 4,
         bidirectional: bool = True,
         dropout: Probability = 0.0,
     ) -> None:

@@ -10,7 +10,7 @@ from attnx.nn.contracts import EncoderOutput
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import Recurrent, count_steps
 from attnx.ops.tracing import is_all_true_on_cpu
-from attnx.registry import PositiveInt, Probability, Size, register
+from attnx.registry import Depth, Probability, Size, Width, register
 
 
 @register("encoder", "recurrent")
@@ -32,8 +32,8 @@ class RecurrentEncoder(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden_size: PositiveInt = 256,
-        layers: PositiveInt = 1,
+        hidden_size: Width = 256,
+        layers: Depth = 1,
         bidirectional: bool = True,
         dropout: Probability = 0.0,
     ) -> None:

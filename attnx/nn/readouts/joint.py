@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.registry import PositiveInt, Size, register
+from attnx.registry import Size, Width, register
 
 
 @register("readout", "joint")
@@ -33,7 +33,7 @@ class Joint(nn.Module):
         token_size: Size,
         inputs: list[Literal["state", "context", "token"]] = ["state", "context"],  # noqa: B006 - only read
         tanh: bool = True,
-        hidden_size: PositiveInt | None = None,
+        hidden_size: Width | None = None,
     ) -> None:
         super().__init__()
         self.inputs = tuple(inputs)

@@ -15,6 +15,9 @@ from attnx.files.atomic_files import write_text
 # Of all pages: the document, and the script that comes before a page's.
 DOCUMENT, DOM = (Path(__file__).with_name(name) for name in ("document.html", "dom.js"))
 
+BEGINNING = DOCUMENT.read_text(encoding="utf-8").partition("; style-src")[0]
+"""How every page begins."""
+
 
 def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> str:
     """The text of a page.

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.atomic_files import write_text
+from attnx.files.atomic_files import refuse_foreign, write_text
 from attnx.files.printable import printable
-from attnx.reports.pages.html_template import fill_page
+from attnx.reports.pages.html_template import BEGINNING, fill_page
 from attnx.reports.sweep.ablations import parse_reference
 from attnx.reports.sweep.effects_table import effects_spreadsheet
 from attnx.reports.sweep.latex_tables import latex
@@ -46,6 +46,7 @@ def write_report(
     files = [page.with_suffix(suffix) for suffix in SUFFIXES]
     if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
         raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
+    _refuse_foreign(files)
     result = report(folders, filters)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
@@ -66,6 +67,14 @@ def write_report(
         return files
     except OSError as error:
         raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
+
+
+def _refuse_foreign(files: Sequence[Path]) -> None:
+    """Refuse to replace a file that is no report: what lies beside a page by attnx is of the same report."""
+    page, *tables = files
+    refuse_foreign(page, BEGINNING)
+    if not page.exists() and (file := next((table for table in tables if table.exists()), None)):
+        raise UserError(f"{file}: is there already without {page.name}; move it away, or name a folder with --out")
 
 
 def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:

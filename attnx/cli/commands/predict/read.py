@@ -14,6 +14,7 @@ from attnx.data.readers.feature_matrices import READERS, MatrixReader
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
+from attnx.files.printable import quoted
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
     from attnx.data.vocabulary import Vocabulary
@@ -85,8 +86,8 @@ class LineReader:
         self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
-        columns = run.source.columns if isinstance(run.source, FeatureScaler) else ()
-        self.recordings = MatrixReader(run.config["task"].get("step_names"), columns)
+        trained = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ()
+        self.recordings = MatrixReader(run.config["task"].get("step_names"), *trained)
         if options.tag_column is None:
             run.check_tag(options.tag)
         elif not run.tags:
@@ -105,6 +106,8 @@ class LineReader:
             pair = self.pair(*self._columns(text))
         except UserError as error:
             return ParsedLine(line_number, error=f"{location}: {error}")
+        except OSError as error:  # a name that is too long, or a file without permission
+            return ParsedLine(line_number, error=f"{location}: {quoted(text)}: cannot be read: {error.strerror}")
         if self.options.unknown == "replace" and not isinstance(self.run.source, FeatureScaler):
             self._count_unknown(pair, self.run.source)
         return ParsedLine(line_number, pair)
