@@ -6,10 +6,9 @@ import difflib
 import errno
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from types import MappingProxyType
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
@@ -69,14 +68,9 @@ def exit_code_for(error: BaseException) -> ExitCode:
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
-def suggest(word: str, candidates: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close.
-
-    ``synonyms`` are candidates by other words for them.
-    """
+def suggest(word: str, candidates: Iterable[str]) -> str:
+    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close."""
     choices = sorted(candidates)
-    if (synonym := synonyms.get(word.casefold())) in choices:
-        return f"; did you mean {synonym}?"
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:

@@ -8,16 +8,22 @@ import os
 import re
 from collections.abc import Sequence
 
-from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP
+from attnx.cli.args import Parser
+from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.hydra_main import print_from_hydra
 from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.compose import canonicalize_overrides
 from attnx.config.groups import GROUPS, group_options
 from attnx.errors import UserError
+from attnx.runs.find import run_folders
+from attnx.runs.naming import SWEEPS
+from attnx.runs.sweep import is_sweep
 
 FLAG = "--shell-completion"
 REQUESTS = ("install", "uninstall", "query")
 SHELLS = ("bash", "zsh", "fish")
+ON_RUNS = tuple(name for name, (words, _) in COMMANDS.items() if "RUN" in words or "FOLDER" in words)
+"""The commands on runs and sweeps."""
 
 
 def complete(request: str, config_dir: str | None) -> int:
@@ -31,7 +37,7 @@ def complete(request: str, config_dir: str | None) -> int:
     *previous, typed = words or [""]
     command = next(iter(previous), "")
     if command in COMMANDS:
-        candidates = _command_words(command)
+        candidates = _flags(command) if typed.startswith("-") else _command_words(command)
     elif command in HELP:
         candidates = [COMPLETE_PAGE, *COMMANDS]
     elif typed.startswith("-"):
@@ -44,8 +50,17 @@ def complete(request: str, config_dir: str | None) -> int:
     return 0
 
 
+def _flags(command: str) -> list[str]:
+    """The flags of a command."""
+    parser = Parser(f"attnx {command}")
+    load_command(command).add_arguments(parser)
+    return [*parser.flags]
+
+
 def _command_words(command: str) -> list[str]:
-    """The words that can follow a command; none for files and folders, which the shell completes itself."""
+    """The words that can follow a command; other files and folders the shell completes itself."""
+    if command in ON_RUNS:
+        return _run_folders()
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
         from attnx.data.downloads.dataset_spec import SPEC_FOLDER
@@ -54,6 +69,13 @@ def _command_words(command: str) -> list[str]:
     if command in ("list", "gallery", "check"):
         return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_options(group))]
     return []
+
+
+def _run_folders() -> list[str]:
+    """The sweeps and runs below multirun; names with spaces are left to the shell, which quotes them."""
+    runs = list(run_folders(SWEEPS))
+    sweeps = {run.parent for run in runs if is_sweep(run.parent)}
+    return [text for text in map(str, sorted({*runs, *sweeps})) if text == "".join(text.split())]
 
 
 def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str | None) -> list[str]:

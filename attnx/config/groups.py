@@ -13,7 +13,7 @@ from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import parse_type
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS
-from attnx.registry.synonyms import KNOB_SYNONYMS
+from attnx.registry.synonyms import known_as
 from attnx.runs.naming import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
@@ -107,8 +107,7 @@ def check_placement(placement: Any) -> dict[str, Any]:
 
 
 def knob_keys(name: str) -> list[str]:
-    """The keys of the knobs with a name: ``optimizer.lr``."""
-    name = KNOB_SYNONYMS.get(name, name)
-    return [
-        f"{kind}.{name}" for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS and name in params_to_parts(kind)
-    ]
+    """The keys of the knobs with a name, ``optimizer.lr``, also by what others call it."""
+    kinds = [kind for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS]
+    keys = [f"{kind}.{name}" for kind in kinds if name in params_to_parts(kind)]
+    return keys or [target for target in known_as(name) if "." in target and "=" not in target]

@@ -22,7 +22,7 @@ from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import MAX_DIGITS
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
-from attnx.registry.synonyms import KNOB_SYNONYMS
+from attnx.registry.synonyms import suggest_known
 
 LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 # Keys of Hydra's folders, and what to write instead.
@@ -109,7 +109,7 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
     head, _, knob = path.partition(".")
     if not knob:
         knobs = knob_keys(head)
-        hint = f"; did you mean {' or '.join(knobs)}?" if knobs else suggest(head, [*GROUPS, *SCALARS])
+        hint = f"; did you mean {' or '.join(knobs)}?" if knobs else suggest_known(head, [*GROUPS, *SCALARS])
         return f"unknown key {head!r}{hint}"
     if head == "placement":
         return f"{path}: no such part{suggest(knob, PLACED)}"
@@ -126,7 +126,7 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
         return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
     if part := _chosen_part(head, overrides):
         return registry.unknown_knob(head, part, knob)
-    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners, KNOB_SYNONYMS)}"
+    return f"the chosen {head} has no knob {knob!r}{suggest_known(knob, owners, f'{head}.')}"
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:

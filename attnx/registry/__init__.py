@@ -29,7 +29,7 @@ from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.plugin_files import PACKAGE, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
-from attnx.registry.synonyms import KNOB_SYNONYMS, PAPER_NAMES
+from attnx.registry.synonyms import suggest_known
 
 __all__ = [
     "NonNegativeFloat",
@@ -136,13 +136,13 @@ def describe(kind: str, name: str) -> Part:
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
     """The message on an unknown part: near misses, and the plug-ins that were left out, since it may be in one."""
     left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
-    return f"unknown {kind} {name!r}{suggest(name, candidates, PAPER_NAMES)}{left_out}"
+    return f"unknown {kind} {name!r}{suggest_known(name, candidates, f'{kind}=')}{left_out}"
 
 
 def unknown_knob(kind: str, name: str, knob: object) -> str:
     """The message on a knob that a part does not have."""
     knobs = [option.name for option in describe(kind, name).knobs]
-    return f"the {kind} {name!r} has no knob {knob!r}{suggest(str(knob), knobs, KNOB_SYNONYMS) or '; it has none'}"
+    return f"the {kind} {name!r} has no knob {knob!r}{suggest_known(str(knob), knobs, f'{kind}.') or '; it has none'}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:

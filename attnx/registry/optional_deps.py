@@ -7,6 +7,9 @@ from typing import Any
 
 from attnx.errors import UserError
 
+# attnx is in no package index: what an index has by its name is something else.
+INSTALL = "in the clone of attnx, pip install -c constraints.txt -e '.[{}]'"
+
 
 def require_package(module: str, extra: str, what: str) -> Any:
     """Import a module of an optional package, which an extra of attnx installs and ``what`` needs.
@@ -20,4 +23,4 @@ def require_package(module: str, extra: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise UserError(f"{what} needs {package}, which is not installed: pip install 'attnx[{extra}]'") from None
+        raise UserError(f"{what} needs {package}, which is not installed: {INSTALL.format(extra)}") from None

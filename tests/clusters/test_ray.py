@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(
         not (importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(LAUNCHER)),
-        reason="Ray is not installed: pip install 'attnx[ray]', in an environment of its own",
+        reason="Ray is not installed: pip install -e '.[ray]' in an environment of its own",
     ),
 ]
 

@@ -227,3 +227,44 @@ def test_the_bootstrap_matches_resampling_one_by_one(groups: list[str] | None) -
 
     low, high = np.percentile(rate(first) - rate(second), [2.5, 97.5])
     assert (difference.low, difference.high) == pytest.approx((low, high), abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("configs", "rows", "note"),
+    [
+        (
+            [{"scorer": {"name": "dot"}, "seed": 1}, {"scorer": {"name": "additive", "hidden_size": 7}, "seed": 1}],
+            {"scorer": ["dot", "additive"]},
+            "another seed can change the order",
+        ),
+        (
+            [{"optimizer": {"name": "adam", "lr": rate}, "seed": 1, "name": str(rate)} for rate in (0.1, 0.3)],
+            {"optimizer.lr": ["0.1", "0.3"]},
+            "the intervals are of the test examples, not of the seeds",
+        ),
+        ([{"seed": 1}, {"seed": 2}], {"seed": ["1", "2"]}, "the runs differ in their seeds alone"),
+        ([{"seed": 1}, {"seed": 1}], {}, "the same settings and seed"),
+    ],
+)
+def test_what_differs_is_shown_and_what_the_seeds_can_tell(
+    tmp_path: Path, configs: list[dict[str, object]], rows: dict[str, list[str]], note: str
+) -> None:
+    folders = []
+    for index, config in enumerate(configs):
+        folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))
+        (folders[-1] / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    shown, text = compare_folders(*folders)
+    settings = {key: cells for key, cells in shown.items() if key.partition(".")[0] in ("scorer", "optimizer", "seed")}
+    assert settings == rows
+    assert note in text
+
+
+def test_several_seeds_of_a_setting_need_no_warning(tmp_path: Path) -> None:
+    folders = []
+    for index, (scorer, seed) in enumerate([("dot", 1), ("dot", 2), ("additive", 1), ("additive", 2)]):
+        folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))
+        config = {"scorer": {"name": scorer}, "seed": seed}
+        (folders[-1] / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    shown, text = compare_folders(*folders)
+    assert (shown["scorer"], shown["seed"]) == (["dot", "dot", "additive", "additive"], ["1", "2", "1", "2"])
+    assert "another seed" not in text

@@ -261,7 +261,9 @@ def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise ModuleNotFoundError(name=module.partition(".")[0])
 
     monkeypatch.setattr(optional_deps.importlib, "import_module", missing)
-    assert "pip install 'attnx[parquet]'" in refused_by_need(write(tmp_path / "a.parquet", ""))
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[parquet]'" in refused_by_need(
+        write(tmp_path / "a.parquet", "")
+    )
 
 
 def refused_by_need(path: Path) -> str:

@@ -246,4 +246,4 @@ def test_a_missing_package_is_reported(name: str, package: str, monkeypatch: pyt
     with pytest.raises(UserError) as caught:
         train_tokenizer(name, TEXTS)
     assert f"task.tokenizer={name} needs {package}" in str(caught.value)
-    assert "pip install 'attnx[translation]'" in str(caught.value)
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[translation]'" in str(caught.value)

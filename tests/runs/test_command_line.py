@@ -141,6 +141,31 @@ def test_a_shell_completes_words(
     assert set(answer.out.split()) == offered
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attnx resume ", {"multirun/rates", "multirun/rates/0", "multirun/runs/first"}),
+        ("attnx predict multirun/r", {"multirun/rates", "multirun/rates/0", "multirun/runs/first"}),
+        ("attnx compare multirun/rates/0 multirun/ru", {"multirun/runs/first"}),
+        ("attnx predict --nb", {"--nbest"}),
+        ("attnx plot multirun/runs/first --for", {"--format"}),
+        ("attnx list multirun/", set()),
+    ],
+)
+def test_a_shell_completes_runs_and_options_of_commands(
+    line: str, offered: set[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, files in {"rates": ["sweep.json"], "rates/0": ["run.json"], "runs/first": ["run.json"]}.items():
+        (work_folder / "multirun" / folder).mkdir(parents=True)
+        for name in files:
+            (work_folder / "multirun" / folder / name).write_text("{}", encoding="utf-8")
+    (work_folder / "multirun" / "runs" / "no_run").mkdir()
+    monkeypatch.setenv("COMP_LINE", line)
+    answer = command("-sc", "query=bash")
+    assert (answer.code, answer.err) == (0, "")
+    assert set(answer.out.split()) == offered
+
+
 @pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
 def test_completion_follows_each_shell(
     shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

@@ -100,7 +100,7 @@ def test_missing_packages_are_reported(run: Callable[..., Any], command: Callabl
         monkeypatch.setitem(sys.modules, name, None)  # importing it now fails
     answer = command("export", "one")
     assert answer.code == 2
-    assert "pip install 'attnx[export]'" in answer.err
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[export]'" in answer.err
     assert not Path("one/export").exists()
 
 

@@ -131,3 +131,21 @@ def test_a_recipe_is_listed_with_what_it_sets(list_parts: Callable[..., list[str
 def test_a_narrow_terminal_cuts_lines(list_parts: Callable[..., list[str]], width: int) -> None:
     """Also within their first word."""
     assert list_parts(width=width)
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "shown"),
+    [
+        (["general"], "general in attnx: scorer=multiplicative", "Formula: score(q, m) = q . W m"),
+        (["luong"], "luong in attnx: scorer=multiplicative", "luong in attnx: recipe=luong_global"),
+        (["scorer", "bahdanau"], "bahdanau in attnx: scorer=additive", "scorer=additive"),
+        (["scope=sliding-window"], "sliding-window in attnx: scope=local", "scope=local"),
+        (["early_stopping"], "early_stopping in attnx: trainer.patience", "trainer.patience=null: a whole number"),
+    ],
+)
+def test_a_word_of_others_shows_what_it_is_called_here(
+    words: list[str], first: str, shown: str, list_parts: Callable[..., list[str]]
+) -> None:
+    lines = list_parts(*words)
+    assert lines[0] == first
+    assert any(shown in line for line in lines[1:])

@@ -347,6 +347,6 @@ def test_a_missing_package_is_reported_before_anything_is_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     registry.find("logger", "tensorboard")
-    with pytest.raises(attnx.UserError, match=r"pip install 'attnx\[tensorboard\]'"):
+    with pytest.raises(attnx.UserError, match=r"pip install -c constraints.txt -e '\.\[tensorboard\]'"):
         run("+logger=tensorboard", folder="one")
     assert not Path("one").exists()

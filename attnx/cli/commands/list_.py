@@ -34,6 +34,7 @@ from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
 from attnx.registry.source_scan import KINDS, Part
+from attnx.registry.synonyms import known_as
 
 # Kinds that no word of the command line picks, and what does: listed when they are named.
 UNPICKED = {
@@ -80,8 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     kinds = [kind for kind in TITLES if kind in words]
     names = [word for word in words if word not in TITLES]
     if names:
-        choices = [choice for name in names for choice in _match(name, kinds)]
-        console.print(Text("\n\n").join(_page(choice, width) for choice in choices))
+        console.print(Text("\n\n").join(page for name in names for page in _pages(name, kinds, width)))
     elif kinds:
         console.print(Text("\n\n").join(_kind(kind, width) for kind in kinds))
     else:
@@ -121,19 +121,43 @@ def _file_choice(kind: str, file: Path) -> Choice:
     return Choice(kind, file.stem, doc=comment, body="\n".join(lines[len(head) :]).strip(), ending=str(file))
 
 
-def _match(word: str, kinds: Sequence[str]) -> list[Choice]:
-    """The choices of a name, or of ``KIND=NAME``; of several kinds those that one picks, where there are some."""
+def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
+    """The pages of the choices of a name or of ``KIND=NAME``; what others call so is shown below what it is here."""
     kind, equals, name = word.lstrip("+").rpartition("=")
     if equals and kind not in TITLES:
         raise UserError(f"no kind {kind!r}{suggest(kind, TITLES)}")
     kinds = [kind] if equals else kinds
     choices = [choice for kind in kinds or TITLES for choice in _choices(kind)]
-    matches = [choice for choice in choices if choice.name == name]
-    if not matches:
-        hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))
-        shows_all = "" if "did you mean" in hint or kinds else "; attnx list shows all"
-        raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}")
-    return [choice for choice in matches if choice.kind in PICKED] or matches
+    if matches := [choice for choice in choices if choice.name == name]:
+        return [_page(choice, width) for choice in _picked(matches)]
+    if targets := known_as(name):
+        shown = [target for target in targets if target.partition("=")[0] in kinds] or targets
+        return [page for target in shown for page in _known_pages(name, target, width)]
+    hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))
+    shows_all = "" if "did you mean" in hint or kinds else "; attnx list shows all"
+    raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}")
+
+
+def _picked(choices: Sequence[Choice]) -> Sequence[Choice]:
+    """Of choices of several kinds those that a word of the command line picks, where there are some."""
+    return [choice for choice in choices if choice.kind in PICKED] or choices
+
+
+def _known_pages(name: str, target: str, width: int) -> list[Text]:
+    """What others call ``name``: a choice in full, or an option with its values and the choices that have it."""
+    heading = Text(f"{name} in attnx: {target}\n\n", style="not bold")
+    key, _, chosen = target.partition("=")
+    kind, dot, _ = key.partition(".")
+    if not dot:
+        return [heading + _page(choice, width) for choice in _choices(kind) if choice.name == chosen]
+    options = {
+        choice.name: f"{option}: {phrase}"
+        for choice in _choices(kind)
+        for option, phrase in choice.knobs.items()
+        if option.partition("=")[0] == key
+    }
+    shown = [filled(option, width, "  ", "    ") for option in dict.fromkeys(options.values())]
+    return [heading.append("\n".join([*shown, f"\nan option of {kind} {', '.join(options)}"]))]
 
 
 def _lines() -> Iterator[Text]:

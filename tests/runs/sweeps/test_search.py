@@ -265,7 +265,7 @@ def test_a_missing_optuna_is_reported(
     monkeypatch.setitem(sys.modules, "optuna", None)
     answer = command("-m", "experiment=g2p_search")
     assert (answer.code, answer.out) == (2, "")
-    assert "pip install 'attnx[optuna]'" in answer.err
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[optuna]'" in answer.err
     assert not list(work_folder.iterdir())
 
 

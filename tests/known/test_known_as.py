@@ -1,0 +1,57 @@
+"""What papers and other programs call things leads to something that exists, and the page lists it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attnx import registry
+from attnx.config.compose import compose
+from attnx.config.groups import group_options, params_to_parts
+from attnx.config.hydra_errors import unknown_key
+from attnx.registry.synonyms import KNOWN_AS
+
+PAGE = Path(__file__).parents[2] / "docs" / "known-as.md"
+
+
+@pytest.mark.parametrize("word", KNOWN_AS)
+def test_a_word_of_others_leads_to_what_exists(word: str) -> None:
+    for target in KNOWN_AS[word]:
+        key, _, value = target.partition("=")
+        kind, _, option = key.partition(".")
+        if not option:
+            assert value in group_options(kind), target
+        elif value:
+            compose([target])
+        else:
+            assert option in params_to_parts(kind), target
+
+
+@pytest.mark.parametrize("word", KNOWN_AS)
+def test_a_word_of_others_names_no_such_choice_or_option_itself(word: str) -> None:
+    """Where it did, the hint would never be seen."""
+    for target in KNOWN_AS[word]:
+        kind, _, option = target.partition("=")[0].partition(".")
+        assert word not in (params_to_parts(kind) if option else group_options(kind)) or target == f"{kind}={word}"
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        (registry.unknown("scope", "causal", ["history", "local"]), "; did you mean history?"),
+        (registry.unknown("scorer", "Sliding-Window", ["dot", "additive"]), "; did you mean scope=local?"),
+        (registry.unknown_knob("decoding", "beam", "num_beams"), "; did you mean beam_size?"),
+        (unknown_key("early_stopping"), "; did you mean trainer.patience?"),
+        (unknown_key("mixed_precision"), "; did you mean trainer.precision=bf16-mixed?"),
+        (unknown_key("decoding.beam_width"), "; did you mean beam_size?"),
+    ],
+)
+def test_messages_on_words_of_others(message: str, hint: str) -> None:
+    assert message.endswith(hint)
+
+
+def test_the_page_lists_every_word() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    expected = [f"| {word} | {', '.join(f'`{target}`' for target in targets)} |" for word, targets in KNOWN_AS.items()]
+    assert rows == ["| known as | type |", *expected]
