@@ -93,8 +93,8 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
 def save_figure(figure: Figure, path: Path) -> Path:
     """Save a picture reproducibly and return its path."""
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    fonts = {"svg.hashsalt": "attnx", "pdf.fonttype": 42}  # that journals accept
-    with rc_context(fonts), atomic_write(path) as partial:
+    # Fonts that journals accept.
+    with rc_context({"svg.hashsalt": "attnx", "pdf.fonttype": 42}), atomic_write(path) as partial:
         figure.savefig(partial, dpi=DPI, format=path.suffix[1:], metadata=dates.get(path.suffix, {}))
     return path
 
