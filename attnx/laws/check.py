@@ -51,17 +51,29 @@ CLASSES: dict[str, tuple[str, ...]] = {
 DETERMINISM = "equal_calls_agree"
 
 
+class Failure(NamedTuple):
+    """Why a law does not hold.
+
+    Attributes:
+        line: the part, the location and the result.
+        is_exception: whether the part raised something; else it gave a result that the law excludes.
+    """
+
+    line: str
+    is_exception: bool = False
+
+
 class Outcome(NamedTuple):
     """The result of one law.
 
     Attributes:
         law: which.
-        failure: one line with the part, the location and the result; "" if the law holds.
+        failure: why it does not hold; None if it does.
         skip_reason: why it was not checked; "" if it was.
     """
 
     law: Law
-    failure: str = ""
+    failure: Failure | None = None
     skip_reason: str = ""
 
 
@@ -98,11 +110,11 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
         UserError: the part rejects its options.
     """
     failure = find_failure(law, candidate, dtype)
-    return failure and f"{failure}; the law: {law.statement}"
+    return f"{failure.line}; the law: {law.statement}" if failure else ""
 
 
-def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> str:
-    """As :func:`law_failure`, without the law, of which one failure may break several."""
+def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> Failure | None:
+    """As :func:`law_failure`, without the law: one failure may break several."""
     try:
         with fixed_random_state(dtype):
             law.check(candidate)
@@ -113,14 +125,14 @@ def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.floa
     except Violation as broken:
         member = broken.member if law.laws.kind == candidate.kind else ""  # else it is of what the part is composed in
         method = f" ({member})" if member else ""
-        return _line(candidate, f"{candidate.location(member)}{method}", broken.message)
+        return Failure(_line(candidate, f"{candidate.location(member)}{method}", broken.message))
     except BaseException as error:  # a part may exit
         return _failure_of(error, candidate)
-    return ""
+    return None
 
 
-def _failure_of(error: BaseException, candidate: Candidate) -> str:
-    return _line(candidate, error_place(error, candidate.info), type_and_text(error))
+def _failure_of(error: BaseException, candidate: Candidate) -> Failure:
+    return Failure(_line(candidate, error_place(error, candidate.info), type_and_text(error)), is_exception=True)
 
 
 def _line(candidate: Candidate, location: str, message: str) -> str:
@@ -139,19 +151,22 @@ def check_part(candidate: Candidate) -> list[Outcome]:
     quick_laws = kind_laws(candidate.kind, quick=True)
     registry.find(candidate.kind, candidate.name)
     if wrong := undeclared(candidate.info):
-        failure = f"the {candidate.kind} {candidate.name!r}, {wrong}"
+        failure = Failure(f"the {candidate.kind} {candidate.name!r}, {wrong}")
         return [
             Outcome(laws[0], failure),
             *(Outcome(law, skip_reason="see above") for law in laws[1:]),
         ]
     outcomes: list[Outcome] = []
+    is_random = False
     for law in laws:
-        if any(outcome.failure and outcome.law.method == DETERMINISM for outcome in outcomes):
-            outcomes.append(Outcome(law, skip_reason="equal calls do not agree"))
-        else:
-            # In single precision, too, what a training checks in it.
-            dtypes = (torch.float64, torch.float32) if law in quick_laws else (torch.float64,)
-            outcomes.append(_outcome(law, candidate, dtypes))
+        if is_random:
+            outcomes.append(Outcome(law, skip_reason="equal calls differ"))
+            continue
+        # In single precision, too, what is checked in it before a training.
+        dtypes = (torch.float64, torch.float32) if law in quick_laws else (torch.float64,)
+        outcomes.append(outcome := _outcome(law, candidate, dtypes))
+        failure = outcome.failure
+        is_random = law.method == DETERMINISM and failure is not None and not failure.is_exception
     return outcomes
 
 

@@ -1,7 +1,8 @@
 """Test a part, yours or one of attnx, against the laws of its kind: shapes, rows
 that do not mix, what it declares, masks, gradients, precision. Prints a line
 for each law: passed, FAILED or not tried; and for each failure the file and
-line, the result, and the law. docs/add-a-part.md has the contracts.
+line, the result, and the law. docs/add-a-part.md has the contracts, and how
+much two numbers may differ.
 
 The exit code is 0 if no law failed, and 2 if one did or there is no such
 part. A part in a plug-in folder is tested by a few of these laws, in
@@ -32,7 +33,7 @@ from attnx.files.printable import printable
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
-    from attnx.laws.check import Outcome
+    from attnx.laws.check import Failure, Outcome
     from attnx.laws.laws import Law
 
 
@@ -73,7 +74,9 @@ def find_part(word: str) -> Part:
     matches = [part for part in parts.values() if part.name == name and kind in ("", part.kind)]
     if not matches:
         names = {part.name for part in parts.values() if kind in ("", part.kind)}
-        raise UserError(f"no {kind or 'part'} {name!r}{suggest(name, names)}; {_searched()}")
+        hint = suggest(name, names)
+        hint = hint if kind or "did you mean" in hint else "; attnx list shows all parts"
+        raise UserError(f"no {kind or 'part'} {name!r}{hint}; {_searched()}")
     if len(matches) > 1:
         ways = " or ".join(f"attnx check {part.kind}={name}" for part in matches)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
@@ -96,17 +99,18 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
         untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
         table.add_row(f"  {outcome.law.name}", Text("FAILED" if outcome.failure else printable(untried)))
     Console().print(table, highlight=False)
-    broken: dict[str, list[Law]] = {}
+    broken: dict[Failure, list[Law]] = {}
     for outcome in outcomes:
         if outcome.failure:
             broken.setdefault(outcome.failure, []).append(outcome.law)
     for failure, laws in broken.items():
         others = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
-        print(f"{laws[0].name}{others}: {failure}; the law: {laws[0].statement}")
+        print(f"{laws[0].name}{others}: {failure.line}; the law: {laws[0].statement}")
     of_kind = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
     if broken:
         count = sum(map(len, broken.values()))
         raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {of_kind}")
     untried = sum(bool(outcome.skip_reason) for outcome in outcomes)
-    print(f"it obeys all {len(outcomes) - untried} laws of {of_kind} that were tried; {untried} were not tried")
+    others = f"; {count_phrase(untried, 'other')} could not be tried" if untried else ""
+    print(f"the {part.kind} {part.name!r} obeys {count_phrase(len(outcomes) - untried, 'law')} of {of_kind}{others}")
     return 0
