@@ -84,6 +84,32 @@ MAX_MESSAGE_LENGTH = 200
 """Letters of another program's message that are shown."""
 
 
+def error_text(error: BaseException) -> str:
+    """What an error says, even if its ``__str__`` raises.
+
+    >>> class Mute(Exception):
+    ...     def __str__(self):
+    ...         raise SystemExit
+    >>> error_text(Mute()), error_text(KeyError("width"))
+    ('(its __str__ raises SystemExit)', "'width'")
+    """
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as second:
+        return f"(its __str__ raises {type(second).__name__})"
+
+
+def type_and_text(error: BaseException) -> str:
+    r"""The type of an error and what it says, in one line.
+
+    >>> type_and_text(RuntimeError("two\nlines")), type_and_text(SystemExit())
+    ('RuntimeError: two lines', 'SystemExit')
+    """
+    return ": ".join(filter(None, (type(error).__name__, " ".join(error_text(error).split()))))
+
+
 def in_a_line(error: BaseException) -> str:
     r"""What an error is about, in a line: what a compiler printed, if one did.
 
@@ -93,7 +119,7 @@ def in_a_line(error: BaseException) -> str:
     >>> in_a_line(KeyError())
     'KeyError'
     """
-    printed = getattr(error, "stderr", None) or str(error)
+    printed = getattr(error, "stderr", None) or error_text(error)
     text = printed.decode(errors="replace") if isinstance(printed, bytes) else str(printed)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     line = next((line for line in lines if re.search(r"error[:(]", line, re.IGNORECASE)), lines[0])
@@ -127,7 +153,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     return any(
         {"MemoryError", "OutOfMemoryError"} & {kind.__name__ for kind in type(cause).__mro__}
-        or (isinstance(cause, RuntimeError) and any(text in str(cause) for text in OUT_OF_MEMORY_TEXTS))
+        or (isinstance(cause, RuntimeError) and any(text in error_text(cause) for text in OUT_OF_MEMORY_TEXTS))
         for cause in exception_chain(error)
     )
 

@@ -25,6 +25,7 @@ from attnx.errors import (
     explain_write_error,
     is_out_of_memory,
     suggest,
+    type_and_text,
 )
 from attnx.files.printable import printable
 from attnx.runs.naming import resume_command
@@ -60,7 +61,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.FAILED
-    except Exception as error:
+    except BaseException as error:  # of a plug-in, anything; its sys.exit() is no end of the command
         if not (message := _one_line(error)):
             raise
         if prefix := _rank_prefix(error):
@@ -69,7 +70,7 @@ def main() -> None:
     sys.exit(code)
 
 
-def _rank_prefix(error: Exception) -> str:
+def _rank_prefix(error: BaseException) -> str:
     """The beginning of the line that reports an error; empty if another process on this machine reports the same."""
     try:
         launched = launched_rank()
@@ -98,7 +99,7 @@ def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
     return 128 + signum
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     """The message of an error whose traceback is stored elsewhere or would not help; else empty."""
     if isinstance(error, UserError):
         return str(error)
@@ -108,9 +109,12 @@ def _one_line(error: Exception) -> str:
         return "out of memory; choose a smaller model or batch, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
     if notes:
-        return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"
-    message = explain_write_error(error)
-    return message and f"{message}, then the same again"
+        return f"{type_and_text(error)}; {notes[-1]}"
+    if message := explain_write_error(error):
+        return f"{message}, then the same again"
+    from attnx.registry.plugin_errors import find_plug_in
+
+    return find_plug_in(error) or (type_and_text(error) if isinstance(error, SystemExit) else "")
 
 
 def run(argv: Sequence[str]) -> int:

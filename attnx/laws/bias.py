@@ -21,7 +21,7 @@ class BiasLaws(TensorLaws):
     """The laws of every bias, for three queries of width 5 and seven positions."""
 
     kind, results = "bias", "biases"
-    quick = ("declarations", "shapes", "numbers_are_finite", "rows_are_independent")
+    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
     sizes: ClassVar[Mapping[str, Any]] = {"query_size": WIDTH, "head": 1, "heads": HEADS}
 
     def _inputs(self) -> dict[str, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -55,11 +54,6 @@ class Candidate:
         if code is not None and code.co_filename == str(self.info.file):
             return f"{code.co_filename}:{code.co_firstlineno}"
         return f"{self.info.file}:{self.info.lines.get(member, self.info.line)}"
-
-    def error_location(self, error: BaseException) -> str:
-        """``file:line`` of the last frame of an exception in the part's file, or of the part."""
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.info.file)]
-        return f"{self.info.file}:{frames[-1].lineno}" if frames else self.location()
 
 
 def variants(candidate: Candidate) -> list[Candidate]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
 
-from attnx.errors import UserError
+from attnx import registry
+from attnx.errors import UserError, type_and_text
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
 from attnx.registry import undeclared
+from attnx.registry.plugin_errors import PlugInError, error_place
 from attnx.registry.source_scan import KINDS
 
 # The classes of laws of each kind, in the order of the checks.
@@ -44,17 +47,33 @@ CLASSES: dict[str, tuple[str, ...]] = {
 }
 
 
+# The law that two equal calls agree: without it no comparison of numbers tells anything.
+DETERMINISM = "equal_calls_agree"
+
+
+class Failure(NamedTuple):
+    """Why a law does not hold.
+
+    Attributes:
+        line: the part, the location and the result.
+        is_exception: whether the part raised something; else it gave a result that the law excludes.
+    """
+
+    line: str
+    is_exception: bool = False
+
+
 class Outcome(NamedTuple):
     """The result of one law.
 
     Attributes:
-        law: its name.
-        failure: one line with the location, the result and the law; "" if the law holds.
+        law: which.
+        failure: why it does not hold; None if it does.
         skip_reason: why it was not checked; "" if it was.
     """
 
-    law: str
-    failure: str = ""
+    law: Law
+    failure: Failure | None = None
     skip_reason: str = ""
 
 
@@ -90,25 +109,36 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
     Raises:
         UserError: the part rejects its options.
     """
+    failure = find_failure(law, candidate, dtype)
+    return f"{failure.line}; the law: {law.statement}" if failure else ""
+
+
+def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> Failure | None:
+    """As :func:`law_failure`, without the law: one failure may break several."""
     try:
         with fixed_random_state(dtype):
             law.check(candidate)
-    except (UserError, LawSkipped):
+    except PlugInError as error:
+        return _failure_of(error.__cause__ or error, candidate)
+    except (UserError, LawSkipped, KeyboardInterrupt):
         raise
     except Violation as broken:
         member = broken.member if law.laws.kind == candidate.kind else ""  # else it is of what the part is composed in
         method = f" ({member})" if member else ""
-        return _line(candidate, f"{candidate.location(member)}{method}", law, broken.message)
-    except Exception as error:
-        text = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
-        return _line(candidate, candidate.error_location(error), law, text)
-    return ""
+        return Failure(_line(candidate, f"{candidate.location(member)}{method}", broken.message))
+    except BaseException as error:  # a part may exit
+        return _failure_of(error, candidate)
+    return None
 
 
-def _line(candidate: Candidate, location: str, law: Law, message: str) -> str:
+def _failure_of(error: BaseException, candidate: Candidate) -> Failure:
+    return Failure(_line(candidate, error_place(error, candidate.info), type_and_text(error)), is_exception=True)
+
+
+def _line(candidate: Candidate, location: str, message: str) -> str:
     defaults = {knob.name: knob.default for knob in candidate.info.knobs}
     knobs = "".join(f" {knob}={value}" for knob, value in candidate.knobs.items() if value != defaults.get(knob))
-    return f"the {candidate.kind} {candidate.name!r}{knobs}, {location}: {message}; the law: {law.statement}"
+    return f"the {candidate.kind} {candidate.name!r}{knobs}, {location}: {message}"
 
 
 def check_part(candidate: Candidate) -> list[Outcome]:
@@ -118,26 +148,39 @@ def check_part(candidate: Candidate) -> list[Outcome]:
         UserError: no such part, its file cannot be imported, it rejects its options, or its kind has no laws.
     """
     laws = kind_laws(candidate.kind)
+    quick_laws = kind_laws(candidate.kind, quick=True)
+    registry.find(candidate.kind, candidate.name)
     if wrong := undeclared(candidate.info):
-        failure = f"the {candidate.kind} {candidate.name!r}, {wrong}"
+        failure = Failure(f"the {candidate.kind} {candidate.name!r}, {wrong}")
         return [
-            Outcome(laws[0].name, failure),
-            *(Outcome(law.name, skip_reason="see above") for law in laws[1:]),
+            Outcome(laws[0], failure),
+            *(Outcome(law, skip_reason="see above") for law in laws[1:]),
         ]
-    return [_outcome(law, candidate) for law in laws]
+    outcomes: list[Outcome] = []
+    is_random = False
+    for law in laws:
+        if is_random:
+            outcomes.append(Outcome(law, skip_reason="equal calls differ"))
+            continue
+        # In single precision, too, what is checked in it before a training.
+        dtypes = (torch.float64, torch.float32) if law in quick_laws else (torch.float64,)
+        outcomes.append(outcome := _outcome(law, candidate, dtypes))
+        failure = outcome.failure
+        is_random = law.method == DETERMINISM and failure is not None and not failure.is_exception
+    return outcomes
 
 
-def _outcome(law: Law, candidate: Candidate) -> Outcome:
-    for variant in variants(candidate):
+def _outcome(law: Law, candidate: Candidate, dtypes: Sequence[torch.dtype]) -> Outcome:
+    for variant, dtype in itertools.product(variants(candidate), dtypes):
         try:
-            if broken := law_failure(law, variant):
-                return Outcome(law.name, broken)
+            if failure := find_failure(law, variant, dtype):
+                return Outcome(law, failure)
         except LawSkipped as reason:
-            return Outcome(law.name, skip_reason=str(reason))
+            return Outcome(law, skip_reason=str(reason))
         except UserError:
-            if variant is candidate:
+            if variant == candidate:
                 raise  # other values of its options may contradict its other options
-    return Outcome(law.name)
+    return Outcome(law)
 
 
 def first_failure(kind: str, name: str, knobs: Mapping[str, Any]) -> str:

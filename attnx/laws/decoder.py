@@ -21,6 +21,7 @@ class DecoderLaws(TensorLaws):
     kind, member, results, sizes = "decoder", "run", "states", SIZES
     quick = (
         "declarations",
+        "equal_calls_agree",
         "numbers_are_finite",
         "every_parameter_has_a_gradient",
         "steps_equal_one_run",

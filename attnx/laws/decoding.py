@@ -32,7 +32,7 @@ class DecodingLaws(PartLaws):
     """The laws of every search."""
 
     kind = "decoding"
-    quick = ("declarations", "shapes")
+    quick = ("declarations", "shapes", "equal_calls_agree")
     methods = ("check",)
 
     def _decode(
@@ -61,6 +61,15 @@ class DecodingLaws(PartLaws):
         is_ordered = result.score[:, 1:] <= result.score[:, :-1]  # a difference of missing hypotheses would be NaN
         require(is_ordered.all(), "__call__", "hypotheses are not in the order of their scores")
         require_tensor(result.weights, "__call__", (*result.sequences.shape, None))
+
+    def equal_calls_agree(self) -> None:
+        """Two equal searches find the same, in every bit: what is drawn follows from a seed that is an option."""
+        model = confident_model()
+        first, second = (self._decode(model) for _ in range(2))
+        for name in ("lengths", "sequences", "log_probability", "score"):
+            actual, expected = getattr(second, name), getattr(first, name)
+            is_same = torch.equal(actual, expected)
+            require(is_same, "__call__", f"two equal calls differ in their {name.replace('_', ' ')}")
 
     def rows_are_independent(self) -> None:
         """The output of a row does not depend on other rows, nor on padding."""

@@ -19,7 +19,7 @@ class EncoderLaws(TensorLaws):
     """The laws of every encoder."""
 
     kind, results, sizes = "encoder", "states", SIZES
-    quick = ("declarations", "shapes", "numbers_are_finite", "rows_are_independent")
+    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
 
     def _inputs(self) -> dict[str, Tensor]:
         return {"inputs": torch.randn(3, 7, 5), "source_mask": SOURCE_MASK.clone()}

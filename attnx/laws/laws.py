@@ -12,8 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.types import AttentionHistory
-from attnx.laws.candidate import Candidate
-from attnx.laws.violation import describe_type, require, require_close, require_finite, require_gradients
+from attnx.laws.candidate import Candidate, LawSkipped
+from attnx.laws.violation import (
+    describe_type,
+    require,
+    require_close,
+    require_equal,
+    require_finite,
+    require_gradients,
+)
 from attnx.registry import REQUIRED
 
 
@@ -40,9 +47,20 @@ class Law(NamedTuple):
         return " ".join(text.split("\n\n")[0].split()).rstrip(".")
 
     def check(self, candidate: Candidate) -> None:
-        """Raise a violation if the candidate breaks the law."""
+        """Raise a violation if the candidate breaks the law.
+
+        Raises:
+            LawSkipped: the law applies to none of the cases.
+        """
+        reasons: list[LawSkipped | None] = []
         for case in self.laws.cases(candidate):
-            getattr(case, self.method)()
+            try:
+                getattr(case, self.method)()
+                reasons.append(None)
+            except LawSkipped as reason:
+                reasons.append(reason)
+        if reasons and reasons[-1] is not None and None not in reasons:
+            raise reasons[-1]
 
 
 class Laws:
@@ -140,12 +158,10 @@ class TensorLaws(PartLaws):
     Attributes:
         member: the method that computes it.
         results: what the tensor contains, in messages.
-        independent_axes: how many leading axes there are, along which nothing mixes.
     """
 
     member: ClassVar[str] = "forward"
     results: ClassVar[str] = "outputs"
-    independent_axes: ClassVar[int] = 1
 
     def _inputs(self) -> dict[str, Tensor]:
         """Random inputs of :meth:`_compute`, by name."""
@@ -155,9 +171,15 @@ class TensorLaws(PartLaws):
         """What the part computes, its type and shape checked."""
         raise NotImplementedError
 
+    def equal_calls_agree(self) -> None:
+        """Two calls with the same inputs give the same numbers, in every bit: nothing is drawn but in training."""
+        inputs = self._inputs()
+        first, second = (self._compute(**{name: tensor.clone() for name, tensor in inputs.items()}) for _ in range(2))
+        require_equal(second, first, self.member)
+
     def rows_are_independent(self) -> None:
-        """The results of a row do not depend on other rows, nor on other steps unless the part is recurrent."""
-        self._require_independent(self._inputs(), self.independent_axes)
+        """The results of a row do not depend on other rows."""
+        self._require_independent(self._inputs(), 1)
 
     def numbers_are_finite(self) -> None:
         """Outputs and gradients are finite."""
@@ -230,6 +252,20 @@ class TensorLaws(PartLaws):
 
     def _trained_parameters(self) -> list[tuple[str, nn.Parameter]]:
         return [(name, weight) for name, weight in self.part.named_parameters() if weight.requires_grad]
+
+
+class StepLaws(TensorLaws):
+    """The laws of parts whose second axis is steps, each computed from its own inputs alone."""
+
+    def steps_are_independent(self) -> None:
+        """The results of a step do not depend on other steps: decoding has one step at a time."""
+        inputs = self._inputs()
+        together = self._compute(**inputs)
+        for step in range(together.shape[1]):
+            pick = slice(None), slice(step, step + 1)
+            alone = self._compute(**{name: tensor[pick] for name, tensor in inputs.items()})
+            difference = f"step {step} has other {self.results} among other steps than alone"
+            require_close(together[pick], alone, self.member, difference)
 
 
 def _floating(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from attnx.errors import type_and_text
 from attnx.laws.candidate import LawSkipped
 from attnx.laws.laws import PartLaws
 from attnx.laws.violation import describe_type, require
@@ -46,7 +47,7 @@ class MetricLaws(PartLaws):
             try:
                 metric.update(*batch)
             except Exception as error:  # of whatever kind: other data, or a defect
-                reasons.append(f"{name} ({type(error).__name__}: {' '.join(str(error).split())})")
+                reasons.append(f"{name} ({type_and_text(error)})")
             else:
                 return batch
         raise LawSkipped(f"it accepts neither {', nor '.join(reasons)}")
@@ -68,6 +69,14 @@ class MetricLaws(PartLaws):
         """A metric is a torchmetrics Metric."""
         is_metric = isinstance(self.part, Metric)
         require(is_metric, "", f"it is {describe_type(self.part)} instead of a torchmetrics.Metric")
+
+    def equal_calls_agree(self) -> None:
+        """Two metrics of the same examples compute the same, in every bit."""
+        first, second = (self._values(self._batch()) for _ in range(2))
+        for name, value in first.items():
+            is_same = second.get(name) == value or (np.isnan(value) and np.isnan(second.get(name, 0.0)))
+            message = f"of the same examples it computes {value:.9g}, and then {second.get(name):.9g}"
+            require(is_same, "compute", message)
 
     def batching_has_no_effect(self) -> None:
         """The values do not depend on how examples are split into batches, nor on their order."""

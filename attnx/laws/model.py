@@ -11,7 +11,7 @@ from torch import Tensor
 from attnx.laws.candidate import Candidate, LawSkipped
 from attnx.laws.laws import Laws
 from attnx.laws.small import model_with
-from attnx.laws.violation import require, require_close, require_finite, require_tensor
+from attnx.laws.violation import require, require_close, require_equal, require_finite, require_tensor
 from attnx.nn.targets.numbers import Numbers
 
 # Two rows of different lengths and tags.
@@ -82,6 +82,8 @@ class ModelLaws(Laws):
         if candidate.kind == "encoder" and any(candidate.property_value(f"reads_{what}", False) for what in TEXTS):
             raise LawSkipped("only a classifier reads sentences or pairs of texts")
         yield cls(model_with(candidate))
+        if candidate.kind == "query" and candidate.property_value("needs") == "prev_state":
+            yield cls(model_with(candidate, feed="none"))  # the other way to feed admits one schedule alone
 
     def _run(self, inputs: Tensor) -> Any:
         """The output of a teacher-forced pass, its logits checked."""
@@ -89,6 +91,12 @@ class ModelLaws(Laws):
         logits = require_tensor(getattr(output, "logits", None), "forward", (*inputs.shape[:2], None))
         require_finite(logits, "forward", "logits")
         return output
+
+    @torch.no_grad()
+    def equal_calls_agree(self) -> None:
+        """Two equal passes give the same outputs, in every bit: nothing is drawn but in training."""
+        first, second = (self._run(self.inputs.clone()).logits for _ in range(2))
+        require_equal(second, first, "forward")
 
     def every_parameter_has_a_gradient(self) -> None:
         """Every parameter has a gradient in training; distributed training stops at one without."""
@@ -103,8 +111,8 @@ class ModelLaws(Laws):
 
         In training, or in evaluation if positions are sampled: each schedule would sample others.
         """
-        if (plan := getattr(self.model, "plan", None)) is None:
-            return
+        if (plan := getattr(self.model, "plan", None)) is None or len(plan.valid_schedules) == 1:
+            raise LawSkipped("one schedule alone is admitted")
         self.model.train(not any(getattr(module, "is_sampled", False) for module in self.model.modules()))
         results = {schedule: outputs_and_gradients(self, schedule) for schedule in plan.valid_schedules}
         self.model.eval()

@@ -34,6 +34,7 @@ class NormalizerLaws(TensorLaws):
     quick = (
         "declarations",
         "shapes",
+        "equal_calls_agree",
         "masked_weights_are_zero",
         "distributions_sum_to_one",
         "rows_are_independent",

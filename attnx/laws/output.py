@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import StepLaws
 from attnx.laws.violation import require_tensor
 from attnx.nn.contracts import OutputInputs
 
@@ -16,11 +16,18 @@ SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}
 SOURCE = torch.tensor([[4, 5, 3, 22, 7], [9, 16, 0, 0, 0]])
 
 
-class OutputLaws(TensorLaws):
+class OutputLaws(StepLaws):
     """The laws of every output layer, for 17 symbols, of which those from 4 are in the source vocabulary, too."""
 
-    kind, independent_axes = "output", 2
-    quick = ("declarations", "numbers_are_finite", "every_parameter_has_a_gradient", "rows_are_independent")
+    kind = "output"
+    quick = (
+        "declarations",
+        "equal_calls_agree",
+        "numbers_are_finite",
+        "every_parameter_has_a_gradient",
+        "rows_are_independent",
+        "steps_are_independent",
+    )
     methods = ("forward", "copy_ids")
 
     def _build(self) -> Any:

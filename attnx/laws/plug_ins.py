@@ -1,17 +1,15 @@
-"""Check the plug-in parts of a configuration before training, and find the plug-in that raised an exception."""
+"""Check the plug-in parts of a configuration before training."""
 
 from __future__ import annotations
 
 import functools
-import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
-from attnx.registry import advice
+from attnx.registry.plugin_errors import advice
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
 
 PartWithKnobs = tuple[str, str, Mapping[str, Any]]
@@ -77,35 +75,3 @@ def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[PartWithKnobs]:
             name, inner = registry.parse_spec(kind, value)
             if name in registry.names(kind):
                 yield kind, name, inner
-
-
-@contextmanager
-def report_plug_in_errors() -> Iterator[None]:
-    """Convert an exception in a plug-in into one line with the part, its file and line.
-
-    Raises:
-        UserError: that line.
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        if not (line := find_plug_in(error)):
-            raise
-        raise UserError(line) from error
-
-
-def find_plug_in(error: BaseException) -> str:
-    """The last plug-in part in an exception's traceback, its location and the message; "" if there is none."""
-    plug_ins = [part for part in catalog().parts.values() if part.origin != "core"]
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        candidates = [
-            part for part in plug_ins if str(part.file) == frame.filename and part.line <= (frame.lineno or 0)
-        ]
-        if candidates:
-            part = max(candidates, key=lambda part: part.line)
-            message = next(iter(str(error).strip().splitlines()), "")
-            location = f"{frame.filename}:{frame.lineno} ({frame.name})"
-            return f"the {part.kind} {part.name!r}, {location}: {type(error).__name__}: {message}; {advice(part)}"
-    return ""

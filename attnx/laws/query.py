@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import QueryContext
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import StepLaws
 from attnx.laws.violation import Violation, require, require_close, require_finite, require_tensor
 
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
@@ -20,11 +20,18 @@ def random_step() -> dict[str, Tensor]:
     return {**fields, "tag": torch.randint(SIZES["tags"], (2, 3))}
 
 
-class QueryLaws(TensorLaws):
+class QueryLaws(StepLaws):
     """The laws of every query input."""
 
-    kind, results, sizes, independent_axes = "query", "queries", SIZES, 2
-    quick = ("declarations", "shapes", "rows_are_independent", "outputs_depend_on_needs_alone")
+    kind, results, sizes = "query", "queries", SIZES
+    quick = (
+        "declarations",
+        "shapes",
+        "equal_calls_agree",
+        "rows_are_independent",
+        "steps_are_independent",
+        "outputs_depend_on_needs_alone",
+    )
 
     def _inputs(self) -> dict[str, Tensor]:
         return random_step()

@@ -5,22 +5,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import StepLaws
 from attnx.laws.violation import require_tensor
 
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}
 
 
-class ReadoutLaws(TensorLaws):
+class ReadoutLaws(StepLaws):
     """The laws of every readout."""
 
-    kind, sizes, independent_axes = "readout", SIZES, 2
+    kind, sizes = "readout", SIZES
     quick = (
         "declarations",
         "any_leading_axes",
+        "equal_calls_agree",
         "numbers_are_finite",
         "every_parameter_has_a_gradient",
         "rows_are_independent",
+        "steps_are_independent",
     )
 
     def _inputs(self, leading: tuple[int, ...] = (2, 3)) -> dict[str, Tensor]:

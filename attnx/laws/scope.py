@@ -14,6 +14,7 @@ from attnx.laws.violation import (
     describe_type,
     require,
     require_close,
+    require_equal,
     require_finite,
     require_gradients,
     require_tensor,
@@ -55,6 +56,7 @@ class ScopeLaws(PartLaws):
     kind, sizes = "scope", SIZES
     quick = (
         "declarations",
+        "equal_calls_agree",
         "padding_is_never_allowed",
         "every_query_has_an_allowed_position",
         "rows_are_independent",
@@ -93,6 +95,15 @@ class ScopeLaws(PartLaws):
             actual = tuple(actual) if isinstance(actual, list) else actual
             message = f"{fact} is {actual!r} on the object and {value!r} by declaration, option or default"
             require(actual == value, fact, message)
+
+    def equal_calls_agree(self) -> None:
+        """Two calls with the same inputs give the same mask, in every bit: nothing is drawn but in training."""
+        queries, steps = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+        first, second = (self._mask(queries.clone(), steps.clone(), memory_mask()) for _ in range(2))
+        for tensor, expected in zip(second, first, strict=True):
+            require((tensor is None) == (expected is None), "forward", "one of two equal calls gives a gain")
+            if tensor is not None and expected is not None:
+                require_equal(tensor, expected, "forward")
 
     def padding_is_never_allowed(self) -> None:
         """A scope returns a ScopeMask whose ``allowed_mask`` is (b, q, m) bool, and False at masked positions."""

@@ -19,7 +19,7 @@ class ScorerLaws(TensorLaws):
     """The laws of every scorer, for memories of width 11, and queries of width 5 unless dims must be equal."""
 
     kind, member, results = "scorer", "score", "scores"
-    quick = ("declarations", "shapes", "numbers_are_finite", "rows_are_independent")
+    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
     methods = ("project_keys", "project_queries", "score")
 
     def _build(self, query_size: int = QUERY) -> Any:

@@ -87,12 +87,12 @@ def small_model(config: Mapping[str, Any], features: int = 0, target_features: i
     return model
 
 
-def model_with(candidate: Candidate) -> Any:
-    """A small seq2seq model that contains the candidate."""
+def model_with(candidate: Candidate, **model: Any) -> Any:
+    """A small seq2seq model with these options that contains the candidate."""
     choice: Any = {"name": candidate.name, **candidate.knobs}
     if candidate.kind == "query":
         choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.knobs}}
     choices = (
         {"attention": {"name": "standard", "bias": choice}} if candidate.kind == "bias" else {candidate.kind: choice}
     )
-    return small_model(small_config(**choices)).eval()
+    return small_model(small_config(**choices, **({"model": {"name": "seq2seq", **model}} if model else {}))).eval()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
+from attnx.data.examples import digest
 from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
+from attnx.files.printable import quoted
 from attnx.laws.laws import PartLaws
-from attnx.laws.violation import describe_type, require
+from attnx.laws.violation import Violation, describe_type, require
 from attnx.tasks.contract import SequenceData, SequenceTask
 
 FACTS = {"monitor": str, "maximize": bool, "label_smoothing": float}
+MAX_SHARED = 0.1  # of the examples of a split that are in another
+NUM_DRAWN = 1000  # training examples of a task that draws them
 NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
 
 
@@ -23,6 +31,10 @@ class TaskLaws(PartLaws):
 
     kind = "task"
     quick = ("declarations",)
+
+    def _build(self) -> Any:
+        drawn, knobs = self.candidate.property_value("num_drawn"), self.candidate.knobs
+        return replace(self.candidate, knobs={drawn: NUM_DRAWN, **knobs} if drawn else knobs).build()
 
     def declarations(self) -> None:
         """A task inherits ``SequenceTask``, and has ``monitor``, ``maximize`` and ``label_smoothing``."""
@@ -33,9 +45,9 @@ class TaskLaws(PartLaws):
             fits = isinstance(value, type_) or (type_ is float and isinstance(value, int))
             require(fits, fact, f"its {fact} is {value!r}; it must be a {type_.__name__}")
 
-    def _load(self) -> SequenceData:
-        """The task's data, its type checked and no split empty."""
-        data = self.part.load()
+    def _load(self, part: SequenceTask | None = None) -> SequenceData:
+        """The data of the task, or of another one, its type checked and no split empty."""
+        data = (part or self.part).load()
         is_data = isinstance(data, SequenceData)
         require(is_data, "load", f"it returned {describe_type(data)} instead of a SequenceData")
         for name, pairs in data.pairs._asdict().items():
@@ -43,6 +55,30 @@ class TaskLaws(PartLaws):
             require(has_pairs, "load", f"its {name} split has no pairs")
         assert isinstance(data, SequenceData)
         return data
+
+    def equal_calls_agree(self) -> None:
+        """Two loads give the same examples in the same order: what is drawn or shuffled follows from a seed."""
+        first, second = (_digests(self._load(self._build())) for _ in range(2))
+        for name, digests in first.items():
+            is_same = second[name] == digests
+            order = " in another order" if sorted(second[name]) == sorted(digests) else ""
+            require(is_same, "load", f"a second load gives other data{order}: the {name} split differs")
+
+    def splits_do_not_overlap(self) -> None:
+        """Splits do not overlap: at most a tenth of the examples of one are in another, as short texts recur.
+
+        A model is tested on what it was neither trained on nor chosen by.
+        """
+        data = self._load()
+        digests = _digests(data)
+        for first, second in itertools.combinations(digests, 2):
+            known = {*digests[first]}
+            shared = [number for number, key in enumerate(digests[second]) if key in known]
+            if len(shared) > MAX_SHARED * len(digests[second]):
+                source = quoted(data.pairs._asdict()[second][shared[0]].source_text)
+                count = f"{len(shared):,} of {count_phrase(len(digests[second]), 'example')}"
+                where = f"{count} of the {second} split are in the {first} split, too"
+                raise Violation("load", f"{where}; the first: {source}")
 
     def monitor_is_measured(self) -> None:
         """Its metrics are modules by name, and the monitor is one of them or of the validation loss."""
@@ -75,6 +111,12 @@ class TaskLaws(PartLaws):
             if isinstance(data.source, Vocabulary):
                 same = _tokenized(restored, text, pair.tag) == _tokenized(self.part, text, pair.tag)
                 require(same, "restore", "restored, it tokenizes a text differently")
+
+
+def _digests(data: SequenceData) -> dict[str, list[bytes]]:
+    """A digest of each example, by split; of training data that are encoded, one of all."""
+    digests = {name: [digest(pair) for pair in pairs] for name, pairs in data.pairs._asdict().items()}
+    return {**digests, "train": [data.rows.fingerprint().encode()]} if data.rows is not None else digests
 
 
 def _tokenized(task: SequenceTask, text: str, tag: str) -> object:

@@ -75,6 +75,15 @@ def require_close(
         raise Violation(member, f"{difference} (by up to {difference_size:.3g})") from None
 
 
+def require_equal(actual: Tensor, expected: Tensor, member: str) -> None:
+    """Check that two calls with the same inputs gave the same tensor, in every bit; NaN equals NaN."""
+    is_same = (actual == expected) | (actual.isnan() & expected.isnan())
+    if not bool(is_same.all()):
+        size = (actual.double() - expected.double()).abs().nan_to_num(torch.inf).max().item()
+        message = f"two equal calls differ (by up to {size:.3g}); draw random numbers only if self.training is True"
+        raise Violation(member, message)
+
+
 def gradient_error(compute: Callable[..., Tensor], inputs: Sequence[Tensor], part: nn.Module, fast: bool = True) -> str:
     """Compare the gradients of inputs and parameters with finite differences; "" if they agree.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
+from attnx.errors import error_text
 from attnx.loggers.contract import Logger, RunStart
 from attnx.runs.status import RunStatus
 
@@ -70,7 +71,9 @@ class Loggers:
         for name, logger in [*self._loggers.items()]:
             try:
                 results[name] = call(name, logger)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # it may exit
                 self.report(f"{name}: {one_line(error)}; the run goes on without this logger")
                 self._removed[name] = self._loggers.pop(name)
         return results
@@ -81,9 +84,9 @@ def _stored(state: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(dict(state))))
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The message of an error in one line, or its type."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(error_text(error).split()) or type(error).__name__
 
 
 def add_sections(values: Mapping[str, float]) -> dict[str, float]:

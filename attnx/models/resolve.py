@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
+from attnx.registry.plugin_errors import report_plug_in_errors
 
 QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
 
@@ -32,7 +33,8 @@ def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
     if resolver is None:
         return None
     module, _, function = resolver.rpartition(".")
-    resolved: ResolvedConfig = getattr(importlib.import_module(module), function)(config)
+    with report_plug_in_errors():
+        resolved: ResolvedConfig = getattr(importlib.import_module(module), function)(config)
     return resolved
 
 

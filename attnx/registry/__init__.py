@@ -6,9 +6,9 @@ import copy
 import importlib
 import json
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from attnx.registry.param_types import (
     Width,
 )
 from attnx.registry.part_names import NAME_RULE, is_part_name
+from attnx.registry.plugin_errors import advice, name_plug_in
 from attnx.registry.plugin_files import PACKAGE, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
@@ -154,11 +155,11 @@ def find(kind: str, name: str) -> Callable[..., Any]:
     if (kind, name) not in _registered:
         info = describe(kind, name)
         try:
-            importlib.import_module(info.module)
-        except UserError:
+            with name_plug_in(info):
+                importlib.import_module(info.module)
+        except BaseException:
+            _forget(info.module)  # it may have registered the part before it failed
             raise
-        except Exception as error:
-            raise UserError(f"{_where(error, info)}: {type(error).__name__}: {error}") from error
         if (kind, name) not in _registered:
             raise UserError(f"{info.place}: importing {info.module} did not register the {kind} {name!r}")
     return _registered[kind, name]
@@ -184,11 +185,6 @@ def undeclared(part: Part) -> str:
             place = f"{part.file}:{part.lines.get(fact, part.line)}"
             return f"{place}: {wrong}; every {part.kind} declares it: write {fact} = {WRITTEN[type_]} in its class"
     return ""
-
-
-def advice(part: Part) -> str:
-    """Where to read more about parts of this kind."""
-    return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"
 
 
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +232,13 @@ def forget_changed() -> None:
     """Forget plug-ins whose files changed after their import; the next use imports them again."""
     if unload_changed():
         scan_files.cache_clear()
-        for key in [key for key, item in _registered.items() if item.__module__.startswith(f"{PACKAGE}.")]:
+        _forget(PACKAGE)
+
+
+def _forget(module: str) -> None:
+    """Forget the parts that a module, or one in it, has registered."""
+    for key, item in [*_registered.items()]:
+        if f"{item.__module__}.".startswith(f"{module}."):
             del _registered[key]
 
 
@@ -264,7 +266,8 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     """Build a part from its name and knobs, and those of the supplied values that its constructor takes.
 
     Raises:
-        UserError: as :func:`check` and :func:`find`, or the part itself refused its knobs.
+        UserError: as :func:`check` and :func:`find`, the part itself refused its knobs, or the constructor of a
+            plug-in raised something.
     """
     name, values = parse_spec(kind, choice)
     knobs = check(kind, name, values)
@@ -272,7 +275,9 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     missing = [size for size in info.injected_params if size not in supplied]
     if missing:
         raise UserError(f"the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here")
-    return find(kind, name)(**{size: supplied[size] for size in info.injected_params}, **knobs)
+    constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
+    with nullcontext() if info.origin == "core" else name_plug_in(info):
+        return constructor(**sizes, **knobs)
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,10 +294,3 @@ def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
             name, knobs = parse_spec(kind, complete[kind])
             complete[kind] = {"name": name, **check(kind, name, knobs)}
     return complete
-
-
-def _where(error: Exception, info: Part) -> str:
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == info.file]
-    return f"{info.file}:{frames[-1].lineno}" if frames else info.place

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
+from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
+from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
@@ -56,7 +57,7 @@ def run_job(spec: JobSpec) -> int:
         module, _, name = spec.target.partition(":")
         getattr(importlib.import_module(module), name)(spec.config, spec.overrides)
         progress.unlink(missing_ok=True)
-    except (KeyboardInterrupt, Exception) as error:
+    except BaseException as error:
         code = exit_code_for(error)
         _report(error, progress)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -65,15 +66,15 @@ def run_job(spec: JobSpec) -> int:
 
 def _report(error: BaseException, progress: Path) -> None:
     """Print an error into the log, and leave it in the file by which the sweep watches the job."""
-    message = str(error)
     if isinstance(error, KeyboardInterrupt | Interrupted):
         print("attnx: interrupted")
         return
     if isinstance(error, UserError):
+        message = str(error)
         print(f"attnx: {printable(message)}")
     else:
         traceback.print_exception(error)
-        message = f"{type(error).__name__}: {message}"
+        message = find_plug_in(error) or type_and_text(error)
     with contextlib.suppress(OSError):
         write_json(progress, {"error": " ".join(message.split())})
 

@@ -17,6 +17,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.terminal import show_waiting
+from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
@@ -90,8 +91,6 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
         config: the ``settings``, composed and checked, and the ``folder`` to write into.
         overrides: none.
     """
-    from attnx.laws.plug_ins import report_plug_in_errors
-
     errors: dict[int, str] = {}
     by_task = sorted(enumerate(config["settings"]), key=_task_key)
     for _, group in itertools.groupby(by_task, key=_task_key):

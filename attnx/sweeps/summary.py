@@ -8,7 +8,7 @@ import traceback
 from contextlib import suppress
 from typing import Literal
 
-from attnx.errors import ExitCode
+from attnx.errors import ExitCode, type_and_text
 from attnx.files.atomic_files import write_text
 from attnx.files.printable import print_line, printable
 from attnx.runs.layout import ERROR_TXT, README, STUDY
@@ -53,7 +53,7 @@ def failure_message(sweep: Sweep, error: Exception) -> str:
     with suppress(OSError):
         write_text(sweep.path / ERROR_TXT, "".join(traceback.format_exception(error)))
         advice = f"the traceback is in {sweep.path / ERROR_TXT}; {advice}"
-    return f"{type(error).__name__}: {' '.join(str(error).split())}; {advice}"
+    return f"{type_and_text(error)}; {advice}"
 
 
 def write_sweep_report(sweep: Sweep) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnx.data.batches import Batch
 from attnx.data.dataset import Row
-from attnx.errors import UserError
+from attnx.errors import UserError, error_text
 from attnx.training.distributed.child_process import interrupt_with_parent
 
 SEMAPHORES_PER_EVENT = 5
@@ -64,4 +64,4 @@ def is_out_of_shared_memory(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         frames = traceback.extract_tb(error.__traceback__)
         return bool(frames) and frames[-1].filename == synchronize.__file__
-    return isinstance(error, RuntimeError) and any(message in str(error) for message in FULL_MEMORY_MESSAGES)
+    return isinstance(error, RuntimeError) and any(message in error_text(error) for message in FULL_MEMORY_MESSAGES)

@@ -18,12 +18,14 @@ from attnx.errors import (
     RunFailed,
     Stopped,
     UserError,
+    error_text,
     exception_chain,
     explain_write_error,
     is_out_of_memory,
+    type_and_text,
 )
 from attnx.files.atomic_files import write_text
-from attnx.laws.plug_ins import find_plug_in
+from attnx.registry.plugin_errors import find_plug_in
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON
@@ -46,7 +48,7 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
     with StopSignal() as stop_signal:
         try:
             yield
-        except (KeyboardInterrupt, Exception) as error:
+        except BaseException as error:
             stop_signal.ignore()
             failure = _record(error, folder, trainer, stop_signal.signum)
             with suppress(OSError, UserError):  # the disk may be full
@@ -68,15 +70,16 @@ def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], sign
     if is_deleted(folder):
         return RunFailed(deleted)
     line = str(error) if isinstance(error, UserError) else failure_line(error, folder, trainer)
-    _update_info(
-        folder, status=RunStatus.FAILED, error=line or f"{type(error).__name__}: {' '.join(str(error).split())}"
-    )
+    _update_info(folder, status=RunStatus.FAILED, error=line or type_and_text(error))
     if isinstance(error, UserError):
         return error
     note = _save_traceback(error, folder)
     if line:
         return RunFailed(line)
-    error.add_note(f"{note}; try again with: {resume_command(folder)}")
+    advice = f"{note}; try again with: {resume_command(folder)}"
+    if not isinstance(error, Exception):  # a SystemExit would end the command, and nobody would see why
+        return RunFailed(f"{type_and_text(error)}; {advice}")
+    error.add_note(advice)
     return error
 
 
@@ -98,7 +101,9 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
         )
     if write_error := explain_write_error(error, str(folder)):
         return f"{write_error}, then resume with: {resume_command(folder)}"
-    if match := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
+    if match := re.search(
+        r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(error_text(error).split())
+    ):
         return (
             f"a data worker died (process {match[1]} {match[2]}); resume with: {resume_command(folder)}; if it "
             f"happens again, set trainer.num_workers to 0 in {folder / CONFIG_YAML}"

@@ -24,8 +24,9 @@ from attnx.inference.checkpoint import load_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
-from attnx.laws.plug_ins import check_plug_ins, report_plug_in_errors
+from attnx.laws.plug_ins import check_plug_ins
 from attnx.loggers.collection import Loggers
+from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager
@@ -170,9 +171,19 @@ def train(
                 prepared.notes = [*cut_notes, *prepared.notes]
                 console.print("\n".join(cut_notes), end="\n" if cut_notes else "", markup=False, highlight=False)
                 save_examples(module, prepared.loaders.test_rows, folder)
-        except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
+        except (KeyboardInterrupt, SystemExit) as stop:
+            if not is_ctrl_c(stop):
+                raise
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
         return results
+
+
+def is_ctrl_c(stop: BaseException) -> bool:
+    """Whether a KeyboardInterrupt stops the run, or the SystemExit with which Lightning answers one.
+
+    Lightning calls ``sys.exit`` as it handles the KeyboardInterrupt; any other SystemExit is an error of who exits.
+    """
+    return isinstance(stop, KeyboardInterrupt) or isinstance(stop.__context__, KeyboardInterrupt)
 
 
 def _fit(prepared: PreparedRun, trainer: lightning.Trainer, checkpoints: CheckpointManager, resume: bool) -> None:

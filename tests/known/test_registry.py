@@ -403,7 +403,9 @@ def test_a_plug_in_import_error_is_reported(write: Write, line: str, message: st
     """The line of the file that fails is named, and it is named again the next time."""
     file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
-        assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(f"{file}:3: {message}")
+        assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(
+            f"the scorer 'sound_of_registry', {file}:3: {message}"
+        )
 
 
 def test_a_broken_import_of_a_plug_in_is_reported(
@@ -415,7 +417,9 @@ def test_a_broken_import_of_a_plug_in_is_reported(
     broken_file.write_text("x = 1\ny = (\n")
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     write("registry_importing.py", f"import half_written_module\n{SOUND}")
-    assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(f"{broken_file}:2: SyntaxError")
+    assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(
+        f"the scorer 'sound_of_registry', {broken_file}:2: SyntaxError"
+    )
 
 
 def test_a_name_missing_after_import_is_reported(write: Write) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -249,6 +250,27 @@ BROKEN = {
     "a query that reads something else": Broken(
         "query", "return step.state", "return step.prev_state", "def forward", "it reads other fields than state"
     ),
+    "a query that reads other steps": Broken(
+        "query",
+        "return step.state",
+        "return step.state - step.state.mean(1, keepdim=True)",
+        "def forward",
+        "step 0 has other queries among other steps than alone",
+    ),
+    "noise": Broken(
+        "scorer",
+        SHAPE,
+        "return queries @ keys.mT + 1e-6 * torch.rand(())",
+        "def score",
+        "two equal calls differ (by up to ",
+    ),
+    "noise in a mask": Broken(
+        "scope",
+        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))",
+        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1) & (torch.rand(memory_mask.shape) < 0.5))",
+        "def forward",
+        "two equal calls differ",
+    ),
     "a query of another width": Broken(
         "query", "return step.state", "return step.state[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
     ),
@@ -393,10 +415,62 @@ def test_the_first_non_finite_number_is_reported(
     assert f"; {of}, {path}:21; the batch is in one/bad_batch.pt" in answer.err
 
 
+def test_noise_that_training_refuses_breaks_one_law_of_check(
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
+) -> None:
+    """Less than rounding would excuse; nothing that compares numbers is tried after it."""
+    path = plug("scorer", SHAPE, "return queries @ keys.mT + 1e-6 * torch.randn(keys.shape[-2])")
+    noise = f"the scorer 'mine', {path}:21 (score): two equal calls differ (by up to "
+    assert command("scorer=mine", *small).err.startswith(f"attnx: {noise}")
+    answer = command("check", "mine")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "breaks 1 of " in answer.err
+    assert f"equal calls agree: {noise}" in answer.out
+    rows = [" ".join(line.split()) for line in answer.out.splitlines()]
+    law = rows.index("equal calls agree FAILED")
+    assert rows[1:law] == ["declarations passed", "shapes passed"]
+    assert rows[law + 1] == "numbers are finite not tried: equal calls differ"
+
+
+def test_random_numbers_in_training_break_no_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    plug("scorer", SHAPE, "return queries @ keys.mT + self.training * torch.rand(())")
+    answer = command("check", "mine")
+    assert "equal calls agree passed" in " ".join(answer.out.split())
+
+
+def test_an_error_that_breaks_many_laws_is_printed_once(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    path = plug("encoder", "states = ", "raise RuntimeError('seven'); states = ")
+    answer = command("check", "mine")
+    assert answer.code == 2
+    (line,) = (line for line in answer.out.splitlines() if "seven" in line)
+    failed = answer.out.count("FAILED")
+    assert failed > 9
+    assert line.startswith(f"shapes and {failed - 1} other laws: the encoder 'mine', {path}:20: RuntimeError: seven; ")
+    assert answer.err.endswith(f"breaks {failed} of {answer.out.count(' passed') + failed} laws of an encoder\n")
+
+
+def test_schedules_are_compared_where_the_default_admits_one(
+    plug: Callable[..., Path], command: Callable[..., Any]
+) -> None:
+    plug("query", "step.state", "step.prev_state - step.prev_state.mean(1, keepdim=True)")
+    path = plug("query", '"state"', '"prev_state"', name="sound")
+    path.write_text(path.read_text(encoding="utf-8").replace("step.state", "step.prev_state"), encoding="utf-8")
+    mixing = path.with_name("mine.py")
+    mixing.write_text(mixing.read_text(encoding="utf-8").replace('"state"', '"prev_state"'), encoding="utf-8")
+    assert command("check", "sound").code == 0
+    rows = [" ".join(line.split()) for line in command("check", "mine").out.splitlines()]
+    assert "rows are independent passed" in rows
+    assert "steps are independent FAILED" in rows
+    assert "schedules agree in a model FAILED" in rows
+
+
 def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
     plug("normalizer")
     answer = command("check", "mine")
     assert (answer.code, answer.err) == (0, "")
+    assert re.search(
+        r"\nthe normalizer 'mine' obeys \d+ laws of a normalizer; \d+ others could not be tried\n$", answer.out
+    )
     plug("normalizer", " * allowed_mask", "", name="other")
     answer = command("check", "normalizer/other")
     assert answer.code == 2
@@ -450,13 +524,25 @@ class Mine(SequenceTask):
         ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
         ('return {"wer"', '{"wer"', "it returned no dictionary of torchmetrics Metrics"),
         ("Mine(SequenceTask)", "Mine", "the class Mine must inherit attnx.tasks.contract.SequenceTask"),
+        (
+            "        pairs = [",
+            "        import random\n        random.shuffle(words)\n        pairs = [",
+            "a second load gives other data in another order: the train split differs",
+        ),
+        (
+            "return SequenceData.of(split",
+            "return SequenceData.of((lambda splits: splits._replace(test=splits.valid))(split",
+            "examples of the test split are in the valid split, too; the first: '",
+        ),
     ],
 )
 def test_check_tries_a_task(
     line: str, second: str, message: str, work_folder: Path, command: Callable[..., Any]
 ) -> None:
     (work_folder / "plugins").mkdir()
-    for name, text in (("sound", TASK), ("mine", TASK.replace(line, second))):
+    broken = TASK.replace(line, second)
+    broken = broken.replace("test=0.2))", "test=0.2)))") if "lambda splits" in second else broken
+    for name, text in (("sound", TASK), ("mine", broken)):
         (work_folder / "plugins" / f"{name}.py").write_text(
             HEAD + text.replace('"mine"', f'"{name}"'), encoding="utf-8"
         )
@@ -524,7 +610,11 @@ def test_check_says_why_a_metric_accepts_no_data(work_folder: Path, command: Cal
     ("words", "message"),
     [
         ((), "attnx check needs NAME"),
-        (("sofmax",), "no part 'sofmax'; did you mean softmax"),
+        (
+            ("sofmax",),
+            "no part 'sofmax'; did you mean softmax?; plug-ins were searched in plugins/, and $ATTNX_PLUGINS",
+        ),
+        (("zzz",), "no part 'zzz'; attnx list shows all parts; plug-ins were searched in plugins/"),
         (("scorer=softmax",), "no scorer 'softmax'"),
         (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),
         (("cosine",), "write attnx check scorer=cosine or attnx check lr_schedule=cosine"),

@@ -1,7 +1,8 @@
 """Test a part, yours or one of attnx, against the laws of its kind: shapes, rows
 that do not mix, what it declares, masks, gradients, precision. Prints a line
 for each law: passed, FAILED or not tried; and for each failure the file and
-line, the result, and the law. docs/add-a-part.md has the contracts.
+line, the result, and the law. docs/add-a-part.md has the contracts, and how
+much two numbers may differ.
 
 The exit code is 0 if no law failed, and 2 if one did or there is no such
 part. A part in a plug-in folder is tested by a few of these laws, in
@@ -16,6 +17,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,11 +28,13 @@ from rich.text import Text
 from attnx import registry
 from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
+from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line, printable
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
-    from attnx.laws.check import Outcome
+    from attnx.laws.check import Failure, Outcome
+    from attnx.laws.laws import Law
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,25 +74,45 @@ def find_part(word: str) -> Part:
     matches = [part for part in parts.values() if part.name == name and kind in ("", part.kind)]
     if not matches:
         names = {part.name for part in parts.values() if kind in ("", part.kind)}
-        raise UserError(f"no {kind or 'part'} {name!r}{suggest(name, names)}")
+        hint = suggest(name, names)
+        hint = hint if kind or "did you mean" in hint else "; attnx list shows all parts"
+        raise UserError(f"no {kind or 'part'} {name!r}{hint}; {_searched()}")
     if len(matches) > 1:
         ways = " or ".join(f"attnx check {part.kind}={name}" for part in matches)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
     return matches[0]
 
 
+def _searched() -> str:
+    """Where plug-ins were searched."""
+    named = os.environ.get("ATTNX_PLUGINS")
+    places = f"$ATTNX_PLUGINS ({named}) and plugins/" if named else "plugins/, and $ATTNX_PLUGINS is not set"
+    return f"plug-ins were searched in {places}"
+
+
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
-    """Print the table, and below it a line for each law that is broken."""
+    """Print the table, and below it a line for each failure, however many laws it breaks, or that there is none."""
     print_line(f"{part.kind}={part.name}  {part.place}")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     for outcome in outcomes:
         untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
-        table.add_row(f"  {outcome.law}", Text("FAILED" if outcome.failure else printable(untried)))
+        table.add_row(f"  {outcome.law.name}", Text("FAILED" if outcome.failure else printable(untried)))
     Console().print(table, highlight=False)
-    broken = [outcome for outcome in outcomes if outcome.failure]
-    for outcome in broken:
-        print_line(f"{outcome.law}: {outcome.failure}")
+    broken: dict[Failure, list[Law]] = {}
+    for outcome in outcomes:
+        if outcome.failure:
+            broken.setdefault(outcome.failure, []).append(outcome.law)
+    for failure, laws in broken.items():
+        others = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
+        print_line(f"{laws[0].name}{others}: {failure.line}; the law: {laws[0].statement}")
+    of_kind = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
     if broken:
-        raise UserError(f"the {part.kind} {part.name!r} breaks {len(broken)} of {len(outcomes)} laws of a {part.kind}")
+        count = sum(map(len, broken.values()))
+        raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {of_kind}")
+    untried = sum(bool(outcome.skip_reason) for outcome in outcomes)
+    others = f"; {count_phrase(untried, 'other')} could not be tried" if untried else ""
+    print_line(
+        f"the {part.kind} {part.name!r} obeys {count_phrase(len(outcomes) - untried, 'law')} of {of_kind}{others}"
+    )
     return 0

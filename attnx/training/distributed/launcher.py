@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for
+from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_bytes, write_text
+from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.info import update_info
 from attnx.runs.layout import ERROR_TXT
 from attnx.runs.naming import resume_command
@@ -107,8 +108,8 @@ def _run_rank(task: Task, info: RankInfo, parent: int) -> int:
             task()
     except (KeyboardInterrupt, Interrupted, UserError) as known_error:
         error = known_error
-    except Exception as unknown_error:
-        reason = f"{type(unknown_error).__name__}: {' '.join(str(unknown_error).split())}"
+    except BaseException as unknown_error:
+        reason = find_plug_in(unknown_error) or type_and_text(unknown_error)
         error = RunFailed(f"rank {info.rank} of {info.world_size} failed: {reason}")
         text = "".join(traceback.format_exception(unknown_error))
     write_bytes(report_file(folder, info.rank), pickle.dumps((time.time(), error, text)))

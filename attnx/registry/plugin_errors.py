@@ -1,0 +1,123 @@
+"""Which plug-in raised an exception, in one line: its code may raise anything, anywhere, and may call ``sys.exit``."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+
+from attnx.errors import Interrupted, UserError, type_and_text
+from attnx.registry.plugin_files import PACKAGE
+from attnx.registry.source_scan import BY_HAND, Part, catalog
+
+MEANT = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
+"""What is raised on purpose: by the user's Ctrl-C, by Python as it closes a generator, by attnx, or by a part that
+refuses its options."""
+
+
+class PlugInError(UserError):
+    """A plug-in raised something that it should not, its ``__cause__``: which, where and what, in one line."""
+
+
+@contextmanager
+def report_plug_in_errors() -> Iterator[None]:
+    """Convert what a plug-in raises into one line with the part, its file and line; ``sys.exit`` raises, too.
+
+    Raises:
+        PlugInError: that line, of an error whose traceback has a frame of a plug-in.
+    """
+    try:
+        yield
+    except MEANT:
+        raise
+    except BaseException as error:
+        if not (line := find_plug_in(error)):
+            raise
+        raise PlugInError(line) from error
+
+
+@contextmanager
+def name_plug_in(part: Part) -> Iterator[None]:
+    """Name a part that is imported or built in whatever that raises, also where none of its own lines ran.
+
+    Raises:
+        PlugInError: the part, the place, and what was raised.
+    """
+    try:
+        yield
+    except MEANT:
+        raise
+    except BaseException as error:
+        raise PlugInError(find_plug_in(error, part)) from error
+
+
+def find_plug_in(error: BaseException, called: Part | None = None) -> str:
+    """The plug-in whose code raised an exception, where, and what it says; "" if none did.
+
+    The place is the last line of the plug-in that ran, in whatever file of it; the part is the last one that was
+    entered.
+
+    Args:
+        error: its traceback is read, and that of its cause.
+        called: the part that was called, if none of its own lines may be in the traceback.
+    """
+    frames = _frames(error)
+    if not frames and error.__cause__ is not None and called is None:
+        return find_plug_in(error.__cause__)
+    entered = [part for _, _, part in frames if part is not None]
+    part = entered[-1] if entered else called
+    if part is None and not frames:
+        return ""
+    place = _place(error, frames, part)
+    if part is None:
+        return f"the plug-in {place}: {type_and_text(error)}"
+    return f"the {part.kind} {part.name!r}, {place}: {type_and_text(error)}; {advice(part)}"
+
+
+def advice(part: Part) -> str:
+    """Where to read more about parts of this kind."""
+    return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"
+
+
+def error_place(error: BaseException, part: Part) -> str:
+    """``file:line`` of the last line in a part's file that ran before an exception, or of the part."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_in(frame.f_code, part)]
+    return f"{part.file}:{lines[-1]}" if lines else part.place
+
+
+def _frames(error: BaseException) -> list[tuple[CodeType, int, Part | None]]:
+    """The frames of plug-ins in a traceback: code, line, and the part in whose file they are, if one is in it."""
+    plug_ins = [part for part in catalog().parts.values() if part.origin != "core"]
+    packages = (PACKAGE, *{part.module.partition(".")[0] for part in plug_ins if part.origin != BY_HAND} - {"attnx"})
+    found = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        part = _part_at(frame.f_code, line, plug_ins)
+        module = str(frame.f_globals.get("__name__"))
+        if part is not None or f"{module}.".startswith(tuple(f"{package}." for package in packages)):
+            found.append((frame.f_code, line, part))
+    return found
+
+
+def _part_at(code: CodeType, line: int, plug_ins: list[Part]) -> Part | None:
+    """Of the parts in a frame's file the last one above its line, or the first, for what is defined above it."""
+    parts = sorted((part for part in plug_ins if _is_in(code, part)), key=lambda part: part.line)
+    above = [part for part in parts if part.line <= line]
+    return (above or parts or [None])[-1 if above else 0]
+
+
+def _is_in(code: CodeType, part: Part) -> bool:
+    return Path(code.co_filename) == part.file
+
+
+def _place(error: BaseException, frames: list[tuple[CodeType, int, Part | None]], part: Part | None) -> str:
+    """``file:line (function)`` of the last frame, or the place of a file that is no Python or of a part."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    if frames:
+        code, line, _ = frames[-1]
+        function = "" if code.co_name == "<module>" else f" ({code.co_name})"
+        return f"{code.co_filename}:{line}{function}"
+    assert part is not None
+    return error_place(error, part)
