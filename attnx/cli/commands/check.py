@@ -110,9 +110,8 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     if broken:
         count = sum(map(len, broken.values()))
         raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {of_kind}")
-    untried = sum(bool(outcome.skip_reason) for outcome in outcomes)
-    others = f"; {count_phrase(untried, 'other')} could not be tried" if untried else ""
-    print_line(
-        f"the {part.kind} {part.name!r} obeys {count_phrase(len(outcomes) - untried, 'law')} of {of_kind}{others}"
-    )
+    skipped = sum(bool(outcome.skip_reason) for outcome in outcomes)
+    note = f"; {count_phrase(skipped, 'other')} could not be tried" if skipped else ""
+    obeyed = count_phrase(len(outcomes) - skipped, "law")
+    print_line(f"the {part.kind} {part.name!r} obeys {obeyed} of {of_kind}{note}")
     return 0
