@@ -160,13 +160,12 @@ def check_part(candidate: Candidate) -> list[Outcome]:
     is_random = False
     for law in laws:
         if is_random:
-            outcomes.append(Outcome(law, skip_reason="equal calls differ"))
+            outcomes.append(Outcome(law, skip_reason="calls differ"))
             continue
         # In single precision, too, what is checked in it before a training.
         dtypes = (torch.float64, torch.float32) if law in quick_laws else (torch.float64,)
         outcomes.append(outcome := _outcome(law, candidate, dtypes))
-        failure = outcome.failure
-        is_random = law.method == DETERMINISM and failure is not None and not failure.is_exception
+        is_random = law.method == DETERMINISM and bool(outcome.failure and not outcome.failure.is_exception)
     return outcomes
 
 

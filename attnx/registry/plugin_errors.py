@@ -104,7 +104,7 @@ def _part_at(code: CodeType, line: int, plug_ins: list[Part]) -> Part | None:
     """Of the parts in a frame's file the last one above its line, or the first, for what is defined above it."""
     parts = sorted((part for part in plug_ins if _is_in(code, part)), key=lambda part: part.line)
     above = [part for part in parts if part.line <= line]
-    return (above or parts or [None])[-1 if above else 0]
+    return above[-1] if above else next(iter(parts), None)
 
 
 def _is_in(code: CodeType, part: Part) -> bool:

@@ -50,6 +50,7 @@ LAWS_OF_PARTS = (
     "inputs_are_not_modified",
     "bfloat16_is_supported",
     "calls_leave_no_state",
+    "equal_calls_agree",
 )
 
 

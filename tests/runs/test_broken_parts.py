@@ -429,7 +429,7 @@ def test_noise_that_training_refuses_breaks_one_law_of_check(
     rows = [" ".join(line.split()) for line in answer.out.splitlines()]
     law = rows.index("equal calls agree FAILED")
     assert rows[1:law] == ["declarations passed", "shapes passed"]
-    assert rows[law + 1] == "numbers are finite not tried: equal calls differ"
+    assert rows[law + 1] == "numbers are finite not tried: calls differ"
 
 
 def test_random_numbers_in_training_break_no_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
@@ -443,9 +443,9 @@ def test_an_error_that_breaks_many_laws_is_printed_once(plug: Callable[..., Path
     answer = command("check", "mine")
     assert answer.code == 2
     (line,) = (line for line in answer.out.splitlines() if "seven" in line)
-    failed = answer.out.count("FAILED")
+    failed = answer.out.count(" FAILED\n")
     assert failed > 9
-    assert line.startswith(f"shapes and {failed - 1} other laws: the encoder 'mine', {path}:20: RuntimeError: seven; ")
+    assert line.startswith(f"shapes and {failed - 1} other laws: the encoder 'mine', {path}:19: RuntimeError: seven; ")
     assert answer.err.endswith(f"breaks {failed} of {answer.out.count(' passed') + failed} laws of an encoder\n")
 
 
@@ -454,7 +454,7 @@ def test_schedules_are_compared_where_the_default_admits_one(
 ) -> None:
     plug("query", "step.state", "step.prev_state - step.prev_state.mean(1, keepdim=True)")
     path = plug("query", '"state"', '"prev_state"', name="sound")
-    path.write_text(path.read_text(encoding="utf-8").replace("step.state", "step.prev_state"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("step.state", "step.prev_state + 0"), encoding="utf-8")
     mixing = path.with_name("mine.py")
     mixing.write_text(mixing.read_text(encoding="utf-8").replace('"state"', '"prev_state"'), encoding="utf-8")
     assert command("check", "sound").code == 0

@@ -242,20 +242,30 @@ class Breaking(nn.Module):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         if distributed.is_initialized() and distributed.get_rank() == 1 and len(keys) == 8:  # more than laws try
-            raise ValueError("a plug-in broke")
+            raise ValueError('seven')
         return queries @ keys.mT
 '''
 
 
-def test_an_error_is_reported_with_its_rank(fork_command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
-    Path("plugins").mkdir()
-    Path("plugins/breaking.py").write_text(BREAKING, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("raised", "message"), [("ValueError('seven')", "ValueError: seven"), ("SystemExit(0)", "SystemExit: 0")]
+)
+def test_an_error_of_a_plug_in_is_reported_with_its_rank(
+    raised: str, message: str, fork_command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
+    file = Path("plugins/breaking.py").absolute()
+    file.parent.mkdir()
+    file.write_text(BREAKING.replace("ValueError('seven')", raised), encoding="utf-8")
     process = fork_command(*sized("scorer=breaking", *TWO, "folder=one"))
     _, err = process.communicate()
     assert process.returncode == 1
     assert err.count("\n") == 1
-    assert err.startswith("attnx: rank 1 of 2 failed: ValueError: a plug-in broke; the traceback is in one/error.txt")
-    assert "a plug-in broke" in Path("one/error.txt").read_text(encoding="utf-8")
+    line = 1 + BREAKING.splitlines().index("            raise ValueError('seven')")
+    assert err.startswith(
+        f"attnx: rank 1 of 2 failed: the scorer 'breaking', {file}:{line} (score): {message}; "
+        "all its laws: attnx check scorer=breaking (docs/add-a-part.md); the traceback is in one/error.txt"
+    )
+    assert message in Path("one/error.txt").read_text(encoding="utf-8")
 
 
 def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(

@@ -104,11 +104,11 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
         if outcome.failure:
             broken.setdefault(outcome.failure, []).append(outcome.law)
     for failure, laws in broken.items():
-        others = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
-        print_line(f"{laws[0].name}{others}: {failure.line}; the law: {laws[0].statement}")
+        more = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
+        print_line(f"{laws[0].name}{more}: {failure.line}; the law: {laws[0].statement}")
     of_kind = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
     if broken:
-        count = sum(map(len, broken.values()))
+        count = sum(len(laws) for laws in broken.values())
         raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {of_kind}")
     skipped = sum(bool(outcome.skip_reason) for outcome in outcomes)
     note = f"; {count_phrase(skipped, 'other')} could not be tried" if skipped else ""
