@@ -46,10 +46,10 @@ def refuse_foreign(path: Path, beginning: str) -> None:
         return
     try:
         with path.open("rb") as file:
-            found = file.read(len(beginning.encode()))
+            content = file.read(len(beginning.encode()))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    if found and found != beginning.encode():
+    if content and content != beginning.encode():
         raise UserError(f"{path}: is there already, and was not written by attnx; move it away, or name another file")
 
 

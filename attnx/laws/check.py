@@ -51,7 +51,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 DETERMINISM = "equal_calls_agree"
 
 
-class Failure(NamedTuple):
+class LawFailure(NamedTuple):
     """Why a law does not hold.
 
     Attributes:
@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
     """
 
     law: Law
-    failure: Failure | None = None
+    failure: LawFailure | None = None
     skip_reason: str = ""
 
 
@@ -113,7 +113,7 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
     return f"{failure.line}; the law: {law.statement}" if failure else ""
 
 
-def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> Failure | None:
+def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> LawFailure | None:
     """As :func:`law_failure`, without the law: one failure may break several."""
     try:
         with fixed_random_state(dtype):
@@ -125,14 +125,14 @@ def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.floa
     except Violation as broken:
         member = broken.member if law.laws.kind == candidate.kind else ""  # else it is of what the part is composed in
         method = f" ({member})" if member else ""
-        return Failure(_line(candidate, f"{candidate.location(member)}{method}", broken.message))
+        return LawFailure(_line(candidate, f"{candidate.location(member)}{method}", broken.message))
     except BaseException as error:  # a part may exit
         return _failure_of(error, candidate)
     return None
 
 
-def _failure_of(error: BaseException, candidate: Candidate) -> Failure:
-    return Failure(_line(candidate, error_place(error, candidate.info), type_and_text(error)), is_exception=True)
+def _failure_of(error: BaseException, candidate: Candidate) -> LawFailure:
+    return LawFailure(_line(candidate, error_place(error, candidate.info), type_and_text(error)), is_exception=True)
 
 
 def _line(candidate: Candidate, location: str, message: str) -> str:
@@ -151,7 +151,7 @@ def check_part(candidate: Candidate) -> list[Outcome]:
     quick_laws = kind_laws(candidate.kind, quick=True)
     registry.find(candidate.kind, candidate.name)
     if wrong := undeclared(candidate.info):
-        failure = Failure(f"the {candidate.kind} {candidate.name!r}, {wrong}")
+        failure = LawFailure(f"the {candidate.kind} {candidate.name!r}, {wrong}")
         return [
             Outcome(laws[0], failure),
             *(Outcome(law, skip_reason="see above") for law in laws[1:]),

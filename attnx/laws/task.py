@@ -72,8 +72,8 @@ class TaskLaws(PartLaws):
         data = self._load()
         digests = _digests(data)
         for first, second in itertools.combinations(digests, 2):
-            known = {*digests[first]}
-            shared = [number for number, key in enumerate(digests[second]) if key in known]
+            earlier = {*digests[first]}
+            shared = [number for number, key in enumerate(digests[second]) if key in earlier]
             if len(shared) > MAX_SHARED * len(digests[second]):
                 source = quoted(data.pairs._asdict()[second][shared[0]].source_text)
                 count = f"{len(shared):,} of {count_phrase(len(digests[second]), 'example')}"

@@ -12,7 +12,7 @@ from attnx.errors import Interrupted, UserError, type_and_text
 from attnx.registry.plugin_files import PACKAGE
 from attnx.registry.source_scan import BY_HAND, Part, catalog
 
-MEANT = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
+INTENDED = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
 """What is raised on purpose: by the user's Ctrl-C, by Python as it closes a generator, by attnx, or by a part that
 refuses its options."""
 
@@ -30,7 +30,7 @@ def report_plug_in_errors() -> Iterator[None]:
     """
     try:
         yield
-    except MEANT:
+    except INTENDED:
         raise
     except BaseException as error:
         if not (line := find_plug_in(error)):
@@ -47,7 +47,7 @@ def name_plug_in(part: Part) -> Iterator[None]:
     """
     try:
         yield
-    except MEANT:
+    except INTENDED:
         raise
     except BaseException as error:
         raise PlugInError(find_plug_in(error, part)) from error
@@ -91,13 +91,13 @@ def _frames(error: BaseException) -> list[tuple[CodeType, int, Part | None]]:
     """The frames of plug-ins in a traceback: code, line, and the part in whose file they are, if one is in it."""
     plug_ins = [part for part in catalog().parts.values() if part.origin != "core"]
     packages = (PACKAGE, *{part.module.partition(".")[0] for part in plug_ins if part.origin != BY_HAND} - {"attnx"})
-    found = []
+    frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         part = _part_at(frame.f_code, line, plug_ins)
         module = str(frame.f_globals.get("__name__"))
         if part is not None or f"{module}.".startswith(tuple(f"{package}." for package in packages)):
-            found.append((frame.f_code, line, part))
-    return found
+            frames.append((frame.f_code, line, part))
+    return frames
 
 
 def _part_at(code: CodeType, line: int, plug_ins: list[Part]) -> Part | None:

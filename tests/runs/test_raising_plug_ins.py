@@ -75,7 +75,7 @@ RAISED = {
     "recurse()": "RecursionError: maximum recursion depth exceeded",
     "raise Mute": "Mute: (its __str__ raises SystemExit)",
 }
-RUNTIME_ERROR, EXIT_0, EXIT, OWN, RECURSION, MUTE = RAISED
+RUNTIME_ERROR, EXIT_0, EXIT, CUSTOM, RECURSION, MUTE = RAISED
 WORDS_LINE = "aeb\nkab\n"
 COMMANDS = {
     "run": ("scorer=mine", "folder=new"),
@@ -108,10 +108,10 @@ class Case(NamedTuple):
 CASES = [
     Case("import", EXIT_0, "run", 2),
     Case("import", EXIT, "check", 2),
-    Case("import", OWN, "predict", 2),
+    Case("import", CUSTOM, "predict", 2),
     Case("import", RECURSION, "evaluate", 2),
     Case("import", MUTE, "sweep", 2),
-    Case("constructor", OWN, "run", 2),
+    Case("constructor", CUSTOM, "run", 2),
     Case("constructor", EXIT_0, "predict", 2),
     Case("constructor", MUTE, "evaluate", 2),
     Case("constructor", RECURSION, "check", 2),
@@ -119,18 +119,18 @@ CASES = [
     Case("project_keys", RECURSION, "run", 2),
     Case("project_keys", MUTE, "predict", 1),
     Case("project_keys", EXIT_0, "evaluate", 1),
-    Case("project_keys", OWN, "page", 1),
+    Case("project_keys", CUSTOM, "page", 1),
     Case("project_keys", RUNTIME_ERROR, "check", 2),
     Case("score", EXIT_0, "check", 2),
     Case("score", EXIT, "page", 1),
     Case("score", RUNTIME_ERROR, "predict", 1),
-    Case("score", OWN, "evaluate", 1),
+    Case("score", CUSTOM, "evaluate", 1),
     Case("score", EXIT_0, "run", 1, only_in_training=True),
-    Case("score", OWN, "sweep", 1, only_in_training=True),
+    Case("score", CUSTOM, "sweep", 1, only_in_training=True),
     Case("backward hook", EXIT, "run", 1, only_in_training=True),
     Case("backward hook", MUTE, "run", 1, only_in_training=True),
     Case("backward hook", RECURSION, "run", 1, only_in_training=True),
-    Case("backward hook", OWN, "check", 2),
+    Case("backward hook", CUSTOM, "check", 2),
     Case("backward hook", EXIT_0, "sweep", 1, only_in_training=True),
 ]
 

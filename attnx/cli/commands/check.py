@@ -33,7 +33,7 @@ from attnx.files.printable import print_line, printable
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
-    from attnx.laws.check import Failure, Outcome
+    from attnx.laws.check import LawFailure, Outcome
     from attnx.laws.laws import Law
 
 
@@ -85,8 +85,8 @@ def find_part(word: str) -> Part:
 
 def _searched() -> str:
     """Where plug-ins were searched."""
-    named = os.environ.get("ATTNX_PLUGINS")
-    places = f"$ATTNX_PLUGINS ({named}) and plugins/" if named else "plugins/, and $ATTNX_PLUGINS is not set"
+    variable = os.environ.get("ATTNX_PLUGINS")
+    places = f"$ATTNX_PLUGINS ({variable}) and plugins/" if variable else "plugins/, and $ATTNX_PLUGINS is not set"
     return f"plug-ins were searched in {places}"
 
 
@@ -99,19 +99,19 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
         untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
         table.add_row(f"  {outcome.law.name}", Text("FAILED" if outcome.failure else printable(untried)))
     Console().print(table, highlight=False)
-    broken: dict[Failure, list[Law]] = {}
+    broken: dict[LawFailure, list[Law]] = {}
     for outcome in outcomes:
         if outcome.failure:
             broken.setdefault(outcome.failure, []).append(outcome.law)
     for failure, laws in broken.items():
-        more = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
-        print_line(f"{laws[0].name}{more}: {failure.line}; the law: {laws[0].statement}")
-    of_kind = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
+        suffix = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
+        print_line(f"{laws[0].name}{suffix}: {failure.line}; the law: {laws[0].statement}")
+    kind_phrase = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
     if broken:
         count = sum(len(laws) for laws in broken.values())
-        raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {of_kind}")
+        raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {kind_phrase}")
     skipped = sum(bool(outcome.skip_reason) for outcome in outcomes)
     note = f"; {count_phrase(skipped, 'other')} could not be tried" if skipped else ""
     obeyed = count_phrase(len(outcomes) - skipped, "law")
-    print_line(f"the {part.kind} {part.name!r} obeys {obeyed} of {of_kind}{note}")
+    print_line(f"the {part.kind} {part.name!r} obeys {obeyed} of {kind_phrase}{note}")
     return 0

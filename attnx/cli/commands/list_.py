@@ -146,10 +146,10 @@ def _picked(choices: Sequence[Choice]) -> Sequence[Choice]:
 def _known_pages(name: str, target: str, width: int) -> list[Text]:
     """What others call ``name``: a choice in full, or an option with its values and the choices that have it."""
     heading = Text(f"{name} in attnx: {target}\n\n", style="not bold")
-    key, _, chosen = target.partition("=")
+    key, _, value = target.partition("=")
     kind, dot, _ = key.partition(".")
     if not dot:
-        return [heading + _page(choice, width) for choice in _choices(kind) if choice.name == chosen]
+        return [heading + _page(choice, width) for choice in _choices(kind) if choice.name == value]
     options = {
         choice.name: f"{option}: {phrase}"
         for choice in _choices(kind)
