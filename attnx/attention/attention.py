@@ -16,7 +16,7 @@ from attnx.attention.contracts import (
     SampledNormalizer,
     Scorer,
 )
-from attnx.attention.input_errors import check_query, check_states
+from attnx.attention.input_errors import check_query, check_states, query_steps
 from attnx.attention.memory import empty_history, zero_padding
 from attnx.attention.types import (
     AttentionHistory,
@@ -135,8 +135,7 @@ class Attention(nn.Module):
             UserError: the queries, the memory or the mask are of other shapes or types.
         """
         check_query(queries, memory, allowed_mask, steps, self.query_size)
-        if steps is None:
-            steps = torch.arange(queries.shape[1], device=queries.device)
+        steps = query_steps(queries, steps)
         if dropout_mask is None and self.dropout > 0 and self.training:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
             dropout_mask = nn.functional.dropout(mask, self.dropout)

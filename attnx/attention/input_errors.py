@@ -53,6 +53,17 @@ def check_values_width(states: Tensor, values: Tensor | None, values_size: int) 
         )
 
 
+def query_steps(queries: Tensor, steps: Tensor | None) -> Tensor:
+    """The absolute step of each of the queries (b, q, width), (q,) or (b, q): 0, 1, ... if left out.
+
+    Steps that broadcast, one for all queries as in a loop, are expanded.
+    """
+    count = queries.shape[1]
+    if steps is None:
+        return torch.arange(count, device=queries.device)
+    return steps.expand(torch.broadcast_shapes(steps.shape, (count,)))
+
+
 def check_query(
     queries: Tensor, memory: Memory, allowed_mask: Tensor | None, steps: Tensor | None, query_size: int
 ) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.input_errors import check_query, check_states
+from attnx.attention.input_errors import check_query, check_states, query_steps
 from attnx.attention.memory import zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
@@ -89,8 +89,7 @@ class MultiHeadAttention(nn.Module):
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`, per head: weights, scores, dropout_mask (b, h, q, m) and history (b, h, m)."""
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
-        if steps is None:
-            steps = torch.arange(queries.shape[1], device=queries.device)
+        steps = query_steps(queries, steps)
         split = self.project_queries(queries)
         return self.attend(
             AttentionInputs(split, split, memory, steps, allowed_mask, history, dropout_mask, need_weights)

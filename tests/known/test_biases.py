@@ -107,6 +107,18 @@ def test_positions_count_within_each_source(bias: str) -> None:
     torch.testing.assert_close(scores[..., :3], scores[..., 3:6])
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("bias", ["alibi", "relative", None])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2, 1)], ids=str)
+def test_one_step_may_stand_for_all_queries(shape: tuple[int, ...], bias: str | None, heads: int) -> None:
+    """As in a loop, which has one query at a time: the numbers are those of the step written out."""
+    torch.manual_seed(0)
+    attention = build(query_size=12, memory_size=12, scope="local", bias=bias, heads=heads)
+    memory, queries = attention.make_memory(torch.randn(2, 7, 12)), torch.randn(2, 5, 12)
+    expected = attention(queries, memory, steps=torch.full((2, 5), 3)).context
+    torch.testing.assert_close(attention(queries, memory, steps=torch.full(shape, 3)).context, expected)
+
+
 def test_heads_have_their_own_slopes() -> None:
     """Equal keys: the scores of two heads are their biases alone, and -|t - s| times 2^-4 and 2^-8."""
     attention: Any = build(scorer="dot", bias="alibi", heads=2, query_size=4, memory_size=4)
