@@ -15,6 +15,7 @@ from attnx.attention.memory import update_history
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
+from attnx.data.output_limit import OutputLimit
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.inference.predictor import Predictor
@@ -127,7 +128,9 @@ class Unmeasured:
 
 def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
-    data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
+    data = SimpleNamespace(
+        tags=(), output_limit=OutputLimit(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[])
+    )
     predictor = Predictor(covering(build_model, 3.0), Unmeasured(), data, Greedy())
     experiment = TrainingModule(predictor, None, None, 0.0)
     experiment.step_plan = StepPlan([Revision(0, 1, 1)])

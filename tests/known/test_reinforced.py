@@ -17,6 +17,7 @@ from attnx.attention import Hops, build
 from attnx.attention.normalizers.reinforced import Reinforced
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
+from attnx.data.output_limit import OutputLimit
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.ops import reinforce_loss, sample_one_hot
@@ -197,7 +198,7 @@ def test_losses_of_validation_are_plain(build_model: BuildModel) -> None:
 def test_the_term_is_shared_among_accumulated_batches(turns: int, build_model: BuildModel) -> None:
     """A turn has its share of the gradient, of a baseline of its own rows, as if it were the only one."""
     model = build_model(normalizer=SAMPLED, query=["token"])
-    data = SimpleNamespace(tags=(), pairs=None)
+    data = SimpleNamespace(tags=(), output_limit=OutputLimit(), pairs=None)
     task = SimpleNamespace(label_smoothing=0.0, metrics=lambda tags: {})
     module = TrainingModule(SimpleNamespace(model=model, task=task, data=data), None, None, 0.0)
     module.step_plan = StepPlan([Revision(0, 1, 1)])
