@@ -291,7 +291,7 @@ def test_padding_changes_nothing() -> None:
 @NEEDS_C
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the weights have some: states of two steps are enough, and the numbers are the same."""
+    """Though the weights have some: states of two steps are enough, and the numbers are the same to rounding."""
     recurrent, saved_rows = fast("lstm", 7, 37, 1, True), []
     inputs, run = draw_inputs(recurrent)[0], bindings.Direction.run
 
@@ -304,7 +304,8 @@ def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.Monkey
     lengths = torch.tensor([6, 3, 1, 5, 6])
     expected = recurrent.run([inputs], lengths).outputs[-1]
     with mode():
-        assert torch.equal(recurrent.run([inputs], lengths).outputs[-1], expected)
+        outputs = recurrent.run([inputs], lengths).outputs[-1]
+    torch.testing.assert_close(outputs, expected, rtol=1e-5, atol=1e-7)  # products are rounded by the CPU's own order
     assert saved_rows == [21, 21, 0, 0]
 
 
