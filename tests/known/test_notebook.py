@@ -145,7 +145,7 @@ def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
     assert (report.title, len(report.runs), len(report.comparisons)) == ("all", 5, 1)
     assert report.ranking is not None
     assert [row.mean for row in report.ranking.rows] == [9.25, 20.25]
-    assert report.ranking.verdict[0].startswith("**dot** won")
+    assert report.ranking.verdict[0].startswith("Take **dot**, which won")
     assert str(report).startswith("# all: report")
     assert repr(report) == "Report('all', 5 runs)"
     assert attnx.report([scorers / "0", scorers / "1"]).title == "0 and 1"
@@ -155,7 +155,7 @@ def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
 def test_a_report_shows_conclusions_and_rankings(scorers: Path) -> None:
     texts = Fragment(attnx.report(str(scorers))._repr_html_()).texts
     assert texts[:2] == ["all", ": 5 runs: 4 finished, 1 failed"]
-    assert texts[texts.index("dot") + 1].startswith(" won")
+    assert texts[texts.index("dot") + 1].startswith(", which won")
     begin = texts.index("rank")
     assert texts[begin : begin + 3] == ["rank", "scorer", "PER"]
     assert "11.0" in texts

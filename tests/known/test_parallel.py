@@ -384,6 +384,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
 def test_a_missing_datasets_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError, match=r"task.dataset needs datasets, .*: pip install -c constraints.txt -e '\.\[datasets\]'"
+        UserError,
+        match=r"task.dataset needs datasets, .*: in the clone of attnx, pip install -c constraints.txt -e '\.\[datasets\]'",
     ):
         read_dataset("wmt14:de-en", ["de", "en"])

@@ -29,7 +29,7 @@ def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[s
 
 def test_missing_shared_memory_is_reported_before_training(words: Path, small: list[str]) -> None:
     answer = with_shared_memory(FULL, *small, *WORKERS)
-    assert (answer.returncode, Path("run").exists()) == (2, False)
+    assert (answer.returncode, Path("run").exists()) == (1, False)
     (line,) = answer.stderr.splitlines()
     assert line.startswith(
         "attnx: trainer.num_workers=2: shared memory cannot be used (/dev/shm: No space left on device)"

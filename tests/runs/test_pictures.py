@@ -688,7 +688,7 @@ def test_curves_show_the_validation_metric_of_any_task(
     monitor: str, columns: str, title: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: drawn.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: drawn.append(figure) or path.touch())
     (tmp_path / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))
     row = ",".join("0.5" for _ in columns.split(","))
     (tmp_path / METRICS).write_text(f"step,train_loss,valid_loss,{columns}\n1,3,2,{row}\n2,2,1,{row}\n")
