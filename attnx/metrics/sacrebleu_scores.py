@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from attnx.errors import UserError
 from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
@@ -38,7 +39,7 @@ class CorpusScore(AdditiveMetric):
         options: arguments of that class.
 
     Raises:
-        UserError: sacreBLEU is not installed.
+        UserError: sacreBLEU, or a package that an option needs, is not installed.
     """
 
     higher_is_better = None
@@ -51,7 +52,10 @@ class CorpusScore(AdditiveMetric):
     def __init__(self, name: str, size: int, unit: int = 1, **options: Any) -> None:
         super().__init__(size, dtype=torch.int64)
         metrics = require_package("sacrebleu.metrics", "translation", f"the metric {name}")
-        self.scorer: Any = getattr(metrics, name)(**options)
+        try:
+            self.scorer: Any = getattr(metrics, name)(**options)
+        except RuntimeError as error:  # of a tokenization that needs a further package
+            raise UserError(f"the metric {name}: {' '.join(str(error).split())}") from error
         self.scorer.num_refs = None  # unknown until the first compute
         self.unit = unit
         self.add_state("min_references", torch.tensor(MAX_REFERENCES), dist_reduce_fx="min")

@@ -385,6 +385,6 @@ def test_a_missing_datasets_package_is_reported(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         UserError,
-        match=r"task.dataset needs datasets, .*: in the clone of attnx, pip install -c constraints.txt -e '\.\[datasets\]'",
+        match=r"task.dataset needs datasets, .* pip install -c constraints.txt -e '\.\[datasets\]'",
     ):
         read_dataset("wmt14:de-en", ["de", "en"])
