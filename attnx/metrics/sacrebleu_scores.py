@@ -91,9 +91,7 @@ class CorpusScore(AdditiveMetric):
 
 
 @register("metric", "bleu")
-def bleu(
-    lower: bool = False, tokenize: Literal["13a", "zh", "char", "intl", "ja-mecab", "none"] = "13a"
-) -> CorpusScore:
+def bleu(lower: bool = False, tokenize: str = "13a") -> CorpusScore:
     """Precision of n-grams up to 4, with a penalty for brevity, in percent.
 
     Formula: ``100 min(1, exp(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)``
