@@ -61,7 +61,7 @@ def query_steps(queries: Tensor, steps: Tensor | None) -> Tensor:
     count = queries.shape[1]
     if steps is None:
         return torch.arange(count, device=queries.device)
-    return steps.expand(torch.broadcast_shapes(steps.shape, (count,)))
+    return steps.expand(*steps.shape[:-1], count)
 
 
 def check_query(
