@@ -57,7 +57,7 @@ def write_run(folder: Path, per: float = 12.5, seed: int = 1, scorer: str = "dot
     facts = {"format": 1, "status": "finished", "monitor": "valid_per", "created": "2031", "name": folder.name, **info}
     (folder / "run.json").write_text(json.dumps(facts))
     (folder / "config.yaml").write_text(yaml.safe_dump({"scorer": {"name": scorer}, "seed": seed}))
-    (folder / "README.md").write_text("")
+    (folder / "README.md").write_text("# A run\n")
     results = {"test_per": per, "test_examples": 5, "intervals": {"test_per": [per - 2, per + 2]}}
     (folder / "results.json").write_text(json.dumps(results))
     return folder
@@ -158,7 +158,7 @@ def test_a_report_shows_conclusions_and_rankings(scorers: Path) -> None:
     assert texts[texts.index("dot") + 1].startswith(", which won")
     begin = texts.index("rank")
     assert texts[begin : begin + 3] == ["rank", "scorer", "PER"]
-    assert "11.0" in texts
+    assert "11.00" in texts
     assert texts[-1] == r"4: failed: <script>alert(1)</script>&\x1b[31m"
 
 

@@ -244,7 +244,7 @@ def test_a_batch_holds_each_job_once(sweeper: Any, work_folder: Path) -> None:
             launched.extend(job_overrides)
             for index in range(initial_job_idx, initial_job_idx + len(job_overrides)):
                 curve(work_folder / "s" / str(index), [7.0], maximize=False, status="finished")
-                (work_folder / "s" / str(index) / "README.md").touch()
+                (work_folder / "s" / str(index) / "README.md").write_text("# A run\n", encoding="utf-8")
 
     sweeper.launcher = Launcher()
     with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 2, -1) as running:

@@ -114,7 +114,7 @@ def says(running: SweepSession, status: str) -> None:
     """Have the job's run folder say how it stands."""
     folder = running.sweep.path / "0"
     (folder / "run.json").write_text(json.dumps({"format": 1, "status": status}), encoding="utf-8")
-    (folder / "README.md").touch()
+    (folder / "README.md").write_text("# A run\n", encoding="utf-8")
 
 
 @pytest.fixture
