@@ -140,15 +140,16 @@ class NormalizerLaws(TensorLaws):
             self._backward(self._inputs())
 
     def large_scores_give_finite_results(self) -> None:
-        """Large scores of either sign, one or all, give finite weights and gradients in every precision."""
-        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        """Large scores of either sign, one or all, give finite sums of values of 100, and gradients, in every type."""
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
             for extreme in (1e4, -1e4):
                 for plain in (torch.full((4, 7), extreme), torch.randn(4, 7).index_fill(1, torch.tensor([3]), extreme)):
                     scores = plain.to(dtype).requires_grad_()
                     weights = self._compute(scores)
+                    contexts = weights @ torch.full((7, 1), 100.0, dtype=dtype)
                     if weights.requires_grad:
-                        (weights * torch.randn(4, 7, dtype=dtype)).sum().backward()  # type: ignore[no-untyped-call]
-                    require_finite(weights, "forward", f"weights of scores of {extreme:g} in {dtype}")
+                        contexts.mean().backward()  # type: ignore[no-untyped-call]
+                    require_finite(contexts, "forward", f"contexts by scores of {extreme:g} in {dtype}")
                     require_finite(scores.grad, "forward", f"gradients of scores of {extreme:g} in {dtype}")
 
     def permuting_the_scores_permutes_the_weights(self) -> None:

@@ -1,8 +1,9 @@
-"""The type of numbers for which 16 bits are too few."""
+"""The types of numbers in which sums and products are computed."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
@@ -12,3 +13,13 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     (torch.float32, torch.float64)
     """
     return torch.promote_types(dtype, torch.float32)
+
+
+def has_autocast(tensor: Tensor) -> bool:
+    """Whether autocast decides in which type matrix products with a tensor are computed."""
+    return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
+
+
+def product_dtype(tensor: Tensor) -> torch.dtype:
+    """The type in which matrix products with a tensor are computed: its own, or that of autocast."""
+    return torch.get_autocast_dtype(tensor.device.type) if has_autocast(tensor) else tensor.dtype

@@ -70,6 +70,25 @@ def simple(request: pytest.FixtureRequest) -> Any:
     return compose_parts({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("has_autocast", [False, True], ids=["narrow", "autocast"])
+@pytest.mark.parametrize("scorer", sound_names("scorer"))
+def test_16_bits_hold_contexts_and_gradients(scorer: str, has_autocast: bool, dtype: torch.dtype) -> None:
+    """Of every normalizer, where queries and values are about 10 and a score may be in the thousands."""
+    for normalizer in sound_names("normalizer"):
+        attention = compose_parts({"scorer": scorer, "scope": "global", "normalizer": normalizer}, 32, 32).float()
+        inputs = [10 * torch.randn(B, 5, WIDTH, dtype=torch.float32), 10 * torch.randn(B, M, 32, dtype=torch.float32)]
+        if not has_autocast:
+            attention, inputs = attention.to(dtype), [tensor.to(dtype) for tensor in inputs]
+        leaves = [*(tensor.requires_grad_() for tensor in inputs), *attention.parameters()]
+        with torch.autocast("cpu", dtype, enabled=has_autocast):
+            context = attention(inputs[0], attention.make_memory(inputs[1], MEMORY_MASK)).context
+        context.float().mean().backward()
+        assert context.dtype == dtype
+        assert context.isfinite().all(), normalizer
+        assert all(leaf.grad is None or leaf.grad.isfinite().all() for leaf in leaves), normalizer
+
+
 def test_steps_count_from_zero(simple: Any) -> None:
     queries, states, values = random_inputs()
     left_out = attend(simple, queries, states, values)

@@ -13,7 +13,7 @@ from attnx.accel.attention.checkpointed import attend_in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.ops.precision import at_least_float32
+from attnx.ops.precision import at_least_float32, has_autocast, product_dtype
 from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
@@ -47,7 +47,7 @@ def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
     v = attention.scorer.v
     rows_and_units = (len(queries), len(v))
     sizes = queries.dim() == keys.dim() == 3 and queries.shape[::2] == keys.shape[::2] == rows_and_units
-    types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
+    types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or has_autocast(keys))
     is_empty = not (queries.numel() and keys.numel())
     return sizes and types and not is_empty and queries.device == keys.device == v.device and not is_tracing()
 
@@ -71,7 +71,7 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
 
 def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
-    result = result_type(queries)
+    result = product_dtype(queries)
     if not queries.dtype == v.dtype == torch.float32:
         dtype = at_least_float32(queries.dtype)
         queries, keys, v = queries.to(dtype), keys.to(dtype), v.to(dtype)
@@ -80,11 +80,6 @@ def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: 
     else:
         scores = backend.scores(queries, keys, v)
     return scores if scores.dtype == result else scores.to(result)
-
-
-def result_type(queries: Tensor) -> torch.dtype:
-    """The type of the definition's scores and contexts: its own, or that of autocast."""
-    return torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
 
 
 class _Scores(torch.autograd.Function):
@@ -104,10 +99,6 @@ class _Scores(torch.autograd.Function):
             result = iter(torch.autograd.grad(scores, operands, grad_scores, create_graph=True))
             return None, *(next(result) if wants else None for wants in needed)
         return None, *ctx.backend.gradients(*ctx.saved_tensors, grad_scores)
-
-
-def _autocast(tensor: Tensor) -> bool:
-    return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
 
 
 def _attend(attention: Attention, backend: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
