@@ -73,12 +73,17 @@ def unload_changed() -> bool:
     imported = {module: locate(module) for module in _sources if module in sys.modules}
     if all(file is not None and file.read_bytes() == _sources[module] for module, file in imported.items()):
         return False
-    for module in imported:
+    unload()
+    return True
+
+
+def unload() -> None:
+    """Forget the imported plug-ins; the next import of one runs its file again."""
+    for module in _sources.keys() & sys.modules.keys():
         above, _, name = module.rpartition(".")
         if above in sys.modules:  # where ``from attnx.plugins import NAME`` looks first
             vars(sys.modules[above]).pop(name, None)
         del sys.modules[module]
-    return True
 
 
 def install() -> None:

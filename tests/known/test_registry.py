@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +15,23 @@ import torch
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
 from attnx.errors import UserError, suggest
-from attnx.registry.source_scan import by_hand
 
 Write = Callable[..., Path]
 Cell = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _no_plug_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, new_parts_are_forgotten: None) -> None:
     """No folder is in force that a test does not name, and what a test registers is forgotten after it."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    registered = dict(registry._registered)
-    yield
-    for key, item in list(registry._registered.items()):
-        if item.__module__ == "a_notebook" or item.__module__.startswith("attnx.plugins."):
-            del registry._registered[key]
-    registry._registered.update(registered)
-    by_hand.clear()
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Write a plug-in file into a folder that is in force."""
-    folder, modules_before = tmp_path / "in_force", set(sys.modules)
+    folder = tmp_path / "in_force"
     folder.mkdir()
     monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
 
@@ -48,10 +40,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         file.write_text(textwrap.dedent(text))
         return file
 
-    yield write
-    for name in set(sys.modules) - modules_before:
-        if name.startswith("attnx.plugins."):
-            del sys.modules[name]
+    return write
 
 
 @pytest.fixture
