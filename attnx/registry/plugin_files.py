@@ -45,6 +45,13 @@ def find_files() -> tuple[list[Path], list[str]]:
     return files, messages
 
 
+def searched() -> str:
+    """Where plug-ins were searched, for a message on one that was not found."""
+    variable = os.environ.get("ATTNX_PLUGINS")
+    places = f"$ATTNX_PLUGINS ({variable}) and plugins/" if variable else "plugins/, and $ATTNX_PLUGINS is not set"
+    return f"plug-ins were searched in {places}"
+
+
 def distrust(status: os.stat_result) -> str | None:
     """Why code of a file or folder with this status may not be run, and what to do; None if it may."""
     if not hasattr(os, "getuid"):
