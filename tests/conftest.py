@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.candidate import variants as of_candidate
 from attnx.laws.plug_ins import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
+from attnx.registry import plugin_files, source_scan
 from attnx.registry.source_scan import catalog
 
 Choice = tuple[str, dict[str, Any]]
@@ -168,6 +170,25 @@ def _seeds() -> Iterator[None]:
         if not torch.accelerator.is_available():
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
         yield
+
+
+@pytest.fixture
+def new_parts_are_forgotten() -> Iterator[None]:
+    """What a test registers, and all plug-ins that were imported, are gone after it; what it imports of attnx stays."""
+    registered = dict(registry._registered)
+    yield
+    plugin_files.unload()
+    for key, item in [*registry._registered.items()]:
+        if _is_of_plug_in(item) or (key not in registered and not item.__module__.startswith("attnx.")):
+            del registry._registered[key]
+            sys.modules.pop(item.__module__, None)
+    registry._registered.update({key: item for key, item in registered.items() if not _is_of_plug_in(item)})
+    source_scan.by_hand.clear()
+    source_scan.scan_files.cache_clear()
+
+
+def _is_of_plug_in(item: Callable[..., Any]) -> bool:
+    return item.__module__.startswith(f"{plugin_files.PACKAGE}.")
 
 
 @pytest.fixture

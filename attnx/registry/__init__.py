@@ -27,7 +27,7 @@ from attnx.registry.param_types import (
 )
 from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.plugin_errors import advice, name_plug_in
-from attnx.registry.plugin_files import PACKAGE, unload_changed
+from attnx.registry.plugin_files import PACKAGE, searched, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
 from attnx.registry.synonyms import suggest_known
@@ -135,9 +135,11 @@ def describe(kind: str, name: str) -> Part:
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
-    """The message on an unknown part: near misses, and the plug-ins that were left out, since it may be in one."""
-    left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
-    return f"unknown {kind} {name!r}{suggest_known(name, candidates, f'{kind}=')}{left_out}"
+    """The message on an unknown choice: near misses; of a part where plug-ins were searched, and those left out."""
+    message = f"unknown {kind} {name!r}{suggest_known(name, candidates, f'{kind}=')}"
+    if kind in KINDS:
+        message += f"; {searched()}" + "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
+    return message
 
 
 def unknown_knob(kind: str, name: str, knob: object) -> str:

@@ -45,6 +45,13 @@ def find_files() -> tuple[list[Path], list[str]]:
     return files, messages
 
 
+def searched() -> str:
+    """Where plug-ins were searched, for a message on one that was not found."""
+    variable = os.environ.get("ATTNX_PLUGINS")
+    places = f"$ATTNX_PLUGINS ({variable}) and plugins/" if variable else "plugins/, and $ATTNX_PLUGINS is not set"
+    return f"plug-ins were searched in {places}"
+
+
 def distrust(status: os.stat_result) -> str | None:
     """Why code of a file or folder with this status may not be run, and what to do; None if it may."""
     if not hasattr(os, "getuid"):
@@ -73,12 +80,17 @@ def unload_changed() -> bool:
     imported = {module: locate(module) for module in _sources if module in sys.modules}
     if all(file is not None and file.read_bytes() == _sources[module] for module, file in imported.items()):
         return False
-    for module in imported:
+    unload()
+    return True
+
+
+def unload() -> None:
+    """Forget the imported plug-ins; the next import of one runs its file again."""
+    for module in _sources.keys() & sys.modules.keys():
         above, _, name = module.rpartition(".")
         if above in sys.modules:  # where ``from attnx.plugins import NAME`` looks first
             vars(sys.modules[above]).pop(name, None)
         del sys.modules[module]
-    return True
 
 
 def install() -> None:

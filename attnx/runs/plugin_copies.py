@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_bytes
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
+from attnx.registry.plugin_files import searched
 from attnx.registry.source_scan import Part
 from attnx.runs.info import plugin_digests, plugin_records
 from attnx.runs.layout import PLUGINS
@@ -51,10 +51,9 @@ def refuse_missing(run: Run) -> None:
             continue
         copy = f"; to use the run's copy, set {variables}" if (variables := _copy_variables(run)) else ""
         origin = record.get("origin", "")
-        folders = f"$ATTNX_PLUGINS ({os.environ.get('ATTNX_PLUGINS') or 'not set'}) and {Path('plugins').absolute()}"
         problem = {
             "package": "is not installed; install it",
-            "plug-in": f"is missing; the folders searched are {folders}",
+            "plug-in": f"is missing; {searched()}",
         }.get(origin.partition(" ")[0], "is not registered; register it first")
         raise UserError(f"{run.path}: its {kind} {name!r} was a plug-in part, {origin}, which {problem}{copy}")
 

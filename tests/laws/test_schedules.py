@@ -458,6 +458,7 @@ class FirstUnit(nn.Module):
 '''
 
 
+@pytest.mark.usefixtures("new_parts_are_forgotten")
 def test_a_plug_in_scorer_obeys_the_laws(
     build_model: BuildModel, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,7 +466,6 @@ def test_a_plug_in_scorer_obeys_the_laws(
     assert "first_unit_of_lore" not in registry.names("scorer")
     (tmp_path / "lore_of_scorers.py").write_text(PLUGIN)
     monkeypatch.setenv("ATTNX_PLUGINS", str(tmp_path))
-    monkeypatch.setattr(registry, "_registered", registry._registered.copy())  # what is imported here is forgotten
     assert "first_unit_of_lore" in registry.names("scorer")
     assert registry.describe("scorer", "first_unit_of_lore").origin == "plug-in lore_of_scorers.py"
     for sign in (True, False):

@@ -23,12 +23,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx import registry
 from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.inference.load import TrainedRun
 from attnx.inference.trace_decoding import open_tracer
-from attnx.registry import source_scan
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
 from attnx.sweeps import session
@@ -117,20 +115,11 @@ class Answer(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_parts_are_forgotten: None) -> Path:
     """Every test runs in a folder of its own, and the parts it adds are gone after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    registered_before = set(registry._registered)
-    yield tmp_path
-    for part, item in list(registry._registered.items()):
-        if part not in registered_before and (
-            not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__
-        ):
-            del registry._registered[part]
-            sys.modules.pop(item.__module__, None)
-    source_scan.by_hand.clear()
-    source_scan.scan_files.cache_clear()
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 # Command lines, and phrases of their messages.
 CONFIGURATIONS = {
     "scorer=aditive": ["unknown scorer 'aditive'", "did you mean additive?"],
+    "scorer=mine": ["unknown scorer 'mine'", "plug-ins were searched in plugins/, and $ATTNX_PLUGINS is not set"],
     "scorer=general": ["unknown scorer 'general'; did you mean multiplicative?"],
     "task=poetry": ["unknown task 'poetry'", "g2p"],
     "recipe=vaswani": ["unknown recipe 'vaswani'", "bahdanau"],

@@ -208,17 +208,14 @@ def test_removed_knobs_are_reported_with_the_code(command: Callable[..., Any]) -
         open_run("one")
 
 
-def test_a_missing_plug_in_is_reported(
-    command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_plug_in_is_reported(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     predictions_before = open_run("one").predict(WORDS)
     Path("plugins/mine.py").unlink()
     answer = command("predict", "one")
     assert answer.code == 2
     assert answer.err == (
-        "attnx: one: its scorer 'mine' was a plug-in part, plug-in mine.py, which is missing; the folders searched "
-        f"are $ATTNX_PLUGINS (not set) and {work_folder / 'plugins'}; "
-        "to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
+        "attnx: one: its scorer 'mine' was a plug-in part, plug-in mine.py, which is missing; plug-ins were searched "
+        "in plugins/, and $ATTNX_PLUGINS is not set; to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     assert [prediction.output for prediction in open_run("one").predict(WORDS)] == [

@@ -17,7 +17,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line, printable
+from attnx.registry.plugin_files import searched
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
@@ -76,18 +76,11 @@ def find_part(word: str) -> Part:
         names = {part.name for part in parts.values() if kind in ("", part.kind)}
         hint = suggest(name, names)
         hint = hint if kind or "did you mean" in hint else "; attnx list shows all parts"
-        raise UserError(f"no {kind or 'part'} {name!r}{hint}; {_searched()}")
+        raise UserError(f"no {kind or 'part'} {name!r}{hint}; {searched()}")
     if len(matches) > 1:
         ways = " or ".join(f"attnx check {part.kind}={name}" for part in matches)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
     return matches[0]
-
-
-def _searched() -> str:
-    """Where plug-ins were searched."""
-    variable = os.environ.get("ATTNX_PLUGINS")
-    places = f"$ATTNX_PLUGINS ({variable}) and plugins/" if variable else "plugins/, and $ATTNX_PLUGINS is not set"
-    return f"plug-ins were searched in {places}"
 
 
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.files.printable import print_line, printable
+from attnx.registry.plugin_errors import PlugInError
 from attnx.reports.pages.html_template import BEGINNING
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
@@ -49,7 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _open_traces(folder: Path) -> TraceSource:
-    """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights."""
+    """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights.
+
+    Raises:
+        PlugInError: a plug-in of the run raised something as it was imported or built.
+    """
     from attnx.inference.validate import read_complete_run
     from attnx.reports.pages.decoding_trace import TraceSource
 
@@ -58,6 +63,8 @@ def _open_traces(folder: Path) -> TraceSource:
         from attnx.inference.trace_decoding import open_tracer
 
         return TraceSource(open_tracer(folder))
+    except PlugInError:
+        raise
     except UserError as error:
         print(f"attnx: the player shows saved weights only: {printable(str(error))}", file=sys.stderr)
         return TraceSource(None, str(error))
