@@ -20,7 +20,7 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    # One file each in _extensions/.
+    # One module each in _extensions/.
     "repository_links",
     "command_pages",
     "choice_pages",
@@ -29,7 +29,7 @@ extensions = [
     "type_names",
     "mathml",
     "lazy_images",
-    "moving_parts",
+    "gallery",
     "accessible_html",
 ]
 

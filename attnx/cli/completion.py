@@ -66,7 +66,7 @@ def _command_words(command: str) -> list[str]:
         from attnx.data.downloads.dataset_spec import SPEC_FOLDER
 
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
-    if command in ("list", "gallery", "check"):
+    if command in ("list", "check"):
         return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_options(group))]
     return []
 

@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.param_types import parse_type
-from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS
+from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.synonyms import known_as
 from attnx.runs.naming import check_name
 
@@ -104,6 +104,13 @@ def check_placement(placement: Any) -> dict[str, Any]:
             raise UserError(f"placement.{part}={device}: expected the name of a device, such as cuda:1")
     devices = {part: device for part, device in (placement or {}).items() if device is not None}
     return {"placement": devices} if devices else {}
+
+
+def knob_key(part: Part, name: str) -> str:
+    """A knob's key on the command line; its name alone if no word of the command line chooses such a part."""
+    if part.kind not in PART_GROUPS:
+        return name
+    return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 
 def knob_keys(name: str) -> list[str]:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
+from gallery.variants import DRAWN_KINDS
 from generated_pages import write_pages
 from sphinx.application import Sphinx
 
 from attnx import registry
 from attnx.cli.commands.list_ import TITLES
-from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
+from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key
 from attnx.config.view import value_text
-from attnx.gallery.part_variant import DRAWN_KINDS, doc_paragraphs, formula_markdown, knob_key
+from attnx.registry.part_texts import doc_paragraphs, formula_markdown
 from attnx.registry.source_scan import KINDS, Part
 
 LINK = re.compile(r"(https?://[^ ,;)]+)")
@@ -94,8 +95,10 @@ def _part_section(part: Part) -> Iterator[str]:
     yield formula_markdown(part)
     yield from details
     if part.knobs:
-        key = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
-        rows = [f"| `{key(knob.name)}` | `{value_text(knob.default)}` | {knob.type.phrase} |" for knob in part.knobs]
+        rows = [
+            f"| `{knob_key(part, knob.name)}` | `{value_text(knob.default)}` | {knob.type.phrase} |"
+            for knob in part.knobs
+        ]
         yield "\n".join(["| knob | default | values |", "|---|---|---|", *rows])
     yield " · ".join(_facts(part))
 

@@ -208,13 +208,11 @@ def test_commands_print_what_is_safe_to_show() -> None:
     assert not [line for file in files for line in prints_raw(file)]
 
 
-# What writes a file in place: appended outputs and downloads, logs of processes, a lock, and pictures that are drawn
-# again at any time.
+# What writes a file in place: appended outputs and downloads, logs of processes, and a lock.
 WRITES_IN_PLACE = {
     "cli/resumable_output.py",
     "data/downloads/download.py",
     "data/corpus_cache/memmap.py",
-    "gallery/pictures.py",
     "training/distributed/launcher.py",
     "training/plan_steps.py",
 }

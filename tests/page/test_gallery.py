@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gallery.example import read_example, row_weights
+from gallery.moving_page import moving_page
+from gallery.variants import PartVariant, alternatives, drawable_parts
 
 from attnx import registry
-from attnx.cli.main import run as run_command
-from attnx.gallery.drawings import row_weights
-from attnx.gallery.part_variant import PartVariant, alternatives
-from attnx.gallery.pictures import read_example
-from attnx.gallery.select import drawable_parts
 
 ROOT = Path(__file__).parents[2]
 MAX_PAGE_BYTES = 1_500_000
@@ -65,8 +63,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTNX_PLUGINS", str(plugins))
-        patch.setattr("attnx.gallery.pictures.FIT_STEPS", 1)
-        run_command(["gallery", "--page", str(folder / "parts.html")])
+        patch.setattr("gallery.example.FIT_STEPS", 1)
+        (folder / "parts.html").write_text(moving_page(), encoding="utf-8")
         yield folder / "parts.html"
 
 

@@ -11,7 +11,6 @@ from typing import Protocol, cast
 
 COMMANDS = {
     "list": ("[KIND] [NAME]", "what can be chosen, with formulas and knobs"),
-    "gallery": ("[NAME ...]", "pictures of what a part does"),
     "check": ("NAME", "the laws of a part, yours too: which hold"),
     "data": ("list | get | check", "public data sets: fetch them, check them"),
     "resume": ("FOLDER", "continue an interrupted run or sweep"),
@@ -29,7 +28,7 @@ COMMANDS = {
 }
 """Each command's arguments in short, and what it does."""
 TOPICS = {
-    "parts": ("list", "gallery", "check"),
+    "parts": ("list", "check"),
     "data sets": ("data",),
     "runs": ("resume", "runs"),
     "results": ("compare", "report"),

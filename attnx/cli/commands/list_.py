@@ -29,10 +29,9 @@ from rich.text import Text
 
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
-from attnx.config.groups import GROUPS, PART_GROUPS, conf_folder, group_options
+from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.gallery.part_variant import DRAWN_KINDS, knob_key
 from attnx.registry.source_scan import KINDS, Part
 from attnx.registry.synonyms import known_as
 
@@ -101,16 +100,14 @@ def _choices(kind: str) -> list[Choice]:
 
 
 def _part_choice(part: Part) -> Choice:
-    written = (lambda name: knob_key(part, name)) if part.kind in PART_GROUPS else str
-    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN_KINDS else ""
     return Choice(
         part.kind,
         part.name,
         doc=_plain(part.doc.split(">>>")[0]).strip(),
-        ending=f"{drawn}{part.origin}: {part.place}",
+        ending=f"{part.origin}: {part.place}",
         formula=_plain(part.doc_line("Formula")),
         origin="" if part.origin == "core" else f"({part.origin}) ",
-        knobs={f"{written(knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs},
+        knobs={f"{knob_key(part, knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs},
     )
 
 

@@ -1,6 +1,7 @@
-"""The parts as pictures that move: a page beside those of the site, shown in the gallery, to which each part links.
+"""The gallery, which draws the parts: ``docs/parts.md`` with its pictures, and a page of pictures that move.
 
-It is written when a build ends, by the parts of this checkout, and not committed.
+``python docs/_extensions/draw_parts.py`` writes the first, which is committed. The second lies beside the pages of the
+site, is shown in the first, and each part there links to its place on it. It is written when a build of the site ends.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from attnx.gallery.moving_page import write_moving_page
-
-GALLERY, PAGE = "parts", "moving-parts.html"
-FRAME = f'''<iframe class="moving-parts" src="{PAGE}" title="Parts whose pictures move" loading="lazy"></iframe>
+PAGE, MOVING_PAGE = "parts", "moving-parts.html"
+FRAME = f'''<iframe class="moving-parts" src="{MOVING_PAGE}" title="Parts whose pictures move" loading="lazy"></iframe>
 <script>
 addEventListener("message", (event) => {{
   const frame = document.querySelector(".moving-parts");
@@ -24,7 +23,7 @@ addEventListener("message", (event) => {{
 
 def show_page(app: Sphinx, doctree: nodes.document) -> None:
     """Show the page above the example, and link to a part's place on it below the part's first picture."""
-    if app.env.docname != GALLERY:
+    if app.env.docname != PAGE:
         return
     example = next(section for section in doctree.findall(nodes.section) if "the-example" in section["ids"])
     example.parent.insert(example.parent.index(example), nodes.raw("", FRAME, format="html"))
@@ -32,14 +31,16 @@ def show_page(app: Sphinx, doctree: nodes.document) -> None:
     for image in doctree.findall(nodes.image):
         pictures.setdefault(image["alt"].split()[0], image.parent)
     for address, picture in pictures.items():
-        link = nodes.reference("", "Move its knobs", refuri=f"{PAGE}#{address}")
+        link = nodes.reference("", "Move its knobs", refuri=f"{MOVING_PAGE}#{address}")
         picture.parent.insert(picture.parent.index(picture) + 1, nodes.paragraph("", "", link))
 
 
 def write_page(app: Sphinx, exception: Exception | None) -> None:
-    """Write the page."""
+    """Write the page whose pictures move."""
     if exception is None and app.builder.format == "html":
-        write_moving_page([], Path(app.outdir) / PAGE)
+        from gallery.moving_page import moving_page
+
+        (Path(app.outdir) / MOVING_PAGE).write_text(moving_page(), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

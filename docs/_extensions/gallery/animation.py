@@ -9,20 +9,15 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from attnx.config.groups import knob_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
-from attnx.gallery.frames import DIRECTIONS, Frame, make_frame
-from attnx.gallery.knob_values import knob_values
-from attnx.gallery.part_numbers import build_part
-from attnx.gallery.part_variant import (
-    NESTED_KINDS,
-    PartVariant,
-    choice_key,
-    doc_paragraphs,
-    drawn_knobs,
-    knob_key,
-)
+from attnx.registry.part_texts import doc_paragraphs
 from attnx.registry.source_scan import Knob, Part
+from gallery.example import build_part
+from gallery.frames import DIRECTIONS, Frame, make_frame
+from gallery.knob_values import knob_values
+from gallery.variants import CHOICE_KEYS, PartVariant, choice_key, drawn_knobs
 
 # With more combinations only those are drawn in which one knob differs from the start. Scorers are fitted each time.
 MAX_COMBINATIONS = {"scorer": 30, "scope": 120, "normalizer": 300, "query": 30, "bias": 30}
@@ -48,26 +43,27 @@ class Dial:
     start: int
 
 
-def animate(variant: PartVariant) -> dict[str, Any]:
-    """The animation of a part, which starts with the knobs of the variant.
+def animate(part: Part) -> dict[str, Any]:
+    """The animation of a part, which starts with its default knobs.
 
     ``pictures`` are its different frames; ``frames`` has the index of one for each combination, written as ``0,2``.
 
     Raises:
-        UserError: the part cannot be imported, or it refuses the knobs of the variant.
+        UserError: the part cannot be imported.
     """
+    variant = PartVariant(part)
     start = make_frame(variant)
-    dials = [_dial(variant, knob) for knob in drawn_knobs(variant.part)]
+    dials = [_dial(part, knob) for knob in drawn_knobs(part)]
     texts = {json.dumps(start): 0}
     frames = {tuple(dial.start for dial in dials): 0}
     for combination in combinations(dials, MAX_COMBINATIONS[variant.drawn_as]):
         if combination not in frames:
             knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
-            text = json.dumps(_frame_or_refusal(PartVariant(variant.part, knobs)))
+            text = json.dumps(_frame_or_refusal(PartVariant(part, knobs)))
             frames[combination] = texts.setdefault(text, len(texts))
     return {
-        **_facts(variant.part),
-        "dials": [_describe(variant.part, dial, _moves(frames, axis)) for axis, dial in enumerate(dials)],
+        **_facts(part),
+        "dials": [_describe(part, dial, _moves(frames, axis)) for axis, dial in enumerate(dials)],
         "panels": [panel for panel in PANELS[variant.drawn_as] if panel != "plane" or "plane" in start],
         "views": _views(start),
         "frames": {",".join(map(str, combination)): index for combination, index in frames.items()},
@@ -82,19 +78,18 @@ def _frame_or_refusal(variant: PartVariant) -> Frame:
         return {"refused": str(error)}
 
 
-def _dial(variant: PartVariant, knob: Knob) -> Dial:
-    """The knob with the values that the part takes while the knobs beside it are those of the variant."""
+def _dial(part: Part, knob: Knob) -> Dial:
+    """The knob with the values that the part takes while its other knobs have their defaults."""
 
     def is_accepted(value: Any) -> bool:
         try:
-            build_part(PartVariant(variant.part, {**variant.knobs, knob.name: value}))
+            build_part(PartVariant(part, {knob.name: value}))
         except UserError:
             return False
         return True
 
-    start = variant.knobs.get(knob.name, knob.default)
-    values = knob_values(dataclasses.replace(knob, default=start), is_accepted)
-    return Dial(knob, values, values.index(start))
+    values = knob_values(knob, is_accepted)
+    return Dial(knob, values, values.index(knob.default))
 
 
 def combinations(dials: Sequence[Dial], limit: int) -> list[Combination]:
@@ -120,7 +115,7 @@ def _facts(part: Part) -> dict[str, Any]:
     return {
         "kind": part.kind,
         "choice": choice_key(part),
-        "nested": part.kind in NESTED_KINDS,
+        "nested": part.kind in CHOICE_KEYS,
         "name": part.name,
         "text": doc_paragraphs(part),
         "formula": part.doc_line("Formula").replace("``", ""),

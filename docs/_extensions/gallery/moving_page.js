@@ -110,7 +110,6 @@ function listParts() {
     const options = parts.map((part) => make("option", { value: address(part) }, part.name));
     find("part").append(make("optgroup", { label: heading }, ...options));
   }
-  document.querySelector(".columns").classList.toggle("single", data.parts.length === 1);
 }
 
 function choosePart() {

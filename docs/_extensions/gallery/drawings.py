@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch
-from numpy.typing import NDArray
+from PIL import Image
 
-from attnx import registry
 from attnx.registry import PartSpec
+from attnx.registry.source_scan import Part
 from attnx.reports.figures.grid_layout import DPI, GRID, INK, PALE
 from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch
 from attnx.reports.figures.panels import column_groups, left_edges
-
-Numbers = NDArray[np.float64]
+from gallery.example import (
+    ALLOWED_COUNT,
+    FIT_STEPS,
+    FIXED_SCORE,
+    LONG_POSITION,
+    REPEAT_STEP,
+    REPEATED_STEP,
+    RISING_SCORES,
+    SCORE_ROW,
+    Numbers,
+    Reading,
+    composition,
+    read_example,
+    rising_weights,
+    row_weights,
+)
+from gallery.variants import PartVariant, alternatives
 
 WIDTH, PANEL_HEIGHT = 6.0, 1.66  # inches
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 0.42, 0.18, 0.66, 0.72
@@ -28,27 +43,57 @@ WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff",
 WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
 MAX_LABELED_COLUMNS = 14  # with more columns every second one is labeled
 BROWN, BLUE = "#ee9a52", "#1f68ad"
-# One row of scores, of which the last two are not allowed, and the score that a rising one passes.
-SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
-FIXED_SCORE = 1.0
-RISING_SCORES = torch.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161).double().numpy()
 STEP_HEIGHT = 2.5
 SELECTED, BOX = BLUE, "#f3f5f8"
+QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
+MEMORY_NOTE = (
+    f"Positions {REPEATED_STEP} and {REPEAT_STEP} are almost equal; position {LONG_POSITION} has the longest vector."
+)
+STATES_NOTE = "The decoder states are the queries; each is visible from the next step on."
+FITTED_NOTE = f"Fitted for {FIT_STEPS} steps to read position t at step t."
 
 
-class Reading(NamedTuple):
-    """Attention of the example's queries over its memory, in arrays (t, m); ``gain`` is a factor of the weights.
+def draw_variant(variant: PartVariant) -> Figure:
+    """Draw a part.
 
-    ``columns`` label the memory positions, of which the last ones are decoder states; parameters may have been fitted.
+    Raises:
+        UserError: its file cannot be imported, or it rejects its knobs.
     """
+    if variant.drawn_as == "query":
+        return draw_step(variant.part.properties["needs"], str(variant))
+    if variant.drawn_as == "normalizer":
+        return draw_normalizer(variant.spec, str(variant))
+    reading = read_example(**composition(variant))
+    has_source = reading.decoder_states < len(reading.columns)
+    example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
+    details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if reading.is_fitted else [])]
+    return draw_reading(reading, str(variant), "\n".join(" ".join(line) for line in (example, details) if line))
 
-    scores: Numbers
-    allowed_mask: NDArray[np.bool_]
-    gain: Numbers | None
-    weights: Numbers
-    columns: Sequence[str]
-    decoder_states: int = 0
-    is_fitted: bool = False
+
+def variants_to_draw(part: Part) -> list[PartVariant]:
+    """The part as it is and, of scopes and normalizers, the variants whose weights differ."""
+    default = PartVariant(part)
+    if part.kind not in ("scope", "normalizer"):
+        return [default]
+    variants, weights = [default], _weights(default)
+    for variant in alternatives(part):
+        changed = _weights(variant)
+        if changed.shape != weights.shape or not np.allclose(changed, weights):
+            variants.append(variant)
+    return variants
+
+
+def _weights(variant: PartVariant) -> Numbers:
+    if variant.drawn_as == "normalizer":
+        return row_weights(variant.spec)
+    return read_example(**composition(variant)).weights
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Save a picture with 256 colors, which takes a third of the bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer)
+    Image.open(buffer).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 def draw_reading(reading: Reading, title: str, note: str) -> Figure:
@@ -122,24 +167,6 @@ def _write_below(axes: Axes, x: float, text: str, line: int = 0) -> None:
     """Write small text below a panel, at ``x`` from 0 to 1."""
     offset: dict[str, Any] = {"xytext": (0, -4 - 10 * line), "textcoords": "offset points"}
     axes.annotate(text, (x, 0), xycoords="axes fraction", fontsize=7.5, color=PALE, va="top", **offset)
-
-
-def row_weights(normalizer: PartSpec) -> Numbers:
-    """(m,) the weights of the row of scores."""
-    return _normalize(normalizer, np.array([SCORE_ROW]), np.arange(len(SCORE_ROW))[None] < ALLOWED_COUNT).ravel()
-
-
-def rising_weights(normalizer: PartSpec) -> Numbers:
-    """(n,) the weight of the first of two positions as its score rises past that of the second."""
-    pairs = np.stack([RISING_SCORES, np.full_like(RISING_SCORES, FIXED_SCORE)], axis=-1)
-    return _normalize(normalizer, pairs, np.full(pairs.shape, True))[:, 0]
-
-
-def _normalize(normalizer: PartSpec, scores: Numbers, allowed_mask: NDArray[np.bool_]) -> Numbers:
-    part = registry.build("normalizer", normalizer).eval()
-    with torch.no_grad():
-        weights = part(torch.tensor(scores, dtype=torch.float32), torch.from_numpy(allowed_mask))
-    return np.asarray(weights.double().numpy())
 
 
 def draw_normalizer(normalizer: PartSpec, title: str) -> Figure:

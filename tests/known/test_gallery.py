@@ -1,129 +1,57 @@
-"""Pictures of parts match the parts, and the page in docs/ is the one that the command writes."""
+"""Pictures of parts match the parts, and the page in docs/ is the one that the gallery writes."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import imread
-from numpy.typing import NDArray
-
-import attnx
-from attnx import registry
-from attnx.cli.main import run as run_command
-from attnx.errors import UserError
-from attnx.gallery.drawings import (
+import torch
+from gallery.drawings import VECTORS, draw_reading, draw_step, draw_variant, variants_to_draw
+from gallery.example import (
     ALLOWED_COUNT,
-    FIXED_SCORE,
-    RISING_SCORES,
-    VECTORS,
-    Reading,
-    draw_reading,
-    draw_step,
-    rising_weights,
-    row_weights,
-)
-from attnx.gallery.markdown_page import EXAMPLE, markdown_page
-from attnx.gallery.part_variant import PartVariant, formula_markdown
-from attnx.gallery.pictures import (
     FIT_STEPS,
+    FIXED_SCORE,
     LONG_POSITION,
     PADDING,
     POSITIONS,
     REPEAT_STEP,
     REPEATED_STEP,
+    RISING_SCORES,
     STATE_SIZE,
     STEPS,
-    draw_variant,
+    Reading,
     read_example,
+    rising_weights,
+    row_weights,
     target_positions,
-    variants_to_draw,
 )
-from attnx.gallery.select import drawable_parts, select_variants
-from attnx.gallery.write import draw_parts
+from gallery.markdown_page import EXAMPLE, markdown_page
+from gallery.variants import PartVariant, drawable_parts
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from attnx import registry
+from attnx.registry.part_texts import formula_markdown
 from attnx.reports.figures.grid_layout import DPI
 from attnx.reports.figures.panels import left_edges
 
 ROOT = Path(__file__).parents[2]
-PNG = b"\x89PNG\r\n\x1a\n"
-PLUGIN = '''
-from torch import nn
-from attnx.registry import PositiveFloat, register
-
-@register("scorer", "tripled")
-class Tripled(nn.Module):
-    """Three inner products."""
-
-    requires_equal_dims = True
-
-    def __init__(self, times: PositiveFloat = 3.0) -> None:
-        super().__init__()
-        self.times = times
-
-    def project_keys(self, memory):
-        return memory
-
-    def project_queries(self, queries):
-        return queries * self.times
-
-    def score(self, queries, keys):
-        return queries @ keys.mT
-'''
 
 
-@pytest.fixture
-def plugins(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = work_folder / "mine"
-    folder.mkdir()
-    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
-    return folder
-
-
-def test_the_page_is_up_to_date(plugins: Path) -> None:
-    shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
+def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "plugins" / "gaussian.py", tmp_path)
+    monkeypatch.setenv("ATTNX_PLUGINS", str(tmp_path))
     choices = [choice for part in drawable_parts() for choice in variants_to_draw(part)]
-    message = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
+    message = "docs/parts.md: out of date; in the repository's folder, run: python docs/_extensions/draw_parts.py"
     assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == markdown_page(choices), message
     pictures = list((ROOT / "docs" / "parts").iterdir())
     assert {file.name for file in pictures} == {choice.file for choice in choices}, message
     assert sum(file.stat().st_size for file in pictures) < 1_000_000
-
-
-def test_a_part_is_drawn_to_the_given_file(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnx.gallery.pictures.FIT_STEPS", 1)
-    assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png"), Path("parts/scorer-dot.html")]
-    assert (work_folder / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
-    knobs = ["scope.center=predictive", "scope.window=1"]
-    assert draw_parts(["local", "scorer=dot", *knobs], Path("a/b")) == [
-        Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
-        Path("a/b/parts/scorer-dot.png"),
-        Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.html"),
-        Path("a/b/parts/scorer-dot.html"),
-    ]
-    assert not list(work_folder.rglob("*.md"))
-
-
-def test_a_bias_is_named_as_it_is_typed(work_folder: Path) -> None:
-    """A value of attention's knob: the word that draws it composes, with its knobs, too."""
-    [plain] = select_variants(["attention.bias=relative"])
-    [changed] = select_variants(["relative", "bias.max_distance=2"])
-    assert [str(plain), str(changed)] == [
-        "attention.bias=relative",
-        "'attention.bias={name: relative, max_distance: 2}'",
-    ]
-    for variant in (plain, changed):
-        bias = attnx.compose([str(variant).strip("'")])["attention"]["bias"]
-        assert bias == (dict(changed.knobs, name="relative") if variant.knobs else "relative")
-    typed = "'attention.bias={name: NAME, max_distance: VALUE}'"
-    with pytest.raises(UserError, match=rf"attention\.bias is a value, .* {typed}"):
-        attnx.compose(["attention.bias=relative", "attention.bias.max_distance=2"])
 
 
 def test_a_formula_may_have_words() -> None:
@@ -134,94 +62,6 @@ def test_a_formula_may_have_words() -> None:
     assert re.fullmatch("`[^`]+`", code)
     assert re.fullmatch("`[^`]+`; evaluation: [^`]+", words_last)
     assert words_between.startswith("`q = w`; in a classifier r of them, `q_i = w_i`, and `")
-
-
-def test_without_a_name_the_gallery_is_drawn(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [registry.describe("query", "token"), registry.describe("scope", "history")]
-    monkeypatch.setattr("attnx.gallery.select.drawable_parts", lambda: parts)
-    written = draw_parts([], Path())
-    assert [file.name for file in written] == [
-        "query-token.png",
-        "scope-history.png",
-        "scope-history-scope.include_self-true.png",
-        "parts.md",
-        "parts.html",
-    ]
-    text = written[-2].read_text()
-    assert all(f"](parts/{file.name})" in text for file in written[:-2])
-    assert text.index("### history") < text.index("### token")  # scopes before query inputs, whatever came first
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["locl"], "no part or kind 'locl'; did you mean local"),
-        (["adam"], "'adam' is of the kind optimizer; only parts of scorer, .* are drawn"),
-        (["scope.window=1"], "scope.window=1: name the part of this knob, too"),
-        (["dot", "scope.window=1"], "scope.window=1: name the part of this knob, too"),
-        (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
-        (["local", "scope.window=1,2"], "scope.window=1,2 means several runs, which attnx -m trains"),
-        (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
-        (["dot", "--out", "taken"], "--out taken: taken is a file"),
-        (["dot", "--out", ""], "--out needs a value"),
-        (["dot", "--out="], "--out needs a value"),
-        (["dot", "--page", "away/dot.html"], r"--page away/dot\.html: no such folder"),
-        (["dot", "--page", "dot.html", "--out", "pictures"], "--out.*--page|--page.*--out"),
-        (["locl", "--page", "local.html"], "no part or kind 'locl'"),
-    ],
-)
-def test_mistakes_are_reported_and_nothing_is_written(work_folder: Path, words: list[str], message: str) -> None:
-    (work_folder / "taken").write_text("")
-    with pytest.raises(UserError, match=message):
-        run_command(["gallery", *words])
-    assert [file.name for file in work_folder.iterdir()] == ["taken"]
-
-
-def test_a_page_starts_at_the_knobs_of_the_command(work_folder: Path) -> None:
-    run_command(["gallery", "softmax", "normalizer.temperature=0.42", "--page", "soft.html"])
-    written = re.search(r'id="data">(.*?)</script>', Path("soft.html").read_text(encoding="utf-8"))
-    assert written
-    (dial,) = json.loads(written[1])["parts"][0]["dials"]
-    assert (dial["values"][dial["start"]], dial["default"]) == ("0.42", "1.0")
-
-
-def test_a_plug_in_is_drawn(plugins: Path) -> None:
-    (plugins / "tripled.py").write_text(PLUGIN)
-    assert draw_parts(["tripled", "scorer.times=2"], Path()) == [
-        Path(f"parts/scorer-tripled-scorer.times-2.{ending}") for ending in ("png", "html")
-    ]
-    np.testing.assert_allclose(
-        read_example(scorer=("tripled", {"times": 2.0})).scores,
-        2 * read_example(scorer="dot").scores,
-        rtol=1e-5,
-    )
-    assert "plug-in tripled.py" in markdown_page([PartVariant(registry.describe("scorer", "tripled"))])
-
-
-def test_an_undeclared_query_input_is_reported(plugins: Path) -> None:
-    (plugins / "vague.py").write_text(PLUGIN.replace('"scorer", "tripled"', '"query", "vague"'))
-    with pytest.raises(UserError, match=r"vague\.py:\d+: .* must declare needs"):
-        draw_parts(["vague"], Path())
-
-
-def test_list_shows_how_to_draw_a_part(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command(["list", "local"])
-    assert "attnx gallery local" in capsys.readouterr().out
-    run_command(["list", "adam"])
-    assert "attnx gallery" not in capsys.readouterr().out
-
-
-def test_the_command_prints_its_output(command: Callable[..., Any]) -> None:
-    answer = command("gallery", "token")
-    assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png\nparts/query-token.html")
-    assert command("gallery", "tokn").code == 2
-
-
-def test_a_folder_that_cannot_be_written_is_a_mistake(command: Callable[..., Any], work_folder: Path) -> None:
-    (work_folder / "file").write_text("")
-    answer = command("gallery", "dot", "--out", "file/pictures")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.strip().endswith("cannot write (Not a directory); make it writable, then the same again")
 
 
 def test_choices_that_change_a_picture_are_shown() -> None:
@@ -296,8 +136,6 @@ class TestTheExample:
         assert read_example(scope="local").gain is None
 
     def test_drawing_is_deterministic_and_keeps_the_random_state(self) -> None:
-        import torch
-
         state = torch.get_rng_state()
         first, second = read_example(scorer="additive"), read_example(scorer="additive")
         assert torch.equal(torch.get_rng_state(), state)

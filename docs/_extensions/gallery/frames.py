@@ -7,20 +7,35 @@ frame, with the same fields.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import torch
 
 from attnx.attention.attention import needs_history
-from attnx.gallery.decoder_step import query_vectors
-from attnx.gallery.drawings import ALLOWED_COUNT, RISING_SCORES, SCORE_ROW, Numbers, rising_weights, row_weights
-from attnx.gallery.part_numbers import HUNDREDTHS, THOUSANDTHS, build_part, finite, whole_numbers
-from attnx.gallery.part_variant import PartVariant
-from attnx.gallery.pictures import composition, read_example, selected_vector
+from gallery.drawings import VECTORS
+from gallery.example import (
+    ALLOWED_COUNT,
+    RISING_SCORES,
+    SCORE_ROW,
+    STEPS,
+    Numbers,
+    build_part,
+    composition,
+    example_context,
+    query_vectors,
+    read_example,
+    rising_weights,
+    row_weights,
+)
+from gallery.variants import PartVariant
 
 Frame = dict[str, Any]
 
+HUNDREDTHS, THOUSANDTHS = 100, 1000
+MAX_SHOWN = 1e6  # a number that is larger, or infinite, is shown as this
+SUBSCRIPTS = str.maketrans("t-1", "\u209c\u208b\u2081")
 CURVE_STRIDE = 4  # of the points of a normalizer's curve every fourth is embedded
 # Points of a plane on which a scorer is drawn, for queries of one length in all directions.
 PLANE_EXTENT, PLANE_POINTS, DIRECTIONS, QUERY_LENGTH = 3.0, 13, 12, 2.0
@@ -97,7 +112,7 @@ def _normalizer_frame(variant: PartVariant) -> Frame:
 def _query_frame(variant: PartVariant) -> Frame:
     """The name of the selected vector, and the query (t, size) that the part makes of it."""
     query = whole_numbers(query_vectors(variant), HUNDREDTHS)
-    return {"selected": selected_vector(variant.part), "query": query}
+    return {"selected": variant.part.properties["needs"], "query": query}
 
 
 FRAMES = {
@@ -107,3 +122,36 @@ FRAMES = {
     "query": _query_frame,
     "bias": _reading_frame,
 }
+
+
+def vectors_to_select() -> list[dict[str, Any]]:
+    """Name, label, availability and numbers (t, d) of the vectors from which a query selects.
+
+    A tag is one number, and so is what a learned vector needs: 1.
+    """
+    context = {**example_context()._asdict(), "nothing": torch.ones(1, STEPS)}
+    return [
+        {
+            "name": name,
+            "label": _plain_text(vector.text),
+            "availability": vector.availability,
+            "numbers": whole_numbers(context[name].reshape(STEPS, -1).double().numpy(), HUNDREDTHS),
+        }
+        for name, vector in VECTORS.items()
+    ]
+
+
+def _plain_text(text: str) -> str:
+    """Mathematics in plain text: ``$h_{t-1}$`` is an h with a subscript."""
+    return re.sub(r"_\{?([t\-1]+)\}?", lambda match: match[1].translate(SUBSCRIPTS), text).replace("$", "")
+
+
+def finite(values: Numbers) -> Numbers:
+    """The values within what can be shown; NaN is 0."""
+    return np.nan_to_num(values, nan=0.0, posinf=MAX_SHOWN, neginf=-MAX_SHOWN).clip(-MAX_SHOWN, MAX_SHOWN)
+
+
+def whole_numbers(values: Numbers, scale: int) -> list[Any]:
+    """The values, in nested lists, as counts of ``1 / scale``."""
+    counts: list[Any] = np.rint(finite(values) * scale).astype(int).tolist()
+    return counts

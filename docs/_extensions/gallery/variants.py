@@ -1,4 +1,4 @@
-"""A part to draw: with default knobs or with others."""
+"""What is drawn: parts, with default knobs or with others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnx import registry
+from attnx.config.groups import knob_key
 from attnx.config.view import value_text
-from attnx.gallery.knob_values import choices
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import MULTI_SELECT_KINDS, Knob, Part
+from attnx.registry.source_scan import Knob, Part
+from gallery.knob_values import choices
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
-NESTED_KINDS = {"bias": "attention.bias"}
-"""The keys of kinds that are a value of another part's knob, as a name or as ``{name: NAME, KNOB: VALUE}``."""
+CHOICE_KEYS = {"bias": "attention.bias"}
+"""The keys that choose parts which are a value of another part's knob."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,6 @@ class PartVariant:
 
     def __str__(self) -> str:
         """The overrides that select it on the command line."""
-        if self.part.kind in NESTED_KINDS and self.knobs:
-            pairs = (f"{name}: {value_text(value)}" for name, value in self.knobs.items())
-            return f"'{choice_key(self.part)}={{{', '.join([f'name: {self.part.name}', *pairs])}}}'"
         knobs = (f"{knob_key(self.part, name)}={value_text(value)}" for name, value in self.knobs.items())
         return " ".join([f"{choice_key(self.part)}={self.part.name}", *knobs])
 
@@ -48,16 +47,14 @@ class PartVariant:
         return re.sub(r"[^\w.]+", "-", str(self)).strip("-") + ".png"
 
 
+def drawable_parts() -> list[Part]:
+    """Every part that can be drawn, by kind, plug-ins last."""
+    return [registry.describe(kind, name) for kind in DRAWN_KINDS for name in registry.names(kind)]
+
+
 def choice_key(part: Part) -> str:
     """The key that chooses a part on the command line."""
-    return NESTED_KINDS.get(part.kind, part.kind)
-
-
-def knob_key(part: Part, name: str) -> str:
-    """A knob's key on the command line; of a part that is a value of another one, its name alone."""
-    if part.kind in NESTED_KINDS:
-        return name
-    return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
+    return CHOICE_KEYS.get(part.kind, part.kind)
 
 
 def drawn_knobs(part: Part) -> list[Knob]:
@@ -72,21 +69,3 @@ def alternatives(part: Part) -> list[PartVariant]:
         values = [value for value in choices(knob) if value not in (None, knob.default) and not isinstance(value, list)]
         variants += [PartVariant(part, {knob.name: value}) for value in values]
     return variants
-
-
-def formula_markdown(part: Part) -> str:
-    """A part's formula in Markdown: code, and words between pieces of code as they are; "" without one."""
-    formula = part.doc_line("Formula")
-    if not formula:
-        return ""
-    # The line begins with code, and ends with code unless one of its marks is without a partner.
-    end = "" if formula.count("``") % 2 else "``"
-    return f"``{formula}{end}".replace("``", "`")
-
-
-def doc_paragraphs(part: Part) -> list[str]:
-    """The paragraphs of a part's docstring in Markdown, without formula, source and example; first its summary."""
-    text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
-    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
-    paragraphs = map(str.strip, re.split(r"\n\s*\n", text))
-    return list(filter(None, paragraphs)) or [part.name]

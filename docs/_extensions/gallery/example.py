@@ -1,28 +1,25 @@
-"""Pictures of parts, on the small example on which every part of attention is drawn."""
+"""The small example on which every part of attention is drawn, and what the parts make of it."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from matplotlib.figure import Figure
-from PIL import Image
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnx import registry
-from attnx.attention import Attention, Memory, ScopeMask, build
+from attnx.attention import Attention, Memory, QueryContext, ScopeMask, build
 from attnx.attention.attention import needs_history
 from attnx.attention.memory import concat_sources, hide_future, update_history
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.errors import UserError
-from attnx.gallery.drawings import VECTORS, Numbers, Reading, draw_normalizer, draw_reading, draw_step, row_weights
-from attnx.gallery.part_variant import PartVariant, alternatives
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import Part
+from gallery.variants import PartVariant
+
+Numbers = NDArray[np.float64]
 
 # Nine positions and two of padding; the last of the ten steps has the query of the one before it.
 POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
@@ -32,77 +29,39 @@ REPEATED_STEP, REPEAT_STEP = 2, 6
 HEAD = {"head": 0, "heads": 8}  # the head that a bias belongs to
 LONG_POSITION = 4  # its vector is longer than the rest
 FIT_STEPS, LEARNING_RATE = 60, 0.02
-QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
-MEMORY_NOTE = (
-    f"Positions {REPEATED_STEP} and {REPEAT_STEP} are almost equal; position {LONG_POSITION} has the longest vector."
-)
-STATES_NOTE = "The decoder states are the queries; each is visible from the next step on."
-FITTED_NOTE = f"Fitted for {FIT_STEPS} steps to read position t at step t."
+WIDTHS = ("query_size", "memory_size", "state_size", "context_size", "token_size")
+TAGS = 4
+# One row of scores, of which the last two are not allowed, and the score that a rising one passes.
+SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
+FIXED_SCORE = 1.0
+RISING_SCORES = torch.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161).double().numpy()
 
 
-def draw_variant(variant: PartVariant) -> Figure:
-    """Draw a part.
+class Reading(NamedTuple):
+    """Attention of the example's queries over its memory, in arrays (t, m); ``gain`` is a factor of the weights.
+
+    ``columns`` label the memory positions, of which the last ones are decoder states; parameters may have been fitted.
+    """
+
+    scores: Numbers
+    allowed_mask: NDArray[np.bool_]
+    gain: Numbers | None
+    weights: Numbers
+    columns: Sequence[str]
+    decoder_states: int = 0
+    is_fitted: bool = False
+
+
+def build_part(variant: PartVariant, width: int = STATE_SIZE) -> Any:
+    """The part for vectors of one width, with the initial parameters of seed 0, in evaluation.
 
     Raises:
-        UserError: its file cannot be imported, or it rejects its knobs.
+        UserError: it cannot be imported, or it refuses its knobs.
     """
-    if variant.drawn_as == "query":
-        return draw_step(selected_vector(variant.part), str(variant))
-    if variant.drawn_as == "normalizer":
-        return draw_normalizer(variant.spec, str(variant))
-    reading = _read(variant)
-    has_source = reading.decoder_states < len(reading.columns)
-    example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
-    details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if reading.is_fitted else [])]
-    return draw_reading(reading, str(variant), "\n".join(" ".join(line) for line in (example, details) if line))
-
-
-def selected_vector(query_input: Part) -> str:
-    """The name of the vector that a query input selects.
-
-    Raises:
-        UserError: it does not declare one.
-    """
-    needs = query_input.properties.get("needs")
-    if needs not in VECTORS:
-        where, name = query_input.place, query_input.name
-        raise UserError(f"{where}: the query input {name!r} must declare needs = {', '.join(VECTORS)}")
-    return str(needs)
-
-
-def variants_to_draw(part: Part) -> list[PartVariant]:
-    """The part as it is and, of scopes and normalizers, the variants whose weights differ."""
-    default = PartVariant(part)
-    if part.kind not in ("scope", "normalizer"):
-        return [default]
-    variants, weights = [default], _weights(default)
-    for variant in alternatives(part):
-        changed = _weights(variant)
-        if changed.shape != weights.shape or not np.allclose(changed, weights):
-            variants.append(variant)
-    return variants
-
-
-def save_picture(figure: Figure, path: Path) -> Path:
-    """Save a picture with 256 colors, which takes a third of the bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer)
-    Image.open(buffer).convert("RGB").quantize(256).save(path, optimize=True)
-    return path
-
-
-def _read(variant: PartVariant) -> Reading:
-    return read_example(**composition(variant))
-
-
-def composition(variant: PartVariant) -> dict[str, PartSpec]:
-    """The parts that the example reads with: a recurrent normalizer needs a scorer that learns when to move on."""
-    scorer = {"scorer": "additive"} if variant.part.kind == "normalizer" else {}
-    return {**scorer, variant.part.kind: variant.spec}
-
-
-def _weights(variant: PartVariant) -> Numbers:
-    return row_weights(variant.spec) if variant.drawn_as == "normalizer" else _read(variant).weights
+    sizes = {**dict.fromkeys(WIDTHS, width), "tags": TAGS, **HEAD}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return registry.build(variant.part.kind, variant.spec, **sizes).eval()
 
 
 def example_states() -> tuple[Tensor, Tensor]:
@@ -123,6 +82,12 @@ def _vectors(positions: Tensor) -> Tensor:
     """Vectors (n, d) of equal length, more similar for nearer positions."""
     centers = torch.linspace(-1.5, POSITIONS + 0.5, STATE_SIZE)
     return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
+
+
+def composition(variant: PartVariant) -> dict[str, PartSpec]:
+    """The parts that the example reads with: a recurrent normalizer needs a scorer that learns when to move on."""
+    scorer = {"scorer": "additive"} if variant.part.kind == "normalizer" else {}
+    return {**scorer, variant.part.kind: variant.spec}
 
 
 def read_example(
@@ -230,3 +195,54 @@ def _loss(attention: Attention) -> Tensor:
     loss = -(_scores_and_weights(attention, memory)[1][cells] + 1e-4).log().mean()
     # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
     return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
+
+
+def row_weights(normalizer: PartSpec) -> Numbers:
+    """(m,) the weights of the row of scores."""
+    return _normalize(normalizer, np.array([SCORE_ROW]), np.arange(len(SCORE_ROW))[None] < ALLOWED_COUNT).ravel()
+
+
+def rising_weights(normalizer: PartSpec) -> Numbers:
+    """(n,) the weight of the first of two positions as its score rises past that of the second."""
+    pairs = np.stack([RISING_SCORES, np.full_like(RISING_SCORES, FIXED_SCORE)], axis=-1)
+    return _normalize(normalizer, pairs, np.full(pairs.shape, True))[:, 0]
+
+
+def _normalize(normalizer: PartSpec, scores: Numbers, allowed_mask: NDArray[np.bool_]) -> Numbers:
+    part = registry.build("normalizer", normalizer).eval()
+    with torch.no_grad():
+        weights = part(torch.tensor(scores, dtype=torch.float32), torch.from_numpy(allowed_mask))
+    return np.asarray(weights.double().numpy())
+
+
+def query_vectors(variant: PartVariant) -> Numbers:
+    """(t, size) what a query input makes of the steps of the example.
+
+    Raises:
+        UserError: it refuses its knobs.
+    """
+    part = build_part(variant)
+    with torch.no_grad():
+        query: Numbers = part(example_context())[0].double().numpy()
+    return query
+
+
+def example_context() -> QueryContext:
+    """The steps of the example: its queries are the decoder's states, its contexts what ``dot`` reads with them."""
+    states, memory = example_states()
+    contexts = torch.from_numpy(read_example(scorer="dot").weights).float()[None] @ memory
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        tokens = torch.randn(1, STEPS, STATE_SIZE)
+    return QueryContext(
+        token=tokens,
+        prev_state=_delay(states),
+        state=states,
+        context=_delay(contexts),
+        tag=torch.ones(1, STEPS, dtype=torch.int64),
+    )
+
+
+def _delay(vectors: Tensor) -> Tensor:
+    """(b, t, d) vectors of the step before; zeros at the first step."""
+    return torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], dim=1)

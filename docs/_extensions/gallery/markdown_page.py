@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from attnx.config.groups import knob_key
 from attnx.config.view import value_text
-from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, doc_paragraphs, formula_markdown, knob_key
+from attnx.registry.part_texts import doc_paragraphs, formula_markdown
+from gallery.variants import DRAWN_KINDS, PartVariant
 
 HEADINGS = {
     "scorer": ("Scorers", "How relevant is a memory position to a query?"),
@@ -17,17 +19,9 @@ HEADINGS = {
 INTRODUCTION = """\
 # The parts, drawn
 
-What each part of attention does on one small example. `attnx gallery --out docs` writes this page and its pictures, and
-`attnx gallery` with the name of a part draws that part, also with other knobs. Variants of a part are drawn if a knob
-changes the picture.
-
-```sh
-attnx gallery local scope.window=1 scope.center=predictive
-attnx gallery --page parts.html
-```
-
-The second command writes the same parts as pictures that move with their knobs, on one page for a browser. Every number
-on it is computed by the part itself. A plug-in gets its picture and its sliders without extra code."""
+What each part of attention does on one small example. Variants of a part are drawn if a knob changes the picture. Every
+number is computed by the part itself. On the
+[site](https://attnx.github.io/attnx/parts.html) the pictures move with the knobs."""
 EXAMPLE = """\
 Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
 t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states

@@ -1,1 +1,0 @@
-"""A gallery of the parts of attention: pictures and a page."""
