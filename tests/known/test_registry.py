@@ -163,8 +163,8 @@ def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any],
         (["wandb"], 'logger=["wandb"]: expected knobs by name, as in {tensorboard: {}}'),
         (
             {5: {}},
-            "unknown logger '5'; choose from tensorboard, wandb; plug-ins were searched in plugins/, and $ATTNX_PLUGINS is "
-            "not set",
+            "unknown logger '5'; choose from tensorboard, wandb; plug-ins were searched in plugins/, "
+            "and $ATTNX_PLUGINS is not set",
         ),
         (
             {"wandb": {5: 3}},

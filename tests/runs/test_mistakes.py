@@ -178,6 +178,7 @@ CONFIGURATIONS = {
     "-m scorer=dot,scaled hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
     "hydra/launcher=slurm": ["hydra/launcher=slurm has no effect on a single run", "-m"],
     "list scorers": ["no part or kind 'scorers'", "did you mean scorer"],
+    "list mine": ["no part or kind 'mine'", "plug-ins were searched in plugins/"],
     "list scope=dot": ["no scope 'dot'", "local"],
     "list scop=local": ["no kind 'scop'", "did you mean scope"],
     "list --all": ["unknown flag --all"],

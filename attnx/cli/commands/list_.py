@@ -32,6 +32,7 @@ from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
 from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
+from attnx.registry.plugin_files import searched
 from attnx.registry.source_scan import KINDS, Part
 from attnx.registry.synonyms import known_as
 
@@ -132,7 +133,8 @@ def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
         return [page for target in shown for page in _known_pages(name, target, width)]
     hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))
     shows_all = "" if "did you mean" in hint or kinds else "; attnx list shows all"
-    raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}")
+    where = f"; {searched()}" if not kinds or KINDS.keys() & kinds else ""
+    raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}{where}")
 
 
 def _picked(choices: Sequence[Choice]) -> Sequence[Choice]:
