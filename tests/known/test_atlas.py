@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -18,6 +19,7 @@ from attnx.errors import UserError
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import RunOutputs, RunRecord
+from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
 from studies.atlas.changes import changes_of, single_changes
@@ -26,6 +28,7 @@ from studies.atlas.figures import BLUE, ORANGE, CostPoint, draw_grid, draw_lengt
 from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
 from studies.atlas.rates import rate_table
+from studies.atlas.reverse import write_reverse
 from studies.experiments import write_experiments
 from studies.job import Job
 from studies.results import Results, setting_choices
@@ -187,6 +190,25 @@ def test_an_unknown_commit_is_refused(table: Any) -> None:
     path.write_text("\n".join([head, first, ",".join(cells)]) + "\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"t\.csv:3: of commit f{12}, which is not in the history"):
         read(path)
+
+
+def test_validation_of_reverse_has_words_as_long_as_the_test(tmp_path: Path) -> None:
+    """All words of two letters are in the others. No word is in two; the test is that of the rows in the repository."""
+    write_reverse(tmp_path)
+    parts = {
+        part: [line.split("\t") for line in (tmp_path / f"{part}.tsv").read_text(encoding="utf-8").splitlines()]
+        for part in ("train", "valid", "test")
+    }
+    lengths = {part: {len(word) for word, _ in rows} for part, rows in parts.items()}
+    assert lengths == {"train": {*range(2, 11)}, "valid": {*range(3, 21)}, "test": {*range(2, 21)}}
+    words = [word for rows in parts.values() for word, _ in rows]
+    assert len(set(words)) == len(words)
+    identities = sorted(f"{' '.join(word)}\t{' '.join(output)}" for word, output in parts["test"])
+    digest = hashlib.sha256("\n".join(identities).encode()).hexdigest()[:12]
+    (recorded,) = {
+        run.outputs.test for run in read_run_table(STUDY / "results.csv") if run.choices["task"] == "reverse"
+    }
+    assert digest == recorded
 
 
 def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
