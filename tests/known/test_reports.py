@@ -24,10 +24,10 @@ from attnx.inference.write_results import save_predictions, save_results
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
 from attnx.reports.figures.curves import draw_curves
+from attnx.reports.run.error_tables import count_errors, errors_by_length
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.tables import results_table
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
-from attnx.reports.stats.error_tables import count_errors, errors_by_length
 from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.runs.alignments import read_alignment
 from attnx.runs.disk_usage import DiskUsage

@@ -23,9 +23,9 @@ from attnx.inference.load import TrainedRun
 from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
+from attnx.reports.run.error_tables import count_errors
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
 from attnx.reports.stats.bootstrap import bootstrap_difference
-from attnx.reports.stats.error_tables import count_errors
 from attnx.runs.predictions import read_run_or_evaluation
 
 

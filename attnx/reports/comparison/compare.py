@@ -25,9 +25,9 @@ from attnx.reports.comparison.shared_examples import (
     shared_part,
 )
 from attnx.reports.metric_names import COUNTED, MACRO, TEST, is_higher_better, metric_base, metric_label
+from attnx.reports.run.error_tables import LENGTH_BINS, count_errors, group_by_source_length
 from attnx.reports.significant_digits import format_value, format_with_interval
 from attnx.reports.stats.bootstrap import read_draws
-from attnx.reports.stats.error_tables import LENGTH_BINS, count_errors, group_by_source_length
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
 from attnx.runs.run import Run

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from attnx.errors import UserError
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO
+from attnx.reports.run.error_tables import count_errors
 from attnx.reports.significant_digits import format_difference
 from attnx.reports.stats.bootstrap import (
     Difference,
@@ -22,9 +23,8 @@ from attnx.reports.stats.bootstrap import (
     difference_from_draws,
     percentile_interval,
 )
-from attnx.reports.stats.error_tables import count_errors
-from attnx.reports.stats.numeric_examples import numeric_identities
 from attnx.runs.layout import PREDICTIONS, SOURCE_FEATURES, VOCABULARY
+from attnx.runs.numeric_examples import numeric_identities
 from attnx.runs.predictions import (
     Evaluation,
     PredictionRow,

@@ -13,10 +13,7 @@ from attnx.data.features import FeatureScaler
 from attnx.files.atomic_files import write_json, write_text
 from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, TEST, metric_base
-from attnx.reports.run.readme import FILES, files_section
-from attnx.reports.run.tables import results_section, results_table
-from attnx.reports.significant_digits import format_value
-from attnx.reports.stats.error_tables import (
+from attnx.reports.run.error_tables import (
     Rows,
     confusions,
     errors_by_length,
@@ -25,6 +22,9 @@ from attnx.reports.stats.error_tables import (
     number_errors_by_length,
     read_matrices,
 )
+from attnx.reports.run.readme import FILES, files_section
+from attnx.reports.run.tables import results_section, results_table
+from attnx.reports.significant_digits import format_value
 from attnx.runs import layout
 from attnx.runs.predictions import Evaluation, has_symbol_predictions, read_predictions
 from attnx.runs.table_fields import write_symbols

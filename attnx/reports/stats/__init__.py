@@ -1,1 +1,1 @@
-"""Statistics of reports: tests, intervals, bootstrap and error tables."""
+"""Statistics of reports: variances, tests, intervals, the bootstrap, and alignments."""

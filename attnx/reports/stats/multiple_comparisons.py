@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -195,5 +195,6 @@ def _is_behind(group: Sequence[float], best: Sequence[float]) -> bool:
     """Whether a group's mean is above the best's by Welch's test; a group of one value has no variance of its own."""
     if min(len(group), len(best)) < 2 or not sum_of_squares(group) + sum_of_squares(best):
         return fmean(group) > fmean(best)
-    p = stats.ttest_ind(group, best, equal_var=False, alternative="greater").pvalue
+    first, second = ((fmean(values), stdev(values), len(values)) for values in (group, best))
+    p = stats.ttest_ind_from_stats(*first, *second, equal_var=False, alternative="greater").pvalue
     return bool(p < SIGNIFICANCE_LEVEL)

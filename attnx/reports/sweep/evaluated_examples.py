@@ -15,8 +15,8 @@ from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
 from attnx.reports.stats.bootstrap import SAMPLES, bootstrap_rates, read_draws
-from attnx.reports.stats.numeric_examples import numeric_identities
 from attnx.runs.layout import PREDICTIONS
+from attnx.runs.numeric_examples import numeric_identities
 from attnx.runs.predictions import read_table
 from attnx.runs.table_fields import read_field, read_symbols
 
