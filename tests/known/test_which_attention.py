@@ -88,6 +88,51 @@ def test_the_grid_of_scorers_and_scopes() -> None:
     assert worse == {"additive", "dot", "mlp", "multiplicative", "scaled"}
 
 
+def test_effects_over_all_settings(page: Page) -> None:
+    """Of each task and choice what is significantly worse than the best value, and by how much."""
+    worse = {
+        (comparison.constant["task"], effect.name.partition(",")[0], level.value): level.difference
+        for comparison in page.report.comparisons
+        for effect in comparison.rankings[0].effects
+        for level in effect.levels
+        if level.difference and level.difference.p < SIGNIFICANCE_LEVEL
+    }
+    gap = worse["translation", "scope", "global"]
+    assert [f"{end:.1f}" for end in gap[:3]] == ["4.9", "0.9", "8.8"]
+    assert f"{gap.p:.2f}" == "0.01"
+    heads = {name: worse[name, "heads", "4"] for name in ("g2p", "translation")}
+    assert {name: (f"{gap.difference:.1f}", f"{gap.p:.2g}") for name, gap in heads.items()} == {
+        "g2p": ("0.9", "0.03"),
+        "translation": ("1.5", "0.049"),
+    }
+    scorers = {
+        name: {value for task, kind, value in worse if (task, kind) == (name, "scorer")} for name in page.changes
+    }
+    assert scorers["g2p"] == {"concat", "coverage, penalty=1"}
+    assert scorers["translation"] == scorers[FORECASTS] == {"coverage"}
+    assert {name for name, kind, value in worse if (kind, value) == ("normalizer", "hard")} == {
+        "translation",
+        FORECASTS,
+    }
+
+
+def test_validation_of_reverse(page: Page) -> None:
+    """Weights of the first validation without an error are tested: ties are no improvement."""
+    curves = [run.curves[run.monitor] for run in page.report.runs if run.choices["task"] == "reverse"]
+    earlier = [curve for curve in curves if min(curve, key=curve.__getitem__) < max(curve)]
+    assert (len(earlier), len(curves)) == (50, 153)
+    assert sum(min(curve.values()) == 0 for curve in earlier) == 48
+
+
+def test_the_page_begins_with_a_screen_and_a_page() -> None:
+    """The answer has at most 300 words before its table, and the findings 900; the rest is the appendix."""
+    text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
+    answer, findings = text.partition("# Which")[2].partition("```")[0], text.partition("## What was found")[2]
+    assert len(answer.split()) <= 300
+    assert len(findings.partition("## Appendix")[0].split()) <= 900
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## What was found", "## Appendix"]
+
+
 def test_what_wins_one_task_loses_another(page: Page) -> None:
     moving = f"{MOVING}2"
     assert page.percent("translation", moving) < -20
