@@ -11,6 +11,7 @@ LOWER_IS_BETTER: Final = ("per", "wer", "cer", "ter", "error_rate", "error", "ms
                           "tour_length", "tour_ratio", "seconds", "memory_mb")  # fmt: skip
 HIGHER_IS_BETTER: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
 ACRONYMS: Final = ("per", "wer", "cer", "ter", "bleu", "mse", "mae", "rse", "corr")
+MAX_PERCENT: Final = 100.0
 # Metrics in percent.
 PERCENT: Final = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "error", "accuracy",
                   "area_coverage", "triangle_coverage", "well_formed", "macro_f1")  # fmt: skip

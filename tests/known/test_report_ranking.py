@@ -32,6 +32,9 @@ from attnx.sweeps.record import save_sweep
 Write = Callable[..., Path]
 
 
+SETTINGS = ("dot-global", "dot-local", "mlp-global", "mlp-local")
+
+
 def geometric_mean(*values: float) -> float:
     """Errors are compared by their logarithms, so a difference is one of geometric means."""
     return math.prod(values) ** (1 / len(values))
@@ -166,8 +169,8 @@ def test_a_winner_is_named(write: Write) -> None:
         first,
     )
     assert second == (
-        "It is significantly better (p < 0.05) than the other setting. Test: means of logarithms over seeds, each with "
-        "its moderated variance, adjusted for all comparisons with it, one-sided."
+        "The first is significantly better (p < 0.05) than the other setting. Test: means of logarithms over seeds, "
+        "each with its moderated variance, adjusted for all comparisons with it, one-sided."
     )
     assert further[0].startswith("The defaults, **additive**, are 1.00 (12 %) behind the best (p = 0.00")
 
@@ -236,8 +239,160 @@ def test_other_metrics_that_disagree_are_named(write: Write) -> None:
         for name, group in values.items()
         for seed, (per, wer) in enumerate(group)
     ]
-    verdict = only(folders).rankings[0].verdict
-    assert any(sentence.startswith("By WER **mlp** is first, 20.20 (50 %) better than **dot**") for sentence in verdict)
+    first, *_ = only(folders).rankings[0].verdict
+    assert first.startswith("Take **dot**, which won: PER 7.10 ")
+    assert " By WER **mlp** is first, 20.20 (50 %) better than **dot**, p < 0.001." in first
+
+
+def test_the_defaults_are_known_beside_knobs_of_other_parts(write: Write) -> None:
+    """``additive`` has no depth, and is the default."""
+    scorers: list[Any] = ["additive", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
+    comparison = only([write(str(n), 7.0 + n, scorer=scorer) for n, scorer in enumerate(scorers)])
+    assert [setting.is_default for setting in comparison.settings] == [True, False, False]
+
+
+def test_metrics_that_disagree_untested_are_named(write: Write) -> None:
+    folders = [
+        write(name, per, scorer=name, results={"test_wer": wer})
+        for name, (per, wer) in {"dot": (7.0, 40.0), "mlp": (9.0, 20.0)}.items()
+    ]
+    assert only(folders).rankings[0].verdict[0].endswith(" By WER **mlp** is first, with 20.00 %.")
+
+
+def test_near_best_settings_are_listed_with_their_distances(write: Write) -> None:
+    """Five that cannot be told apart: the defaults, which are last, are named, and first what validation chooses."""
+    names = ["dot", "mlp", "concat", "cosine", "additive"]
+    folders = [
+        write(f"{name}{seed}", 7.0 + 0.1 * place + 0.5 * seed, seed, scorer=name)
+        for place, name in enumerate(names)
+        for seed in range(3)
+    ]
+    first = only(folders).rankings[0].verdict[0]
+    assert re.match(
+        r"Take any of 5 settings; they cannot be told apart: \*\*dot\*\*; \*\*mlp\*\*, 0\.\d+ \(1 %\) behind; "
+        r"\*\*additive\*\* \(the defaults\), 0\.\d+ \(5 %\) behind; and 2 more\. \*\*dot\*\* is first with PER ",
+        first,
+    )
+    for folder in folders:
+        valid = 3.0 if folder.name.startswith("cosine") else 4.0
+        (folder / "metrics.csv").write_text(f"step,valid_per\n10,9\n20,{valid}\n")
+    first = only(folders).rankings[0].verdict[0]
+    assert first.startswith(
+        "Take **cosine**, which validation chooses, or any of 4 others; they cannot be told apart: **dot**; **mlp**, 0."
+    )
+    assert re.search(r"\*\*dot\*\* is first with .*, at most [\d.]+ \(\d+ %\) better than \*\*cosine\*\*\.$", first)
+    pair = only([folder for folder in folders if folder.name[:3] in ("dot", "add")]).rankings[0].verdict[0]
+    assert pair.startswith(
+        "Take **dot**, which validation chooses, or **additive** (the defaults); they cannot be told "
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "metric", "start"),
+    [
+        (
+            {"dot": (100.0, 100.0), "mlp": (100.0, 100.0)},
+            "wer",
+            "All 2 settings are equal, with WER 100.00 %: training",
+        ),
+        ({"dot": (332.0, 330.0), "mlp": (317.0, 317.5)}, "per", "All 2 settings are equal, with PER 317"),
+        ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "bleu", "All 2 settings are equal, with BLEU 0.00: training was too"),
+        (
+            {"dot": (43.5,), "mlp": (43.5,)},
+            "error",
+            "All 2 settings are equal, with error 43.50 % in every run: training",
+        ),
+        ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "per", "All 2 settings are equal, with PER 0.00 % in every run: trai"),
+    ],
+)
+def test_where_nothing_was_learned_there_is_no_advice(
+    values: dict[str, tuple[float, ...]], metric: str, start: str, write: Write, tmp_path: Path
+) -> None:
+    """Nothing is first, wins or is to be told apart by more seeds."""
+    folders = [
+        write(
+            f"{name}{seed}", value, seed, scorer=name, metric=metric, maximize=metric == "bleu", results={"steps": 10}
+        )
+        for name, group in values.items()
+        for seed, value in enumerate(group)
+    ]
+    ranking = only(folders).rankings[0]
+    first = ranking.verdict[0]
+    assert first.startswith(start)
+    assert ("after 10 steps, and nothing was learned. Train longer" in first) is not ranking.has_learned
+    assert not ranking.has_winner
+    text = " ".join(ranking.verdict)
+    assert not [word for word in ("is first", "seeds", "Take", "behind") if word in text]
+    assert "textbf" not in write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")
+
+
+NO_NUMBER = (
+    "Seeds failed, or their PER is no number, of **dot, global** (1 of 3): means are over the others, and a setting "
+)
+BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
+    "null, as attnx writes what is no number": ({"dot-global2": {"results": {"test_per": None}}}, NO_NUMBER),
+    "NaN": (
+        {"dot-global2": {"value": math.nan}},
+        "Means are over 2 to 3 seeds: those over fewer have wider intervals.",
+    ),
+    "infinity": ({"dot-global2": {"value": math.inf}}, "Means are over 2 to 3 seeds: those over fewer"),
+    "1e308": ({"dot-global2": {"value": 1e308}}, NO_NUMBER),
+    "-1e308": ({"dot-global2": {"value": -1e308}}, NO_NUMBER),
+    "only 1e308": (
+        {f"dot-global{seed}": {"value": 1e308} for seed in range(3)},
+        "Not ranked, since PER is no number: **dot, global**.",
+    ),
+    "a failed seed": ({"dot-global2": {"value": None}}, NO_NUMBER),
+    "identical values": (
+        {f"dot-global{seed}": {"value": 7.0} for seed in range(3)},
+        "All seeds of **dot, global** have the same PER, so this counts as exact: are they one run?",
+    ),
+    "all values identical": (
+        {f"{name}{seed}": {"value": 7.0} for name in SETTINGS for seed in range(3)},
+        "All 4 settings are equal, with PER 7.00 % in every run: training was too short",
+    ),
+    "one seed of a setting": (
+        {"dot-global1": None, "dot-global2": None},
+        "Not compared, since one seed says nothing about others: **dot, global**.",
+    ),
+    "one seed of all": (
+        {f"{name}{seed}": None for name in SETTINGS for seed in (1, 2)},
+        "**dot, global** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one",
+    ),
+    "unequal seeds": ({"dot-global2": None}, "Means are over 2 to 3 seeds: those over fewer have wider intervals."),
+    "a missing cell": (
+        {f"mlp-local{seed}": None for seed in range(3)},
+        "3 of 4 combinations of `scorer` by `scope` have results: the ranking is of these, and effects of the choices ",
+    ),
+    "mixed commits": (
+        {"dot-global2": {"git": {"commit": "ab" * 20}}, "dot-global1": {"git": {"commit": "cd" * 20}}},
+        "The runs are of 2 different commits: a difference may come from the code.",
+    ),
+    "mixed data": (
+        {
+            "dot-global2": {"fingerprint": "ab"},
+            "dot-global1": {"fingerprint": "ab"},
+            "dot-global0": {"fingerprint": "cd"},
+        },
+        "The runs were trained on 2 different data sets: a difference may come from the data, not from the settings.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_named_in_a_line(
+    changes: dict[str, dict[str, Any] | None], sentence: str, write: Write, tmp_path: Path
+) -> None:
+    """Of two scorers by two scopes with three seeds some runs are as ``changes`` says, or missing."""
+    for place, name in enumerate(SETTINGS):
+        scorer, scope = name.split("-")
+        for seed in range(3):
+            change = changes.get(f"{name}{seed}", {})
+            if change is not None:
+                run = {"value": 7.0 + place + 0.1 * seed, "seed": seed, "scorer": scorer, "scope": scope, **change}
+                write(f"{name}{seed}", **run)
+    lines = write_report([tmp_path], tmp_path / "out")[1].read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith(sentence)], lines[:20]
 
 
 def test_runs_that_were_still_improving_are_counted(write: Write) -> None:
@@ -246,8 +401,12 @@ def test_runs_that_were_still_improving_are_counted(write: Write) -> None:
         last = 7.0 if index else 9.5  # the first has stopped
         (folder / "metrics.csv").write_text(f"step,valid_per\n10,9\n20,8\n30,{last}\n")
     verdict = only(folders).rankings[0].verdict
-    assert any(sentence.startswith("5 of 6 runs were still improving by more than 1%") for sentence in verdict)
+    assert any(sentence.startswith("5 of 6 runs were still improving by more than 1 %") for sentence in verdict)
     assert any(sentence.startswith("Settings are ranked on the test. Validation would choose") for sentence in verdict)
+    for folder in folders:
+        (folder / "metrics.csv").write_text("step,valid_per\n10,9\n20,7\n30,7\n")
+    verdict = only(folders).rankings[0].verdict
+    assert "No run was still improving by more than 1 % between its last validations." in verdict
 
 
 def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path: Path) -> None:

@@ -184,14 +184,18 @@ def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None
 
 
 def test_steps_and_tests_are_listed(look: Look) -> None:
-    """Steps are a column also where they are alike; choices have an F-test, and so have two of them together."""
+    """Steps are a column also where they are alike; choices have an F-test, and so have two of them together.
+
+    The errors of scorers and scopes add up, so on logarithms they interact.
+    """
     browser = look()
     assert {*column(browser, "steps")} == {"2,000"}
     assert "steps" not in browser.texts("#cost option")
     assert [head.rpartition(", ")[2] for head in browser.texts("#cards h3")] == ["p < 0.001"] * 3
     (row,) = [row for row in browser.texts("#interactions tbody tr") if row.startswith("scorer by scope")]
-    assert re.search(r"F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", row)
-    assert "No interaction is significant after Holm's correction for 3." in browser.text("#effects-note")
+    assert re.search(r"F\(12, \d+\) = \d+\.\d\d, p < 0\.001", row)
+    note = browser.text("#effects-note")
+    assert "Significant interactions after Holm's correction for 3: scorer by scope (p < 0.001)" in note
     tip = browser.tooltip("#cards .card:first-child .name:nth-child(4)")
     assert "behind the best value" in tip
 
@@ -274,7 +278,10 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_bars_match_their_values_and_stay_within_the_plot(browser: Any, spread: Path) -> None:
-    """A bar goes as far above its mean as below: neither end is cut off by the edge."""
+    """A bar goes as far above its mean as below: neither end is cut off by the edge.
+
+    Intervals of choices are symmetric on logarithms, so the upper half is longer.
+    """
     browser.emulate()
     browser.go(spread)
     lines = browser.run(
@@ -285,14 +292,31 @@ def test_bars_match_their_values_and_stay_within_the_plot(browser: Any, spread: 
     assert len(lines) == 2
     for low, middle, high in lines:
         assert low - middle == pytest.approx(middle - high, abs=0.1)
-    strips = browser.run(
-        "return [...document.querySelectorAll('#table .strip, #cards .strip')].map(strip => {"
+    strips = (
+        "return [...document.querySelectorAll(arguments[0])].map(strip => {"
         "const at = (e, name) => parseFloat(e.getAttribute(name)), bar = strip.querySelector('.bar');"
         "return bar && [at(bar, 'x1'), at(strip.querySelector('.mid'), 'cx'), at(bar, 'x2')]}).filter(Boolean)"
     )
-    assert len(strips) == 4
-    for low, middle, high in strips:
+    settings, choices = (browser.run(strips, f"{where} .strip") for where in ("#table", "#cards"))
+    assert len(settings) == len(choices) == 2
+    for low, middle, high in settings:
         assert middle - low == pytest.approx(high - middle, abs=0.1)
+    for low, middle, high in choices:
+        assert 0 < middle - low < high - middle
+    assert browser.run("return document.querySelectorAll('.beyond').length") == 0
+
+
+def test_what_lies_beyond_the_axis_has_an_arrow(browser: Any, tmp_path: Path) -> None:
+    """One scorer of eight is far behind. Its interval begins ahead of the best, which is said in words."""
+    values = {(f"s{n}", seed): 10.0 + 0.1 * n + 0.5 * seed for n in range(7) for seed in (1, 2)}
+    values |= {("far", 1): 40.0, ("far", 2): 90.0}
+    fingerprints = dict.fromkeys([*(f"s{n}" for n in range(7)), "far"], "5e01" * 4)
+    browser.emulate()
+    browser.go(write_small(tmp_path / "all", values, fingerprints))
+    arrows = "return [...document.querySelectorAll('#table tr.row')].map(e => e.querySelectorAll('.beyond').length)"
+    assert browser.run(arrows) == [*[0] * 7, 1]
+    tip = browser.tooltip("#table tr.row:nth-child(2) td.mean")
+    assert re.search(r"0\.\d+ behind the best, 95 % interval \d\.\d+ ahead to \d\.\d+ behind, p = ", tip)
 
 
 def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:

@@ -7,7 +7,8 @@ over older ones. A sweep writes its own report when it ends. A table of runs,
 such as report.runs.csv, is read like the folders that it was made from. With
 --reference, report.md has a table of the settings that differ from one in a
 single choice, with their differences from it. Filters select runs as those of
-attnx runs do.
+attnx runs do. With --best-over optimizer.lr each setting has the learning rate
+that is best in validation, and the report says how many were tried.
 
 Examples:
   attnx report multirun                 every sweep and run in it
@@ -16,6 +17,7 @@ Examples:
   attnx report mine.runs.csv yours.runs.csv --out ours
   attnx report multirun/grid --reference scorer=additive scope=global
   attnx report multirun scorer=dot,additive 'optimizer.lr<0.01'
+  attnx report multirun/grid --best-over optimizer.lr
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ from attnx.files.printable import print_line
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = """attnx report FOLDER [FOLDER ...] [FILTER ...]
-                    [--out FOLDER] [--reference WORD ...]"""
+                    [--out FOLDER] [--reference WORD ...] [--best-over KEY ...]"""
     help_text = "a sweep, a run, a folder of some, a table of runs, or a filter"
     parser.add_argument("words", nargs="+", metavar="FOLDER", help=help_text)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (the deepest folder that holds all others)")
     help_text = "the choices of a setting: what does changing one of them do?"
     parser.add_argument("--reference", nargs="+", metavar="KEY=VALUE", default=(), help=help_text)
+    help_text = "of this choice each setting has the value that is best in validation; may be repeated"
+    parser.add_argument("--best-over", action="append", metavar="KEY", default=[], help=help_text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
     folders = [word for word in arguments.words if word not in filters]
     if not folders:
         raise UserError("name the runs that the filters select from: attnx report multirun FILTER")
-    for path in write_report(folders, arguments.out, arguments.reference, filters):
+    for path in write_report(folders, arguments.out, arguments.reference, filters, arguments.best_over):
         print_line(path)
     return 0

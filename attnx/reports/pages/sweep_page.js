@@ -1,7 +1,8 @@
 "use strict";
 
 // The report of many runs. Everything it shows lies in the element #data; attnx/reports/sweep/page_data.py writes it:
-//   comparisons  one for each test: settings (runs that differ by seed), and by each metric their rows, best first
+//   comparisons  one for each test: settings (runs that differ by seed), and by each metric their rows, best first; the values
+//                of chosen_keys, and how many were tried, were chosen for each setting in validation
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
 // A row is {setting, mean, sd, n, interval, difference, both_sources}: setting is an index; interval is that of the mean;
@@ -90,9 +91,11 @@ function seedCount(row) {
 
 const between = ([low, high]) => `${formatValue(low)} to ${formatValue(high)}`;
 const pText = (p) => `p ${p < 0.001 ? "" : "= "}${pValue(p)}`;
-const behindText = ([difference, low, high, p], what) => `${formatValue(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${pText(p)}`;
+// The ends of a difference from the best: below zero is ahead of it.
+const betweenEnds = ([low, high]) => (low < 0 ? `${formatValue(-low)} ahead to ${formatValue(high)} behind` : between([low, high]));
+const behindText = ([difference, low, high, p], what) => `${formatValue(difference)} behind the best${what}, 95 % interval ${betweenEnds([low, high])}, ${pText(p)}`;
 const differenceText = ({ difference, both_sources: bothSources }) => `${behindText(difference, "")}, ${TESTS[difference[4]]}`
-  + (bothSources ? `; over other test examples as well ${between(bothSources)}` : "");
+  + (bothSources ? `; over other test examples as well ${betweenEnds(bothSources)}` : "");
 
 function pick(index) {
   state.picked = state.picked === index ? null : index;
@@ -116,13 +119,16 @@ const VALUE = "value:";
 
 // A column: how it is called, what it sorts by, its cell; `wide` ones are left out on a phone.
 function columns() {
-  const { keys, costs } = comparison();
+  const { keys, chosen_keys: chosenKeys, costs } = comparison();
   return [
     { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.setting), cell: rankCell },
     { id: "setting", label: "setting", kind: "setting", of: (row) => settingOf(row).name, cell: (row) => [nameButton(row)] },
     ...keys.map((key, index) => ({
       id: VALUE + index, label: key, kind: "wide", of: (row) => settingOf(row).values[index],
       cell: (row) => [index ? settingOf(row).values[index] : nameButton(row, settingOf(row).values[0])],
+    })),
+    ...chosenKeys.map((key, index) => ({
+      id: `chosen:${index}`, label: key, kind: "wide", of: (row) => settingOf(row).chosen[index], cell: (row) => [settingOf(row).chosen[index]],
     })),
     { id: "mean", label: metric().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
     { id: "strip", label: "", kind: "wide", cell: (row) => [strip(row)] },
@@ -289,7 +295,7 @@ function ticks([low, high], count, logarithmic = false) {
   return ticks;
 }
 
-// One setting on the axis of all: its seeds, its mean, and sd on either side.
+// One setting on the axis of all: its seeds, its mean, and sd on either side; an arrow where some of these lie beyond.
 const STRIP = { width: 120, height: 18, edge: 6 };
 
 function strip(row) {
@@ -297,7 +303,11 @@ function strip(row) {
   const middle = STRIP.height / 2;
   const seeds = runsOf(row.setting).map((run) => run.values[metric().key]).filter((value) => value !== undefined);
   const bar = row.sd === null ? null : draw("line", { class: "bar", x1: x(row.mean - row.sd), x2: x(row.mean + row.sd), y1: middle, y2: middle });
-  return draw("svg", { class: "strip", width: STRIP.width, height: STRIP.height, "aria-hidden": "true" },
+  const [first, last] = metric().domain;
+  const values = [...seeds, ...endsOf(row)];
+  const arrow = (tip, side) => draw("path", { class: "beyond", d: `M${tip - 4 * side} ${middle - 4}L${tip} ${middle}L${tip - 4 * side} ${middle + 4}` });
+  const arrows = [least(values) < first ? arrow(1, -1) : null, largest(values) > last ? arrow(STRIP.width - 1, 1) : null];
+  return draw("svg", { class: "strip", width: STRIP.width, height: STRIP.height, "aria-hidden": "true" }, ...arrows,
     draw("line", { class: "axis", x1: 0, x2: STRIP.width, y1: middle, y2: middle }),
     ...seeds.map((value) => draw("circle", { class: "seed", cx: x(value), cy: middle, r: 2.5 })), bar,
     draw("circle", { class: rankOf(row.setting) === 0 ? "mid first" : "mid", cx: x(row.mean), cy: middle, r: 4 }));
@@ -648,7 +658,7 @@ function showMetric() {
   showTable();
   showEffects();
   const { superseded } = comparison();
-  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better, all comparisons allowed for; gray from 0.05 on."
+  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. An arrow points to values beyond the axis. p says how surely the best is better, all comparisons allowed for; gray from 0.05 on."
     + (superseded ? ` ${counted(superseded, "earlier run")} with the setting and seed of a later one ${superseded === 1 ? "is" : "are"} left out.` : "");
   showCurves();
   showScatter();

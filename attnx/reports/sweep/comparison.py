@@ -7,26 +7,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from attnx.config.changes import default_choice
 from attnx.config.view import choice_text, value_text
+from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
-from attnx.reports.sweep.conclusions import (
-    amount,
-    choice_in_validation,
-    conclude,
-    other_metrics,
-    p_text,
-    training_ended_early,
-    unequal_conditions,
-)
+from attnx.reports.sweep.best_over import choose_best
+from attnx.reports.sweep.caveats import missing_combinations, training_ended_early, unequal_conditions
+from attnx.reports.sweep.conclusions import choice_in_validation, conclude
 from attnx.reports.sweep.effects import Effect, Effects, Interaction, effects
 from attnx.reports.sweep.factors import Factor, factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
-from attnx.reports.sweep.settings import Setting, group_by_setting, varied_keys
+from attnx.reports.sweep.settings import Setting, group_by_setting, short_keys, varied_keys
 from attnx.runs.status import RunStatus
+
+TRIED = "tried"  # the column that counts from how many values one was chosen
 
 
 @dataclass
@@ -63,7 +59,8 @@ class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
     ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The ranking
-    by the main metric comes first; ``length_rates`` are of its settings.
+    by the main metric comes first; ``length_rates`` are of its settings. Values of ``chosen_keys`` were chosen for each
+    setting.
     """
 
     title: str
@@ -73,6 +70,12 @@ class Comparison(NamedTuple):
     rankings: list[RankingAnalysis]
     superseded: int
     length_rates: LengthRates | None
+    chosen_keys: Sequence[str] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the cells of a setting."""
+        return [*short_keys([*self.keys, *self.chosen_keys]), *([TRIED] if self.chosen_keys else [])]
 
     @property
     def heading(self) -> str:
@@ -80,14 +83,27 @@ class Comparison(NamedTuple):
         return f"{self.title[0].upper()}{self.title[1:]}"
 
 
-def comparisons(records: Sequence[RunRecord]) -> list[Comparison]:
-    """All comparisons of finished runs, the largest first."""
+def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> list[Comparison]:
+    """All comparisons of finished runs, the largest first; of each setting the best value of the keys ``best_over``.
+
+    Raises:
+        UserError: the runs do not differ in such a key, or have no validation to choose by.
+    """
     runs = [run for run in records if run.status == RunStatus.FINISHED]
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.monitor, run.maximize, _test_key(run)), []).append(run)
     unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]
-    return [_compare(group, unfinished) for group in sorted(groups.values(), key=len, reverse=True)]
+    varied = [_varied_keys(group) for group in groups.values()]
+    for key in best_over:
+        if not any(key in keys for keys in varied):
+            candidates = {name for keys in varied for name in keys}
+            raise UserError(f"--best-over {key}: the runs do not differ in it{suggest(key, candidates)}")
+    return [_compare(group, unfinished, best_over) for group in sorted(groups.values(), key=len, reverse=True)]
+
+
+def _varied_keys(runs: Sequence[RunRecord]) -> list[str]:
+    return varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
 
 
 def _test_key(run: RunRecord) -> str:
@@ -96,39 +112,31 @@ def _test_key(run: RunRecord) -> str:
     return run.outputs.test or repr((task, run.results.get("test_examples")))
 
 
-def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> Comparison:
-    keys = varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
-    constant = _constant_choices([run.choices for run in runs])
-    settings = group_by_setting(runs, keys, [run for run in unfinished if _has_choices(run, constant)])
+def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_over: Sequence[str]) -> Comparison:
+    keys, constant = _varied_keys(runs), _constant_choices([run.choices for run in runs])
+    unfinished = [run for run in unfinished if _has_choices(run, constant)]
+    settings, notes = group_by_setting(runs, keys, unfinished), list[str]()
+    superseded = len(runs) - sum(len(setting.runs) for setting in settings)
+    if chosen_keys := [key for key in keys if key in best_over]:
+        keys = [key for key in keys if key not in best_over]
+        settings, notes = choose_best(runs, unfinished, keys, chosen_keys)
     used = [run for setting in settings for run in setting.runs]
     available = list_metrics(used, runs[0].monitor, runs[0].maximize)
     rankings = [rank_settings(settings, metric) for metric in available]
     lengths = length_rates(rankings[0]) if rankings else None
-    analyzed = [
-        RankingAnalysis(**vars(ranking), verdict=conclude(ranking), factors=factors(keys, settings, group_numbers=True))
-        for ranking in rankings
+    compared = factors(keys, settings, group_numbers=True)
+    has_learned = not rankings or rankings[0].has_learned
+    conditions = [
+        *notes,
+        *(training_ended_early(used) if has_learned else ()),
+        *missing_combinations(compared),
+        *unequal_conditions(used),
     ]
-    if analyzed:
-        analyzed[0].verdict += [
-            *_place_of_defaults(keys, rankings[0]),
-            *other_metrics(rankings),
-            *choice_in_validation(rankings),
-            *training_ended_early(used),
-        ]
-    unequal = unequal_conditions(used)
-    for ranking in analyzed:
-        ranking.verdict += unequal
-    return Comparison(_title(runs[0]), keys, constant, settings, analyzed, len(runs) - len(used), lengths)
-
-
-def _place_of_defaults(keys: Sequence[str], ranking: Ranking) -> list[str]:
-    """How far the setting whose choices all are attnx's defaults is from the best."""
-    defaults = tuple(default_choice(key) for key in keys)
-    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting].values == defaults), None)
-    if row is None or row.difference is None:
-        return []
-    amount_text, p = amount(ranking, row.difference.difference), p_text(row.difference.p)
-    return [f"The defaults, {ranking.name(row)}, are {amount_text} behind the best ({p})."]
+    analyzed = []
+    for place, ranking in enumerate(rankings):  # the main one says what others find
+        verdict = conclude(ranking, [] if place else rankings[1:]) + ([] if place else choice_in_validation(rankings))
+        analyzed.append(RankingAnalysis(**vars(ranking), verdict=[*verdict, *conditions], factors=compared))
+    return Comparison(_title(runs[0]), keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
 
 
 def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
+from attnx.reports.metric_names import TEST, VALID
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
+from attnx.reports.sweep.caveats import MAX_NAMES, unequal_seeds, unusable_values
 from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
-from attnx.reports.sweep.run_record import DATA, RunRecord
+from attnx.reports.sweep.run_record import steps_range
 
-STEPS = "steps"
-MAX_NAMES = 3  # settings named in one sentence
-STILL_IMPROVING = 0.01  # of the metric, from the validation before the last to the last
 ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
     "Train with `seed=1,2,3` to compare the settings."
@@ -20,42 +19,58 @@ ONE_SEED = (
 MORE_SEEDS = "add some to `seed=` and run the same command; finished jobs are skipped."
 
 
-def conclude(ranking: Ranking) -> list[str]:
-    """The conclusions as sentences, with names in double asterisks; the first says what to take."""
+def conclude(ranking: Ranking, further: Sequence[Ranking] = ()) -> list[str]:
+    """The conclusions as sentences, with names in double asterisks.
+
+    The first says what to take, the second how sure that is, the third what would change it.
+
+    Args:
+        ranking: what they are drawn from.
+        further: rankings of the same settings by other metrics, which may disagree; the last may be of validation.
+    """
     if not ranking.rows:
         return [f"No finished run has {ranking.metric.label}."]
+    notes = [*unequal_seeds(ranking), *unusable_values(ranking)]
     best, *followers = ranking.rows
-    name, value, unmeasured = ranking.name(best), _value(best, ranking.metric), _unmeasured(ranking)
+    name, value = ranking.name(best), _value(best, ranking.metric)
     if not followers:
-        only = f"Of all settings {name} alone has a rank" if unmeasured else "There is only one setting"
-        return [f"{only}, so there is nothing to compare: {value}.", *unmeasured]
+        only = f"Of all settings {name} alone has a rank" if len(ranking.settings) > 1 else "There is only one setting"
+        return [f"{only}, so there is nothing to compare: {value}.", *notes]
+    if equality := _equality(ranking):
+        return [*equality, *notes]
     if all(row.difference is None for row in followers):
         reason = "there is one seed each, and no predictions to count this metric from"
         if any(len(row.values) > 1 for row in ranking.rows):
             reason = "no setting varies over its seeds"
+        first = f"{name} is first with {value}, but the differences cannot be tested: {reason}."
         return [
-            f"{name} is first with {value}, but the differences cannot be tested: {reason}.",
-            *unmeasured,
+            " ".join([first, *_other_metrics(ranking, further)]),
             "Train each setting with several seeds, `seed=1,2,3`.",
+            *notes,
         ]
-    return [_advice(ranking, value), *unmeasured, *_certainty(ranking), *_remedy(ranking)]
+    advice = " ".join([_advice(ranking, value, _choice_in_validation(further)), *_other_metrics(ranking, further)])
+    certainty, *sources = _certainty(ranking)
+    return [advice, certainty, *_remedy(ranking), *sources, *_place_of_defaults(ranking), *notes]
 
 
-def _unmeasured(ranking: Ranking) -> list[str]:
-    """Which settings have finished without the metric, as one whose perplexity is infinite."""
-    ranked = {row.setting for row in ranking.rows}
-    names = [f"**{item.name}**" for index, item in enumerate(ranking.settings) if item.runs and index not in ranked]
-    return [f"Not ranked, since {ranking.metric.label} is no number: {first_few(names)}."] if names else []
+def _equality(ranking: Ranking) -> list[str]:
+    """That all settings are equal, and why: there is nothing to take, and more seeds would not change it."""
+    values = [value for row in ranking.rows for value in row.values.values()]
+    text = " to ".join(dict.fromkeys(map(ranking.metric.format, (min(values), max(values)))))
+    start = f"All {len(ranking.rows)} settings are equal, with {ranking.metric.label} {text}{_unit(ranking.metric)}"
+    if not ranking.has_learned:
+        steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting].runs])
+        duration = f" after {steps} steps" if steps else ""
+        return [
+            f"{start}: training was too short{duration}, and nothing was learned. Train longer (`trainer.max_steps`)."
+        ]
+    if ranking.is_alike:
+        return [f"{start} in every run: training was too short to tell them apart, or this test is too small or easy."]
+    return []
 
 
-def first_few(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    surplus = len(names) - MAX_NAMES
-    return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
-
-
-def _advice(ranking: Ranking, value: str) -> str:
-    """What to take."""
+def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
+    """What to take; ``validated`` is the setting that validation chooses."""
     best, follower, *_ = ranking.rows
     name = ranking.name(best)
     if not ranking.has_seeds and not ranking.undecided:
@@ -67,14 +82,39 @@ def _advice(ranking: Ranking, value: str) -> str:
     if not ranking.undecided:
         reason = ranking.why_no_winner or "its own seeds vary too much to be sure"
         return f"No winner: {name} is first with {value}, {_lead(ranking, follower)}, but {reason}."
-    equal = [best, *ranking.undecided]
-    names = first_few([ranking.name(row) for row in equal])
-    choice = f"{name} or {ranking.name(equal[1])}" if len(equal) == 2 else f"any of {len(equal)} settings"
-    listed = "" if len(equal) == 2 else f": {names}"
-    gap = equal[1].difference
-    bound = f", at most {amount(ranking, gap.high)} better than {ranking.name(equal[1])}" if gap else ""
+    equal = sorted(
+        [best, *ranking.undecided], key=lambda row: row.setting != validated
+    )  # what validation chooses first
+    rival = next(row for row in equal if row is not best)
+    bound = ""
+    if gap := rival.difference:
+        bound = f", at most {amount(ranking, gap.high)} better than {ranking.name(rival)}"
     flaw = f"; {ranking.why_no_winner}" if ranking.why_no_winner and ranking.has_seeds else ""
-    return f"Take {choice}; they cannot be told apart{listed}. {name} is first with {value}{bound}{flaw}."
+    return f"Take {_near_best(ranking, equal, validated)} {name} is first with {value}{bound}{flaw}."
+
+
+def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int | None) -> str:
+    """The settings that cannot be told from the best, with their distances from it; the defaults are named."""
+    is_chosen = equal[0].setting == validated
+    first = _marked(ranking, equal[0]) + (", which validation chooses," if is_chosen else "")
+    if len(equal) == 2:
+        return f"{first} or {_marked(ranking, equal[1])}; they cannot be told apart."
+    listed = equal[is_chosen:]
+    default = [row for row in listed[MAX_NAMES:] if ranking.settings[row.setting].is_default]
+    names = [
+        f"{_marked(ranking, row)}{_distance(ranking, row)}" for row in [*listed[: MAX_NAMES - len(default)], *default]
+    ]
+    surplus = [f"and {len(listed) - len(names)} more"] if len(listed) > len(names) else []
+    start = f"{first} or any of {len(listed)} others" if is_chosen else f"any of {len(listed)} settings"
+    return f"{start}; they cannot be told apart: {'; '.join([*names, *surplus])}."
+
+
+def _marked(ranking: Ranking, row: RankedSetting) -> str:
+    return ranking.name(row) + (" (the defaults)" if ranking.settings[row.setting].is_default else "")
+
+
+def _distance(ranking: Ranking, row: RankedSetting) -> str:
+    return f", {amount(ranking, row.difference.difference)} behind" if row.difference else ""
 
 
 def _lead(ranking: Ranking, row: RankedSetting) -> str:
@@ -102,7 +142,7 @@ def _certainty(ranking: Ranking) -> list[str]:
     total = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
     worse = total - len(ranking.undecided)
     verb = "is" if worse else "is not"
-    summary = f"It {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(worse, total)}."
+    summary = f"The first {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(worse, total)}."
     if not ranking.has_seeds:
         return [
             f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings.",
@@ -111,13 +151,7 @@ def _certainty(ranking: Ranking) -> list[str]:
     scale = " of logarithms" if ranking.scale.least is not None else ""
     pairs = "comparisons with it, one-sided" if ranking.has_winner else "pairs of settings"
     test = f"Test: means{scale} over seeds, each with its moderated variance, adjusted for all {pairs}."
-    return [f"{summary} {test}", *_single_seeds(ranking), *_both_sources(ranking)]
-
-
-def _single_seeds(ranking: Ranking) -> list[str]:
-    """Which settings have one seed, and so are not compared."""
-    names = [ranking.name(row) for row in ranking.rows if len(row.values) == 1]
-    return [f"Not compared, since one seed says nothing about others: {first_few(names)}."] if names else []
+    return [f"{summary} {test}", *_both_sources(ranking)]
 
 
 def _both_sources(ranking: Ranking) -> list[str]:
@@ -159,37 +193,54 @@ def _count(significant: int, total: int) -> str:
 
 
 def _value(row: RankedSetting, metric: Metric) -> str:
-    unit = " %" if metric.unit.startswith("%") else ""
+    unit = _unit(metric)
     if row.sd is None:
         return f"{metric.label} {metric.format(row.mean)}{unit} with one seed"
     return f"{metric.label} {metric.format(row.mean)} ± {metric.format(row.sd)}{unit} over {len(row.values)} seeds"
 
 
-def other_metrics(rankings: Sequence[Ranking]) -> list[str]:
-    """By which other metrics of the test the first setting is significantly behind another one."""
-    main, *further = rankings
-    sentences = []
-    for ranking in further:
-        row = next((row for row in ranking.rows if main.rows and row.setting == main.rows[0].setting), None)
-        if ranking.metric.key.startswith("test_") and row and _is_worse(row.difference):
-            assert row.difference is not None, "it is worse"
-            lead = (
-                f"{amount(ranking, row.difference.difference)} better than {main.name(row)}, {p_text(row.difference.p)}"
+def _unit(metric: Metric) -> str:
+    return " %" if metric.unit.startswith("%") else ""
+
+
+def _other_metrics(ranking: Ranking, further: Sequence[Ranking]) -> list[str]:
+    """By which other metrics of the test another setting is first, and significantly so, if that is tested."""
+    best, sentences = ranking.rows[0], []
+    for by_metric in further:
+        row = next((row for row in by_metric.rows[1:] if row.setting == best.setting), None)
+        if row is None or row.mean == by_metric.rows[0].mean or not by_metric.metric.key.startswith(TEST):
+            continue
+        start, gap = f"By {by_metric.metric.label} {by_metric.name(by_metric.rows[0])} is first", row.difference
+        if gap and gap.p < SIGNIFICANCE_LEVEL:
+            lead = f"{amount(by_metric, gap.difference)} better than {ranking.name(best)}, {p_text(gap.p)}"
+            sentences.append(f"{start}, {lead}.")
+        elif not any(entry.difference for entry in by_metric.rows):
+            sentences.append(
+                f"{start}, with {by_metric.metric.format(by_metric.rows[0].mean)}{_unit(by_metric.metric)}."
             )
-            sentences.append(f"By {ranking.metric.label} {ranking.name(ranking.rows[0])} is first, {lead}.")
     return sentences[:MAX_NAMES]
 
 
-def _is_worse(difference: MeanDifference | None) -> bool:
-    return difference is not None and difference.p < SIGNIFICANCE_LEVEL
+def _choice_in_validation(further: Sequence[Ranking]) -> int | None:
+    """The setting that is first in validation, if that is measured."""
+    last = further[-1] if further else None
+    return last.rows[0].setting if last and last.metric.key.startswith(VALID) and last.rows else None
+
+
+def _place_of_defaults(ranking: Ranking) -> list[str]:
+    """How far the setting whose choices all are attnx's defaults is from the best, if that is sure."""
+    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting].is_default), None)
+    if row is None or row.difference is None or row in ranking.undecided:
+        return []
+    amount_text, p = amount(ranking, row.difference.difference), p_text(row.difference.p)
+    return [f"The defaults, {ranking.name(row)}, are {amount_text} behind the best ({p})."]
 
 
 def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     """Which setting validation would choose, and how it does on the test by which settings are ranked."""
-    main, last = rankings[0], rankings[-1]
-    if len(main.rows) < 2 or not last.metric.key.startswith("valid_") or not last.rows:
+    main, setting = rankings[0], _choice_in_validation(rankings[1:])
+    if len(main.rows) < 2 or _equality(main):
         return []
-    setting = last.rows[0].setting
     rank, row = next(((rank, row) for rank, row in enumerate(main.rows, 1) if row.setting == setting), (0, None))
     if row is None:
         return []
@@ -197,51 +248,6 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     return [
         f"{text}, too." if rank == 1 else f"{text}, which is number {rank} on the test: {_value(row, main.metric)}."
     ]
-
-
-def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
-    """How many runs had not stopped improving: their last validation was the best, by more than 1 %."""
-    curves = [(run, [*run.curves[run.monitor].values()]) for run in runs if len(run.curves.get(run.monitor, {})) > 1]
-    improving = [run for run, values in curves if _improves(values, run.maximize)]
-    if not improving:
-        return []
-    return [
-        f"{len(improving)} of {len(curves)} runs were still improving by more than {STILL_IMPROVING:.0%} between their "
-        "last validations: this compares how fast settings learn. Train longer to compare what they reach."
-    ]
-
-
-def _improves(values: Sequence[float], maximize: bool) -> bool:
-    *_, previous, last = values
-    gain = last - previous if maximize else previous - last
-    best = max(values) if maximize else min(values)
-    return last == best and gain > STILL_IMPROVING * abs(previous)
-
-
-def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
-    """A sentence for each condition in which runs differ: steps, training data, commits."""
-    sentences = _unequal_steps(runs)
-    if (data_sets := len({str(run.choices[DATA]) for run in runs if DATA in run.choices})) > 1:
-        sentences.append(
-            f"The runs were trained on {data_sets} different data sets: a difference may come from the data, not from "
-            "the settings."
-        )
-    if (commits := len({run.commit for run in runs if run.commit})) > 1:
-        sentences.append(f"The runs are of {commits} different commits: a difference may come from the code.")
-    return sentences
-
-
-def _unequal_steps(runs: Sequence[RunRecord]) -> list[str]:
-    counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
-    if len(set(counts)) < 2:
-        return []
-    if {run.budget for run in runs} == {"time"}:
-        fact = "All runs had the same training time, but not the same number of steps"
-        caveat = "the ranking includes what a setting costs on the machine that it ran on"
-    else:
-        fact = "The runs did not train for the same number of steps"
-        caveat = "a difference may come from the training, not from the settings"
-    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}."]
 
 
 def p_text(p: float) -> str:

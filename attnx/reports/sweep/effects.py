@@ -11,7 +11,8 @@ import numpy as np
 from attnx.files.parse_number import count_phrase
 from attnx.reports.stats.analysis_of_variance import SETTINGS, FTest, LevelMean, analyze
 from attnx.reports.stats.multiple_comparisons import SEEDS, SIGNIFICANCE_LEVEL, MeanDifference
-from attnx.reports.sweep.conclusions import first_few, p_text
+from attnx.reports.sweep.caveats import first_few
+from attnx.reports.sweep.conclusions import p_text
 from attnx.reports.sweep.factors import Factor, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.scale import Scale

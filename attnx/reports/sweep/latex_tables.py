@@ -11,8 +11,8 @@ from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.ranking_tables import seed_count, steps_range
-from attnx.reports.sweep.settings import short_keys
+from attnx.reports.sweep.ranking_tables import seed_count
+from attnx.reports.sweep.run_record import steps_range
 
 ESCAPES = str.maketrans(
     {
@@ -43,7 +43,7 @@ def latex(compared: Sequence[Comparison]) -> str:
 
 
 def _ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
-    keys = short_keys(comparison.keys)
+    keys = comparison.columns
     yield from _comments([comparison.title, *main.verdict])
     yield from _head(keys, [main.metric.label, *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
@@ -57,7 +57,7 @@ def _ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
 def _ranking_cells(comparison: Comparison, metric: Metric, row: RankedSetting) -> list[str]:
     setting = comparison.settings[row.setting]
     sd = "" if row.sd is None else metric.format(row.sd)
-    cells = [*setting.values, metric.format(row.mean), sd, _interval(row.interval, metric)]
+    cells = [*setting.cells, metric.format(row.mean), sd, _interval(row.interval, metric)]
     return [*cells, seed_count(row, setting), steps_range(setting.runs), *_difference_cells(row.difference, metric)]
 
 

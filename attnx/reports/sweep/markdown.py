@@ -18,9 +18,8 @@ from attnx.reports.sweep.further_tables import (
     length_section,
 )
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.ranking_tables import seed_count, steps_range
-from attnx.reports.sweep.run_record import RunRecord
-from attnx.reports.sweep.settings import short_keys
+from attnx.reports.sweep.ranking_tables import seed_count
+from attnx.reports.sweep.run_record import RunRecord, steps_range
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_METRICS = "These runs have no metric with a known direction."
@@ -88,7 +87,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 
 def ranking_head(comparison: Comparison) -> list[str]:
     """The names of the columns of :func:`ranking_rows`; there must be a metric."""
-    return ["rank", *short_keys(comparison.keys), comparison.rankings[0].metric.label, *RANKING_HEAD]
+    return ["rank", *comparison.columns, comparison.rankings[0].metric.label, *RANKING_HEAD]
 
 
 def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
@@ -100,7 +99,7 @@ def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
 def _ranking_row(comparison: Comparison, main: RankingAnalysis, rank: int, row: RankedSetting) -> list[str]:
     text, setting = main.metric.format, comparison.settings[row.setting]
     sd = "" if row.sd is None else text(row.sd)
-    cells = [str(rank), *setting.values, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
+    cells = [str(rank), *setting.cells, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
     return [*cells, *difference_cells(row.difference, main.metric)]
 
 

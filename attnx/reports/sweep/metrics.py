@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
+from attnx.reports.metric_names import MAX_PERCENT, PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
 from attnx.reports.run.tables import UNITS
 from attnx.reports.sweep.run_record import RunRecord
 
@@ -22,6 +22,13 @@ class Metric(NamedTuple):
     is_higher_better: bool
     digits: int
     unit: str
+
+    @property
+    def worst(self) -> float | None:
+        """The value of outputs of which nothing is right, which an error rate may exceed; None if there is none."""
+        if self.is_higher_better:
+            return 0.0 if metric_base(self.key, (*PERCENT, "bleu", "chrf")) else None
+        return MAX_PERCENT if metric_base(self.key, PERCENT) else None
 
     def format(self, value: float) -> str:
         """A value as text."""

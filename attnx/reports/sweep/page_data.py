@@ -59,12 +59,14 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
     return {
         "title": comparison.title,
         "keys": short_keys(comparison.keys),
+        "chosen_keys": comparison.columns[len(comparison.keys) :],
         "constant": list(comparison.constant.items()),
         "superseded": comparison.superseded,
         "settings": [
             {
                 "name": setting.name,
                 "values": setting.values,
+                "chosen": setting.cells[len(setting.values) :],
                 "runs": [indices[run.path] for run in setting.runs],
                 "unfinished_seeds": setting.unfinished_seeds,
             }

@@ -88,15 +88,29 @@ class Ranking:
     @property
     def has_winner(self) -> bool:
         """Whether the first setting is better than all others over seeds; it has two or more, and none failed."""
-        return self.has_seeds and len(self.rows) > 1 and self.is_sole_best and not self.why_no_winner
+        is_sole_best = self.has_seeds and len(self.rows) > 1 and self.is_sole_best
+        return is_sole_best and self.has_learned and not self.why_no_winner
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether some run is better than one whose outputs are all wrong; True if that is no value of the metric."""
+        worst, sign = self.metric.worst, self.scale.sign
+        return worst is None or any(sign * value < sign * worst for row in self.rows for value in row.values.values())
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all runs have the same value, and on resampled test examples, too."""
+        gaps = [row.difference for row in self.rows if row.difference]
+        is_equal = len({value for row in self.rows for value in row.values.values()}) == 1
+        return is_equal and all(gap.high - gap.low <= MIN_INTERVAL_WIDTH for gap in gaps)
 
     @property
     def why_no_winner(self) -> str:
         """Why the first setting could not win, whatever its lead; empty if it could."""
         best = self.rows[0]
         setting = self.settings[best.setting]
-        if failed := len(setting.runs) + len(setting.unfinished_seeds) - len(best.values):
-            return f"{failed} of its {failed + len(best.values)} seeds failed, which is a failure of the setting"
+        if failed := setting.num_seeds - len(best.values):
+            return f"{failed} of its {setting.num_seeds} seeds failed, which is a failure of the setting"
         return ""
 
     def name(self, row: RankedSetting) -> str:

@@ -7,10 +7,8 @@ from statistics import fmean
 
 from attnx.files.csv_text import csv_text
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.conclusions import STEPS
 from attnx.reports.sweep.page_data import COSTS
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
 SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
@@ -18,7 +16,7 @@ SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high"
 
 def spreadsheet(compared: Sequence[Comparison]) -> str:
     """The CSV text; ``rank`` is by the main metric."""
-    keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys))
+    keys = list(dict.fromkeys(key for comparison in compared for key in _columns(comparison)))
     metrics = dict.fromkeys(ranking.metric.key for comparison in compared for ranking in comparison.rankings)
     figures = [f"{key}{suffix}" for key in metrics for suffix in SUFFIXES]
     columns = ["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"]
@@ -30,9 +28,15 @@ def spreadsheet(compared: Sequence[Comparison]) -> str:
     return csv_text(columns, rows)
 
 
+def _columns(comparison: Comparison) -> list[str]:
+    """As the comparison's, with complete keys."""
+    keys = [*comparison.keys, *comparison.chosen_keys]
+    return [*keys, *comparison.columns[len(keys) :]]
+
+
 def _fields(comparison: Comparison, index: int) -> dict[str, str]:
     setting = comparison.settings[index]
-    fields = dict(zip(comparison.keys, setting.values, strict=True))
+    fields = dict(zip(_columns(comparison), setting.cells, strict=True))
     fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
     fields["unfinished_seeds"] = " ".join(map(str, setting.unfinished_seeds))
     fields["folders"] = " ".join(str(run.path) for run in setting.runs)
@@ -53,11 +57,5 @@ def _figures(key: str, row: RankedSetting) -> dict[str, str]:
 
 def seed_count(row: RankedSetting, setting: Setting) -> str:
     """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
-    total = len(setting.runs) + len(setting.unfinished_seeds)
+    total = setting.num_seeds
     return str(total) if len(row.values) == total else f"{len(row.values)} of {total}"
-
-
-def steps_range(runs: Sequence[RunRecord]) -> str:
-    """The training steps of runs as text: one number, or the least and the most."""
-    counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
-    return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))

@@ -25,15 +25,17 @@ class Report:
     Attributes:
         title: the names of the folders, and the filters.
         runs: all runs in them, also those that did not finish.
+        best_over: keys of which each setting has its best value in validation.
     """
 
     title: str
     runs: list[RunRecord]
+    best_over: Sequence[str] = ()
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """Of runs with the same test, the largest first."""
-        return comparisons(self.runs)
+        return comparisons(self.runs, self.best_over)
 
     @property
     def ranking(self) -> RankingAnalysis | None:
@@ -44,7 +46,7 @@ class Report:
     @property
     def keys(self) -> list[str]:
         """The task, the choices that differ in some comparison, and all others: another report may vary them."""
-        varied = [key for comparison in self.comparisons for key in comparison.keys]
+        varied = [key for item in self.comparisons for key in (*item.keys, *item.chosen_keys)]
         return list(dict.fromkeys([TASK, *varied, *sorted({key for run in self.runs for key in run.choices})]))
 
     def markdown(self, reference: Reference | None = None) -> str:
@@ -61,15 +63,20 @@ class Report:
         return report_html(self)
 
 
-def report(folders: Path | str | Sequence[Path | str], filters: Sequence[str] = ()) -> Report:
+def report(
+    folders: Path | str | Sequence[Path | str], filters: Sequence[str] = (), best_over: Sequence[str] = ()
+) -> Report:
     """Compare the runs in a folder, or in several: of a run, of a sweep, or with some in them. Nothing is written.
 
     A file is a table of runs, as a report writes it. ``filters`` select runs, as those of ``attnx runs`` do:
-    ``["scorer=dot,additive", "optimizer.lr<0.01"]``.
+    ``["scorer=dot,additive", "optimizer.lr<0.01"]``. Of choices such as ``["optimizer.lr"]`` each setting has the value
+    that is ``best_over`` all that were tried with it, in validation.
 
     Raises:
-        UserError: a folder holds no run, nothing in it can be read, or no run passes the filters.
+        UserError: a folder holds no run, nothing in it can be read, or no run passes the filters. The comparisons raise
+            it if the runs do not differ in a key of ``best_over``, or were not validated.
     """
     paths = [folders] if isinstance(folders, Path | str) else folders
     names = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
-    return Report(f"{names} {' '.join(filters)}".strip(), filter_records(load_runs(paths), filters))
+    title = " ".join([names, *filters, *(f"best over {key}" for key in best_over)])
+    return Report(title, filter_records(load_runs(paths), filters), best_over)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from attnx.runs.metrics_csv import Curve
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
 
+STEPS = "steps"  # the result: how many a run trained for
 DATA = "training data"  # the choice that runs with different training data differ in
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -73,3 +74,9 @@ class RunRecord:
             return datetime.fromisoformat(self.created).astimezone()
         except ValueError:
             return None
+
+
+def steps_range(runs: Sequence[RunRecord]) -> str:
+    """The training steps of runs as text: one number, or the least and the most."""
+    counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
+    return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnx.reports.metric_names import PERCENT, metric_base
+from attnx.reports.metric_names import MAX_PERCENT, PERCENT, metric_base
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.metrics import Metric
 
 ERRORS = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "error", "mse", "mae", "rse",
           "perplexity", "accuracy", "macro_f1", "well_formed", "area_coverage", "triangle_coverage")  # fmt: skip
 """Metrics that are errors, or from which an error is left to 100 %."""
-MAX_PERCENT = 100.0
 MAX_LOGARITHM = 700.0  # of a number that can be written
 
 

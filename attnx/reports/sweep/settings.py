@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from attnx.config.changes import default_choice
 from attnx.config.view import choice_text, names_text, value_text
 from attnx.files.parse_number import is_number
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -19,13 +20,27 @@ class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
     ``values`` are those of the varied choices as text; a dash if a part has no such knob. ``unfinished_seeds`` are of
-    runs of this setting that failed, or did not finish for another reason.
+    runs of this setting that failed, or did not finish for another reason. ``is_default`` says whether the
+    varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many ``tried``.
     """
 
     name: str
     values: tuple[str, ...]
     runs: list[RunRecord]
     unfinished_seeds: list[Any]
+    is_default: bool = False
+    best_values: tuple[str, ...] = ()
+    tried: int = 1
+
+    @property
+    def num_seeds(self) -> int:
+        """With those of unfinished runs."""
+        return len(self.runs) + len(self.unfinished_seeds)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """All values as text, of chosen ones also how many were tried."""
+        return (*self.values, *self.best_values, *([str(self.tried)] if self.best_values else []))
 
 
 def override_choice(key: str, value: str) -> str:
@@ -97,12 +112,14 @@ def group_by_setting(
     unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
     for run in unfinished:
         unfinished_seeds.setdefault(_values(run, keys), set()).add(run.seed)
+    defaults = tuple(default_choice(key) or ABSENT for key in keys)
     return [
         Setting(
             _name(keys, values),
             values,
             [by_seed[seed] for seed in _in_order(by_seed)],
             _in_order(unfinished_seeds.get(values, set()) - by_seed.keys()),
+            values == defaults,
         )
         for values, by_seed in by_values.items()
     ]

@@ -30,16 +30,19 @@ def write_report(
     out: Path | str | None = None,
     reference: Sequence[str] = (),
     filters: Sequence[str] = (),
+    best_over: Sequence[str] = (),
 ) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
     Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
     warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
-    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs.
+    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs,
+    and ``best_over`` chooses the best value of its keys for each setting, in validation.
 
     Raises:
-        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, or no
-            run passes the filters; a file of the report is a table that it reads.
+        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, no
+            run passes the filters, or ``best_over`` has nothing to choose from; a file of the report is a table
+            that it reads.
     """
     choices = parse_reference(reference)  # refused before any run is read
     page = _page(folders, out)
@@ -47,7 +50,7 @@ def write_report(
     if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
         raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
     _refuse_foreign(files)
-    result = report(folders, filters)
+    result = report(folders, filters, best_over)
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
