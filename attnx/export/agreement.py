@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
-import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from attnx.data.batches import as_batch
+from attnx.data.batches import Batch, as_batch
 from attnx.data.examples import Pair
 from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
-from attnx.decoding.select import choose_decoding
+from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
+from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
 
 # Largest difference of log-probabilities: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4
-Steps = npt.NDArray[np.floating[Any]]
 
 
 class Agreement(NamedTuple):
     """Result of a comparison.
 
     Attributes:
+        beam_size: of the search.
         outputs: number of compared outputs.
         equal_outputs: number of equal outputs; others are equally probable.
         max_difference: largest difference of log-probabilities of the same output.
@@ -37,8 +37,8 @@ class Agreement(NamedTuple):
     max_difference: float
 
 
-def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_size: int) -> Agreement:
-    """Compare the outputs of the exported files' runner with those of the run.
+def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair], beam_size: int) -> Agreement:
+    """Compare what a beam finds with the run's model and with the exported one.
 
     If two continuations differ only in the last digits of float32, either may be followed, and later steps need not be
     equally probable. So for a different output, the log-probabilities of all symbols are compared at each step of both
@@ -46,25 +46,22 @@ def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_si
 
     Args:
         run: the run.
-        runner: ``Model`` of the exported folder's ``model.py``.
+        exported: the run with an :class:`attnx.export.exported_model.ExportedModel` as its model.
         pairs: what to decode.
-        beam_size: of the search.
+        beam_size: of the search; 1 is greedy.
 
     Raises:
         UserError: log-probabilities differ; or a greedy search took a less probable symbol.
     """
-    search = choose_decoding(run.config["decoding"], "greedy")
-    limits = {name: search[name] for name in ("max_length_ratio", "max_length_extra")}
-    beam = {**limits, "beam_size": beam_size, "min_length": 0, "no_repeat_ngram_size": 0}
-    predictions = run.with_decoding(("beam", beam)).decode(pairs)
+    beam = ("beam", {"beam_size": beam_size})
+    first, second = (decoder.with_decoding(beam).decode(pairs) for decoder in (run, exported))
     equal_outputs, max_difference = 0, 0.0
-    for pair, prediction in zip(pairs, predictions, strict=True):
-        output, log_probability = runner(runner_source(pair), beam_size, pair.tag)
-        if output == list(prediction.output):
+    for expected, actual in zip(first, second, strict=True):
+        if expected.output == actual.output:
             equal_outputs += 1
-            difference = abs(prediction.log_probability - log_probability)
+            difference = abs(expected.log_probability - actual.log_probability)
         else:
-            difference = _path_difference(run, runner, pair, (list(prediction.output), output), beam_size)
+            difference = _path_difference(run, exported, (expected, actual), beam_size)
         max_difference = max(max_difference, difference)
         if not difference <= TOLERANCE:
             raise UserError(
@@ -75,25 +72,15 @@ def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_si
     return Agreement(beam_size, len(pairs), equal_outputs, max_difference)
 
 
-def runner_source(pair: Pair) -> Any:
-    """A source as the runner reads it."""
-    return list(pair.source) if pair.features is None else np.asarray(pair.features)
-
-
 @torch.inference_mode()
-def _path_difference(run: TrainedRun, runner: Any, pair: Pair, outputs: Sequence[list[str]], beam_size: int) -> float:
+def _path_difference(run: TrainedRun, exported: TrainedRun, predictions: Sequence[Prediction], beam_size: int) -> float:
     """The largest difference of log-probabilities along both outputs; of a greedy search, or from a tie."""
     assert isinstance(run.target, Vocabulary)
-    batch, model = as_batch(run.data.evaluation_dataset([pair])), cast("Any", run.model)
-    paths = [[*run.target.encode(output), EOS] for output in outputs]
-    run_scores, file_scores = [], []
-    for path in paths:
-        state = model.init_state(batch.source, batch.source_mask, batch.tag)
-        run_scores.append(
-            _path_scores(path, state, lambda symbol, state: model.decode_step(torch.tensor([symbol]), state)[:2])
-        )
-        state = runner.begin(runner_source(pair), pair.tag)
-        file_scores.append(_path_scores(path, state, lambda symbol, state: runner.step([symbol], state)[::2]))
+    batch = as_batch(run.data.evaluation_dataset([predictions[0].pair]))
+    paths = [[*run.target.encode(cast("list[str]", item.output)), EOS] for item in predictions]
+    run_scores, file_scores = (
+        [_path_scores(cast("StepModel", decoder.model), batch, path) for path in paths] for decoder in (run, exported)
+    )
     difference = max(map(_max_difference, run_scores, file_scores))
     if beam_size == 1:
         first_difference = next(step for step, ids in enumerate(zip(*paths, strict=False)) if ids[0] != ids[1])
@@ -102,20 +89,20 @@ def _path_difference(run: TrainedRun, runner: Any, pair: Pair, outputs: Sequence
     return difference
 
 
-def _path_scores(path: list[int], state: Any, take_step: Callable[[int, Any], tuple[Any, Any]]) -> Steps:
+def _path_scores(model: StepModel, batch: Batch, path: list[int]) -> Tensor:
     """Log-probabilities (t, symbols) along a path of ids; -inf for ids before EOS, which are never written."""
-    rows = []
+    state, rows = model.init_state(batch.source, batch.source_mask, batch.tag), []
     for symbol in [BOS, *path[:-1]]:
-        scores, state = take_step(symbol, state)
-        rows.append(np.asarray(scores[0]))
-    table = np.stack(rows)
-    table[:, :EOS] = -np.inf
+        scores, state, _ = model.decode_step(torch.tensor([symbol]), state)
+        rows.append(scores[0])
+    table = torch.stack(rows)
+    table[:, :EOS] = -torch.inf
     return table
 
 
-def _max_difference(first: Steps, second: Steps) -> float:
+def _max_difference(first: Tensor, second: Tensor) -> float:
     """The largest difference of log-probabilities (t, symbols); infinite if only one is possible."""
-    is_possible = np.isfinite(first)
-    if (is_possible != np.isfinite(second)).any():
+    is_possible = first.isfinite()
+    if not is_possible.equal(second.isfinite()):
         return float("inf")
-    return float(np.abs(first[is_possible] - second[is_possible]).max())
+    return float((first[is_possible] - second[is_possible]).abs().max())

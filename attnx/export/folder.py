@@ -1,28 +1,27 @@
-"""Exports a trained model as a folder that runs without attnx, and compares its outputs with the run's."""
+"""Exports a trained model as a folder of files that run without attnx, and compares its outputs with the run's."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import importlib.util
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
+from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.export.agreement import Agreement, compare_outputs
-from attnx.export.formats import save_onnx, save_torch
-from attnx.export.programs import Program, make_programs
-from attnx.export.text_rules import search_rules, text_rules
+from attnx.export.exported_model import ExportedModel
+from attnx.export.formats import FORMATS
+from attnx.export.programs import Programs, make_programs
 from attnx.files.atomic_files import atomic_folder, write_bytes, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.inference.load import open_run
@@ -31,18 +30,12 @@ from attnx.models.seq2seq.model import Seq2seq
 from attnx.registry.optional_deps import require_package
 from attnx.runs.layout import VOCABULARY
 
-WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
-    "onnx": ("onnx", save_onnx),
-    "torch": ("pt", save_torch),
-}
-RUNNER = Path(__file__).with_name("runner")
-RUNNER_FILES = ("run.py", "model.py", "text.py")
-PROGRAMS = ("encode", "decode_step")
+EXAMPLE = Path(__file__).with_name("example.py")
 BEAM_SIZES = (1, 5)
 
 
 def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Agreement]:
-    """Write both programs, the vocabularies and a runner; the folder appears only if its outputs agree.
+    """Write both programs and the vocabularies; the folder appears only if its outputs agree.
 
     Args:
         run: the run folder.
@@ -64,39 +57,35 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     name = opened.config["model"]["name"]
     if not registry.describe("model", name).properties.get("can_export", True):
         raise UserError(f"{run}: model={name} cannot be exported; pointer, seq2seq and transformer can")
+    model = cast("Seq2seq", copy.deepcopy(opened.model)).requires_grad_(False)  # its fast paths will be disabled
+    programs = make_programs(model, _source_maker(opened), bool(opened.tags))
     with atomic_folder(folder) as partial:
-        _write(partial, opened, kind)
-        return [compare_outputs(opened, _load_runner(partial), pairs, beam_size) for beam_size in BEAM_SIZES]
+        for name, program in programs._asdict().items():
+            FORMATS[kind].save(program, partial / f"{name}.{FORMATS[kind].ending}")
+        _write_vocabularies(partial, opened, programs)
+        if kind == "onnx":
+            shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
+        files = ExportedModel(partial, FORMATS[kind], programs, model)
+        exported = dataclasses.replace(opened, model=cast("nn.Module", files))
+        return [compare_outputs(opened, exported, pairs, beam_size) for beam_size in BEAM_SIZES]
 
 
-def _write(folder: Path, run: TrainedRun, kind: str) -> None:
-    ending, write = WRITERS[kind]
-    model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its fast paths will be disabled
-    programs = dict(zip(PROGRAMS, make_programs(model, _source_maker(run), bool(run.tags)), strict=True))
-    for name, program in programs.items():
-        write(program, folder / f"{name}.{ending}")
+def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> None:
+    """``model.json``, which says what ids and inputs of the programs mean, and the tokenizers of the run."""
     source, target = run.source, cast("Vocabulary", run.target)
-    texts = text_rules(run.config["task"], source.columns if isinstance(source, FeatureScaler) else ())
+    greedy = cast("Greedy", run.with_decoding("greedy").decoding)
     content = {
         "source": dataclasses.asdict(source) if isinstance(source, FeatureScaler) else source.symbols,
         "target": target.symbols,
         "tags": run.tags,
-        "text": texts,
-        "decoding": search_rules({**run.config["decoding"], **_length_limits(run)}),
         "is_continuation": run.task.is_continuation,
-        "programs": {name: program.input_names for name, program in programs.items()},
+        "max_length_ratio": greedy.max_length_ratio,
+        "max_length_extra": greedy.max_length_extra,
+        "programs": {name: program.input_names for name, program in programs._asdict().items()},
     }
     write_json(folder / "model.json", content, indent=1)
-    for name in RUNNER_FILES:
-        shutil.copyfile(RUNNER / name, folder / name)
-    for name in {rule["file"] for rule in texts.values() if "file" in rule}:
-        write_bytes(folder / name, read_bytes(run.folder / VOCABULARY / name, MAX_LIST_BYTES))
-
-
-def _length_limits(run: TrainedRun) -> dict[str, Any]:
-    """The limits of the run's search, those of the training data where its options are unset."""
-    names = ("max_length_ratio", "max_length_extra")
-    return {name: getattr(run.decoding, name) for name in names if hasattr(run.decoding, name)}
+    for file in (run.folder / VOCABULARY).glob("*.tokenizer"):
+        write_bytes(folder / file.name, read_bytes(file, MAX_LIST_BYTES))
 
 
 def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
@@ -106,14 +95,3 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
     if isinstance(source, FeatureScaler):
         return lambda rows, steps: torch.randn(rows, steps, source.width, generator=generator)
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
-
-
-def _load_runner(folder: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("exported_model", folder / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch prefers torch.export: see formats
-        return module.Model(folder)

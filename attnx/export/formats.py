@@ -6,13 +6,17 @@ Both trace. ``torch.export`` silently fixes a recurrence's length.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
+from torch import Tensor
 
 from attnx.export.programs import Program
+
+LoadedProgram = Callable[[Sequence[Tensor]], Sequence[Tensor]]
+"""The inputs of a program, in its order -> its outputs."""
 
 OPSET = 17
 
@@ -33,8 +37,21 @@ def _logaddexp(graph: Any, first: Any, second: Any) -> Any:
     return graph.op("Add", maximum, graph.op("Log", graph.op("Add", *exponentials)))
 
 
-# Operators that the exporter lacks.
-SYMBOLS: dict[str, Callable[..., Any]] = {"aten::mT": _transpose, "aten::expm1": _expm1, "aten::logaddexp": _logaddexp}
+def _matmul(graph: Any, first: Any, second: Any) -> Any:
+    """By a vector as by a matrix of one column: onnxruntime cannot multiply an empty memory by a vector."""
+    if second.type().dim() > 1:
+        return graph.op("MatMul", first, second)
+    column, last = (graph.op("Constant", value_t=torch.tensor([axis])) for axis in (1, first.type().dim() - 1))
+    return graph.op("Squeeze", graph.op("MatMul", first, graph.op("Unsqueeze", second, column)), last)
+
+
+# Operators that the exporter lacks, or writes otherwise than a runtime reads them.
+SYMBOLS: dict[str, Callable[..., Any]] = {
+    "aten::mT": _transpose,
+    "aten::expm1": _expm1,
+    "aten::logaddexp": _logaddexp,
+    "aten::matmul": _matmul,
+}
 
 
 @torch.no_grad()
@@ -64,3 +81,37 @@ def save_torch(program: Program, path: Path) -> None:
         warnings.simplefilter("ignore")  # about sizes, which stay dynamic; outputs are compared afterwards
         traced = torch.jit.trace(program.module, program.inputs, check_trace=False)  # type: ignore[no-untyped-call]
         traced.save(str(path))
+
+
+def load_onnx(path: Path, input_names: Sequence[str]) -> LoadedProgram:
+    """Open a program saved as ONNX; a session takes only those inputs that the program reads."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    read = {argument.name for argument in session.get_inputs()}
+
+    def run(inputs: Sequence[Tensor]) -> list[Tensor]:
+        arrays = {name: tensor.numpy() for name, tensor in zip(input_names, inputs, strict=True) if name in read}
+        outputs = session.run(None, arrays)
+        return [torch.from_numpy(output) for output in outputs]
+
+    return run
+
+
+def load_torch(path: Path, input_names: Sequence[str]) -> LoadedProgram:
+    """Open a program saved as TorchScript."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch prefers torch.export
+        traced = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
+    return lambda inputs: cast("Sequence[Tensor]", traced(*inputs))
+
+
+class Format(NamedTuple):
+    """How programs are written and read again: the ending of their files, and two functions."""
+
+    ending: str
+    save: Callable[[Program, Path], None]
+    load: Callable[[Path, Sequence[str]], LoadedProgram]
+
+
+FORMATS = {"onnx": Format("onnx", save_onnx, load_onnx), "torch": Format("pt", save_torch, load_torch)}

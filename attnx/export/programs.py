@@ -97,6 +97,13 @@ class Program(NamedTuple):
     axes: dict[str, list[int]]
 
 
+class Programs(NamedTuple):
+    """The programs of a model; the names of the fields are those of the files."""
+
+    encode: Program
+    decode_step: Program
+
+
 class Example(NamedTuple):
     """Example tensors of both programs."""
 
@@ -107,9 +114,7 @@ class Example(NamedTuple):
 
 
 @torch.no_grad()
-def make_programs(
-    model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool
-) -> tuple[Program, Program]:
+def make_programs(model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool) -> Programs:
     """The programs of a model: encoding a source, and a decoding step.
 
     Args:
@@ -133,7 +138,7 @@ def make_programs(
     encoded = ["encoded"] if _encoder(model) is not None else []
     axes |= {name: [0, 1] for name in encoded}
     step_inputs = (small.symbol, *flatten_state(small.state))
-    return (
+    return Programs(
         Program(EncodeProgram(model).eval(), small.source, inputs, state + encoded, axes),
         Program(StepProgram(model, small.state).eval(), step_inputs, ["symbol", *state], [*outputs, *next_state], axes),
     )

@@ -19,8 +19,8 @@ import attnx
 
 ROOT = Path(attnx.__file__).parent
 FOLDER = "reference/packages"
-UNLISTED = ("attnx.cli", "attnx.export.runner", "attnx.plugins")
-"""Packages without public names: commands, what exported models run by, and the home of plug-ins."""
+UNLISTED = ("attnx.cli", "attnx.plugins")
+"""Packages without public names: commands, and the home of plug-ins."""
 INDEX = """\
 Python
 ======

@@ -131,8 +131,7 @@ def test_an_attribute_has_a_type() -> None:
 
 
 def test_few_public_names_have_two_modules() -> None:
-    """A name that several modules define leads a search astray. A command's module has ``run`` and ``add_arguments``;
-    the runner of exported models works without attnx, so it repeats what it needs."""
+    """A name that several modules define leads a search astray. A command has ``run`` and ``add_arguments``."""
     modules: dict[str, list[str]] = {}
     for file in FILES:
         for node in parse(file).body:

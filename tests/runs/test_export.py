@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -10,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import attnx
 from attnx.export import folder as exporting
 
 needs_onnx = pytest.mark.skipif(
@@ -21,28 +22,73 @@ needs_onnx = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("kind", [pytest.param("onnx", marks=needs_onnx), "torch"])
-def test_an_exported_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
-    trained = run("trainer.max_steps=20", folder="one")
-    answer = command("export", "one", "--format", kind, "--out", "out")
+COUNTING = "".join(f"{n} {n * 7 % 13} {n % 5}\t{n % 5} {n * 7 % 13}\t{('low', 'high')[n % 2]}\n" for n in range(60))
+SENTENCES = [f"Ein {first} sieht {second}." for first in ("Hund", "Mann", "Ball") for second in ("rot", "ihn", "uns")]
+SIZES = [
+    "model.embedding_dim=5",
+    "decoder.hidden_size=11",
+    "trainer.batch_size=8",
+    "trainer.max_steps=20",
+    "trainer.num_validations=1",
+    "folder=one",
+]
+# What is trained, a source, and its tag.
+SYMBOLS: dict[str, tuple[list[str], str, str]] = {
+    "letters": (["task.train=words.tsv", "encoder.hidden_size=7", "decoding=sampling"], "dabqassab", ""),
+    "tagged": (
+        ["task=sequences", "task.train=counting.tsv", "task.source=ids", "task.target=ids", "task.tagged=true",
+         "model.tag_inputs=[encoder]", "encoder.hidden_size=7"],
+        "3 8 3", "high",
+    ),
+    "continued": (["task=language_model", "task.train=text.txt", "recipe=attention_rnn"], "Ein Hund", ""),
+}  # fmt: skip
+
+
+@needs_onnx
+@pytest.mark.usefixtures("words", "no_pictures")
+@pytest.mark.parametrize("task", SYMBOLS)
+def test_the_example_decodes_like_the_greedy_search(task: str, command: Callable[..., Any]) -> None:
+    """In a process that has no attnx; unknown symbols, tags and the beginning of a continuation included."""
+    overrides, source, tag = SYMBOLS[task]
+    Path("counting.tsv").write_text(COUNTING, encoding="utf-8")
+    Path("text.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    trained = attnx.fit(attnx.compose([*SIZES, "task.holdout=0.15", *overrides]))
+    answer = command("export", "one", "--out", "out")
+    assert answer.code == 0, answer.err
+    assert "out: try python out/example.py SYMBOL ..." in answer.out
+    expected = trained.predict([source], tag, decoding="greedy")[0]
+    # -P: the current folder is not looked into.
+    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
+    code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
+    words = [*([tag] if tag else []), *expected.pair.source]
+    called = [sys.executable, "-P", "-c", code, "out/example.py"]
+    printed = subprocess.run([*called, *words], capture_output=True, text=True, check=True)
+    assert printed.stdout.split() == expected.output
+    assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")
+
+
+def test_torch_files_are_compared_with_the_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    run("trainer.max_steps=20", folder="one")
+    answer = command("export", "one", "--format", "torch", "--out", "out")
     assert answer.code == 0, answer.err
     tested = len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1
     assert answer.out.count(f"{tested} of {tested} outputs are the run's") == 2
-    words = ["dab", "ke", "", "assab"]
-    # -I -S: no folder of the project's is looked into, nor what an editable install has put in the way.
-    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; sys.path[0] = 'out'; "
-    for width in (1, 5):
-        code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
-        arguments = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]
-        printed = subprocess.run(arguments, input="\n".join(words) + "\n", capture_output=True, text=True, check=True)
-        predictions = trained.predict([word for word in words if word], decoding=("beam", {"beam_size": width}))
-        expected = [" ".join(result.output) for result in predictions]
-        expected.insert(2, "")  # an empty line stays in its place
-        assert printed.stdout.splitlines() == expected
+    assert {file.name for file in Path("out").iterdir()} == {"encode.pt", "decode_step.pt", "model.json"}
 
 
+@pytest.mark.usefixtures("run")
+def test_tokenizers_are_exported(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    Path("texts.tsv").write_text("".join(f"{line}\t{line}\n" for line in SENTENCES), encoding="utf-8")
+    run("task=translation", "task.train=texts.tsv", "task.vocab_size=40", "trainer.max_steps=1", folder="one")
+    answer = command("export", "one", "--format", "torch", "--out", "out")
+    assert answer.code == 0, answer.err
+    for name in ("source.tokenizer", "target.tokenizer"):
+        assert Path("out", name).read_bytes() == Path("one/vocabulary", name).read_bytes()
+
+
+@needs_onnx
 def test_a_source_of_features_is_exported(run: Callable[..., Any], command: Callable[..., Any]) -> None:
-    import numpy as np
+    from attnx.export.example import decode
 
     Path("tracks").mkdir()
     drawn = np.random.default_rng(7)
@@ -51,14 +97,15 @@ def test_a_source_of_features_is_exported(run: Callable[..., Any], command: Call
     Path("pairs.tsv").write_text(
         "".join(f"tracks/{n}.npy\t{'ab' * (n % 3 + 1)}\n" for n in range(20)), encoding="utf-8"
     )
-    run(
+    trained = run(
         "task=sequences", "task.train=pairs.tsv", "task.source=features", "task.target=characters",
         "trainer.max_steps=3", folder="one",
     )  # fmt: skip
-    answer = command("export", "one", "--format", "torch")
+    answer = command("export", "one")
     assert answer.code == 0, answer.err
     assert "100 of 100 outputs are the run's" in answer.out
-    assert json.loads(Path("one/export/torch/model.json").read_text(encoding="utf-8"))["source"]["mean"]
+    expected = trained.predict([np.load("tracks/1.npy")], decoding="greedy")[0].output
+    assert decode(Path("one/export/onnx"), ["tracks/1.npy"]) == expected
 
 
 @pytest.mark.usefixtures("run")
@@ -107,7 +154,7 @@ def test_missing_packages_are_reported(run: Callable[..., Any], command: Callabl
 @pytest.fixture
 def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have files tell other log-probabilities (rows, symbols) than the model does."""
-    original = exporting.WRITERS["torch"][1]
+    original = exporting.FORMATS["torch"]
 
     def change_writer(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
         def write(program: Any, path: Path) -> None:
@@ -117,9 +164,9 @@ def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     return (change(first), *remaining)
 
             stepping = path.stem == "decode_step"
-            original(program._replace(module=Changed()) if stepping else program, path)
+            original.save(program._replace(module=Changed()) if stepping else program, path)
 
-        monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", write))
+        monkeypatch.setitem(exporting.FORMATS, "torch", original._replace(save=write))
 
     return change_writer
 

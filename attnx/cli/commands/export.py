@@ -1,13 +1,12 @@
 """Export the model as two programs, one that encodes a source and one that takes
-a decoding step, for any batch size and length, with the vocabularies and a
-runner that needs only numpy and onnxruntime (or torch). Before the folder is
-written, the runner's outputs, greedy and by a beam of 5, are compared with
-the run's own. The runner prints what attnx predict prints; it knows FILE,
---width, --nbest, --scores and --tag.
+a decoding step, for any batch size and length, with the vocabularies and, for
+ONNX, a short example.py that decodes greedily with numpy and onnxruntime. Before
+the folder is written, the programs are searched greedily and by a beam of 5,
+and the outputs are compared with the run's.
 
 Examples:
   attnx export multirun/runs/mine
-  echo attention | python multirun/runs/mine/export/onnx/run.py --width 5
+  python multirun/runs/mine/export/onnx/example.py a t t e n t i o n
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
-from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.files.printable import print_line
 from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export the model and print how the runner's outputs compare."""
+    """Export the model and print how its outputs compare."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
     refuse_links(run.path)
     folder = arguments.out or run.path / EXPORT / arguments.format
@@ -63,9 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
         outputs = f"{agreement.equal_outputs} of {agreement.outputs} outputs are the run's"
         print_line(f"{search}: {outputs}, log-probabilities within {agreement.max_difference:.0e}")
-    print_line(f"{folder}: try python {folder / 'run.py'}")
-    if (search := run.config["decoding"]["name"]) not in EXPORTED_SEARCHES:
-        print_line(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")
+    example = folder / "example.py"
+    print_line(f"{folder}: try python {example} SYMBOL ..." if example.exists() else f"{folder}: is written")
     return 0
 
 

@@ -1,1 +1,0 @@
-"""What is copied beside exported programs, to run them without attnx."""
