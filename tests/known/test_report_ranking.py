@@ -295,7 +295,7 @@ def test_near_best_settings_are_listed_with_their_distances(write: Write) -> Non
             "wer",
             "All 2 settings are equal, with WER 100.00 %: training",
         ),
-        ({"dot": (332.0, 330.0), "mlp": (317.0, 317.5)}, "per", "All 2 settings are equal, with PER 317"),
+        ({"dot": (332.0, 330.0), "mlp": (317.0, 317.5)}, "per", "All 2 settings are equally bad, with PER 317"),
         ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "bleu", "All 2 settings are equal, with BLEU 0.00: training was too"),
         (
             {"dot": (43.5,), "mlp": (43.5,)},

@@ -122,6 +122,11 @@ def test_validation_of_reverse(page: Page) -> None:
     earlier = [curve for curve in curves if min(curve, key=curve.__getitem__) < max(curve)]
     assert (len(earlier), len(curves)) == (50, 153)
     assert sum(min(curve.values()) == 0 for curve in earlier) == 48
+    location = page.changes["reverse"].by_words["scorer=location"].row
+    runs = page.comparison("reverse").settings[location.setting].runs
+    curves = [run.curves[run.monitor] for run in runs]
+    assert [min(curve, key=curve.__getitem__) for curve in curves] == [300, 300, 300]
+    assert round(location.mean) == 20
 
 
 def test_the_page_begins_with_a_screen_and_a_page() -> None:

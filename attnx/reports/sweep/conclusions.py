@@ -56,8 +56,10 @@ def conclude(ranking: Ranking, further: Sequence[Ranking] = ()) -> list[str]:
 def _equality(ranking: Ranking) -> list[str]:
     """That all settings are equal, and why: there is nothing to take, and more seeds would not change it."""
     values = [value for row in ranking.rows for value in row.values.values()]
-    text = " to ".join(dict.fromkeys(map(ranking.metric.format, (min(values), max(values)))))
-    start = f"All {len(ranking.rows)} settings are equal, with {ranking.metric.label} {text}{_unit(ranking.metric)}"
+    ends = [*dict.fromkeys(map(ranking.metric.format, (min(values), max(values))))]
+    word = "equal" if len(ends) == 1 else "equally bad"
+    value = f"{ranking.metric.label} {' to '.join(ends)}{_unit(ranking.metric)}"
+    start = f"All {len(ranking.rows)} settings are {word}, with {value}"
     if not ranking.has_learned:
         steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting].runs])
         duration = f" after {steps} steps" if steps else ""
@@ -78,13 +80,12 @@ def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
     if ranking.has_winner:
         is_open = any(row.both_sources is not None and row.both_sources[0] <= 0 for row in ranking.rows)
         scope = " on these test examples" if is_open else ""
-        return f"Take {name}, which won{scope}: {value}, {_lead(ranking, follower)}."
+        return f"Take {_marked(ranking, best)}, which won{scope}: {value}, {_lead(ranking, follower)}."
     if not ranking.undecided:
         reason = ranking.why_no_winner or "its own seeds vary too much to be sure"
         return f"No winner: {name} is first with {value}, {_lead(ranking, follower)}, but {reason}."
-    equal = sorted(
-        [best, *ranking.undecided], key=lambda row: row.setting != validated
-    )  # what validation chooses first
+    # What validation chooses comes first.
+    equal = sorted([best, *ranking.undecided], key=lambda row: row.setting != validated)
     rival = next(row for row in equal if row is not best)
     bound = ""
     if gap := rival.difference:
