@@ -19,8 +19,8 @@ from attnx.data.readers.columns import (
     header_note,
     is_header,
     read_text_rows,
-    separator_hint,
 )
+from attnx.data.readers.lines import separator_hint
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 

@@ -1,4 +1,4 @@
-"""Splitting a series in time: by a ratio, by numbers of rows, or by the protocol of the ETT papers."""
+"""Splitting a series in time: by a ratio, numbers of rows, dates, or the protocol of the ETT papers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from attnx.data.readers.series import Series, name_suffix
+from attnx.data.readers.series import Numbers, Series, name_suffix
+from attnx.data.readers.times import parse_date
 from attnx.data.splits import Splits
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
-from attnx.files.parse_number import is_number
+from attnx.files.parse_number import is_count, is_number
 
 ETT: Final = "ett"
 # Informer's protocol.
@@ -21,29 +22,37 @@ SECONDS_PER_DAY: Final = 24 * 60 * 60
 
 
 class SeriesSplit(NamedTuple):
-    """Shares (with sum 1) or numbers of rows of train, valid and test; if both are None, the months of ETT.
+    """Shares (with sum 1) or numbers of rows of train, valid and test, or the times at which valid and test begin.
 
-    ``text`` is the option's value, for messages.
+    If all are None, the months of ETT; ``text`` is the option's value, for messages.
     """
 
     text: str
     shares: tuple[float, ...] | None = None
     rows: tuple[int, ...] | None = None
+    starts: tuple[str, ...] | None = None
 
     @classmethod
-    def parse(cls, split: str | Sequence[int]) -> SeriesSplit:
-        """Parse ``ett``, a ratio such as ``7:1:2``, or three numbers of rows; all else is a UserError."""
+    def parse(cls, split: str | Sequence[int | str]) -> SeriesSplit:
+        """Parse ``ett``, a ratio such as ``7:1:2``, three numbers of rows, or two times; all else is a UserError."""
         if split == ETT:
             return cls(split)
-        text = split if isinstance(split, str) else str(list(split)).replace(" ", "")
-        texts = split.split(":") if isinstance(split, str) else list(map(str, split))
-        parts = [float(text) for text in texts] if all(map(is_number, texts)) else []
-        if len(parts) != len(Splits._fields) or not all(0 < part < float("inf") for part in parts):
-            expected = "a ratio of train, valid and test such as 7:1:2, or their rows, such as [8640,2880,2880]"
-            raise UserError(f"task.split={text}: expected {ETT}, {expected}")
-        if not isinstance(split, str):
-            return cls(text, rows=tuple(split))
-        return cls(text, shares=tuple(part / sum(parts) for part in parts))
+        if isinstance(split, str):
+            texts, text = split.split(":"), split
+            parts = [float(text) for text in texts] if all(map(is_number, texts)) else []
+            if len(parts) == len(Splits._fields) and all(0 < part < float("inf") for part in parts):
+                return cls(text, shares=tuple(part / sum(parts) for part in parts))
+        else:
+            texts = list(map(str, split))
+            text = f"[{','.join(texts)}]"
+            if len(texts) == len(Splits._fields) and all(map(is_count, texts)):
+                return cls(text, rows=tuple(map(int, texts)))
+            if len(texts) == len(Splits._fields) - 1:
+                return cls(text, starts=tuple(texts))
+        raise UserError(
+            f"task.split={text}: expected {ETT}, a ratio of train, valid and test such as 7:1:2, their rows, such as "
+            "[8640,2880,2880], or the times at which valid and test begin, such as [2016-01-01,2016-06-01]"
+        )
 
     def spans(self, series: Series) -> dict[str, Span]:
         """Return the rows of train, valid and test, which follow each other from the first row on.
@@ -54,10 +63,16 @@ class SeriesSplit(NamedTuple):
         https://arxiv.org/abs/2012.07436).
 
         Raises:
-            UserError: the series is too short, or its steps do not fill a day evenly.
+            UserError: the series is too short, its steps do not fill a day evenly, or times leave a part empty.
         """
         count = len(series.numbers)
-        if self.shares is not None:
+        if self.starts is not None:
+            sizes = np.diff([0, *np.searchsorted(series.times, self._start_times(series, self.starts)), count]).tolist()
+            if 0 in sizes:
+                part = f"the {Splits._fields[sizes.index(0)]} split{name_suffix(series)}"
+                extent = f"the rows are from {series.labels[0]} to {series.labels[-1]}"
+                raise UserError(f"task.split={self.text}: {part} is empty; {extent}")
+        elif self.shares is not None:
             train, test = int(count * self.shares[0]), int(count * self.shares[2])
             sizes = [train, count - train - test, test]
         elif self.rows is not None:
@@ -71,9 +86,23 @@ class SeriesSplit(NamedTuple):
         ends = np.cumsum(sizes).tolist()
         return {part: Span(start, end) for part, start, end in zip(Splits._fields, [0, *ends], ends, strict=False)}
 
+    def _start_times(self, series: Series, starts: Sequence[str]) -> list[float]:
+        """The times at which valid and test begin, in the units of the series."""
+        times = []
+        kind = "a date" if series.has_dates else "a number"
+        for start in starts:
+            date = parse_date(start) if series.has_dates else None
+            if date is None and (series.has_dates or not is_number(start)):
+                example = f"as the times{name_suffix(series)} are, such as {series.labels[0]}"
+                raise UserError(f"task.split={self.text}: {start} is not {kind}, {example}")
+            times.append(float(start) if date is None else date.timestamp())
+        if times[0] >= times[1]:
+            raise UserError(f"task.split={self.text}: test begins at {starts[1]}, which is not after {starts[0]}")
+        return times
+
     def _steps_per_day(self, series: Series) -> int:
         alternative = "or name rows: task.split=[8640,2880,2880]"
-        if any(map(is_number, series.labels[:1])):
+        if not series.has_dates:
             raise UserError(
                 f"task.split={self.text} needs dates: set task.time_column to a column of dates, {alternative}"
             )
@@ -122,6 +151,65 @@ def split_note(split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]
     unused = Span(spans[names[-1]].end, len(series.numbers))
     note = f"task.split={split.text}: rows {rows}"
     return note + (f"; {_format_rows(unused)} unused" if unused.start < unused.end else "")
+
+
+def overlap_note(
+    split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]]], has_test: bool = True
+) -> list[str]:
+    """Return a note if the test rows of one series begin before the training rows of another end.
+
+    Without ``has_test`` validation rows take the place of test rows.
+    """
+    held_out = "test" if has_test else "valid"
+    earliest, its_spans = min(parts, key=lambda part: part[0].times[part[1][held_out].start])
+    latest, latest_spans = max(parts, key=lambda part: part[0].times[part[1]["train"].end - 1])
+    start, end = its_spans[held_out].start, latest_spans["train"].end - 1
+    if earliest.times[start] > latest.times[end]:
+        return []
+    longest, spans = max(parts, key=lambda part: len(part[0].times))
+    dates = ",".join(longest.labels[spans[name].start] for name in ("valid", "test"))
+    return [
+        f"task.split={split.text} cuts each series by itself: {held_out} rows{name_suffix(earliest)} begin at "
+        f"{earliest.labels[start]}, while training rows{name_suffix(latest)} go on to {latest.labels[end]}; "
+        f"'task.split=[{dates}]' cuts all at the same times"
+    ]
+
+
+def constant_column_notes(
+    windows: WindowSpec, train: Sequence[tuple[Series, Span]], later: Sequence[tuple[Series, Span]]
+) -> list[str]:
+    """Return a note on each column that never changes in the training rows; its numbers are not scaled.
+
+    Raises:
+        UserError: no target changes in them.
+    """
+    columns = windows.columns
+    low, high = _extremes(columns, train)
+    low_later, high_later = _extremes(columns, later)
+    is_constant = low == high
+    if is_constant[: len(windows.targets)].all():
+        targets = ", ".join(windows.targets)
+        raise UserError(
+            f"the training rows of {targets} never change: there is nothing to learn; set another task.split"
+        )
+    notes = []
+    for index in np.flatnonzero(is_constant):
+        note = f"the column {columns[index]} never changes"
+        if low[index] != low_later[index] or high[index] != high_later[index]:
+            effect = (
+                "its errors are not scaled and may outweigh all others"
+                if index < len(windows.targets)
+                else "nothing is learned of it"
+            )
+            note += f" in the training rows, but later: {effect}; leave it out, or set another task.split"
+        notes.append(note)
+    return notes
+
+
+def _extremes(columns: Sequence[str], parts: Sequence[tuple[Series, Span]]) -> tuple[Numbers, Numbers]:
+    """The least and the largest value of each column."""
+    values = [series.values(columns, *span) for series, span in parts if span.start < span.end]
+    return np.min([part.min(0) for part in values], 0), np.max([part.max(0) for part in values], 0)
 
 
 def _format_rows(span: Span) -> str:

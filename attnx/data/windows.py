@@ -12,7 +12,8 @@ import numpy.typing as npt
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler, Matrix
-from attnx.data.readers.series import Series, parse_time
+from attnx.data.readers.series import Series
+from attnx.data.readers.times import parse_time
 
 
 class Span(NamedTuple):

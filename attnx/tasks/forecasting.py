@@ -16,12 +16,11 @@ from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.series import (
     Series,
-    constant_column_notes,
     fill_missing,
     irregular_steps_note,
     read_series,
 )
-from attnx.data.series_split import SeriesSplit, split_note, split_series
+from attnx.data.series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from attnx.data.splits import Splits
 from attnx.data.windows import Span, WindowSpec, time_order, training_windows, window_scales
 from attnx.errors import UserError, reject_duplicates
@@ -51,7 +50,8 @@ class Forecasting(SequenceTask):
     it, and is not a target: neither loss nor metrics count it.
 
     ``split`` cuts each series in time into train, valid and test: by a ratio such as ``7:1:2``, by numbers of rows such
-    as ``[8640,2880,2880]``, or as ``ett``, 12, 4 and 4 months of 30 days, as papers split the ETT series. Forecast
+    as ``[8640,2880,2880]``, at the two times at which valid and test begin, such as ``[2016-01-01,2016-06-01]``, or as
+    ``ett``, 12, 4 and 4 months of 30 days, as papers split the ETT series. Forecast
     steps of valid and test windows are in their part, but the lookback may start before it; training takes every
     ``stride``-th window. ``test`` is another file, which replaces the test split. Columns are scaled by the training
     part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads the previous output at
@@ -81,7 +81,7 @@ class Forecasting(SequenceTask):
         group_column: NonNegativeInt | str | None = None,
         lookback: PositiveInt = 96,
         horizon: PositiveInt = 24,
-        split: str | list[PositiveInt] = "7:1:2",
+        split: str | list[PositiveInt | str] = "7:1:2",
         stride: PositiveInt = 1,
         forecast: Literal["direct", "recursive"] = "direct",
         quantiles: list[Probability] | None = None,
@@ -109,6 +109,8 @@ class Forecasting(SequenceTask):
         self._check()
 
     def _check(self) -> None:
+        if self.split.starts and not self.time_column:
+            raise UserError(f"task.split={self.split.text} names times: set task.time_column to their column")
         if self.quantiles and 0.5 not in self.quantiles:
             raise UserError(f"task.quantiles={self.quantiles}: the median, 0.5, must be among them")
         reject_duplicates("task.quantiles", list(map(str, self.quantiles)), "quantile")
@@ -129,14 +131,10 @@ class Forecasting(SequenceTask):
         windows = self._window_spec(series[0])
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
-        notes = [split_note(self.split, parts, not self.test), *self.notes]
-        if self.season_length > self.lookback:
-            notes.append(
-                f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
-                "baseline repeats the whole lookback"
-            )
+        series_notes = self.notes
         self.test_part = self._read_test(windows) if self.test else test
-        self.notes = [*notes, *(note for note in self.notes if note not in notes)]
+        constants = constant_column_notes(windows, train, [*valid, *self.test_part])
+        self.notes = list(dict.fromkeys([*self._split_notes(parts), *constants, *series_notes, *self.notes]))
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
         self.scales = scales[1]
@@ -145,6 +143,17 @@ class Forecasting(SequenceTask):
         self.baselines["linear"] = Linear.fit((row.source[: self.lookback, :width], row.target) for row in examples)
         pairs = Splits[Pair]([], _make_pairs(windows, valid), _make_pairs(windows, self.test_part))
         return SequenceData(pairs, scales[0], scales[1], rows=rows)
+
+    def _split_notes(self, parts: list[tuple[Series, dict[str, Span]]]) -> list[str]:
+        notes = [split_note(self.split, parts, not self.test)]
+        if self.time_column:
+            notes += overlap_note(self.split, parts, not self.test)
+        if self.season_length > self.lookback:
+            notes.append(
+                f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
+                "baseline repeats the whole lookback"
+            )
+        return notes
 
     def test_pairs(self) -> list[Pair]:
         """Read the windows of the complete file ``test``."""
@@ -199,16 +208,11 @@ class Forecasting(SequenceTask):
         """Read the columns of the windows, or of the configuration, of which there may be more than it names."""
         targets = self._columns_to_forecast()
         columns = windows.columns if windows else [*targets, *self.known_columns] if targets else []
-        filled = [
-            fill_missing(series, str(path))
-            for series in read_series(path, self.time_column, columns, self.group_column, self.header)
-        ]
-        self.notes = [
-            note
-            for series, notes in filled
-            for note in (*notes, *irregular_steps_note(series), *constant_column_notes(series))
-        ]
-        return [series for series, _ in filled]
+        self.notes = []
+        series = read_series(path, self.time_column, columns, self.group_column, self.header, self.notes)
+        filled = [fill_missing(item, str(path)) for item in series]
+        self.notes += [note for item, notes in filled for note in (*notes, *irregular_steps_note(item))]
+        return [item for item, _ in filled]
 
     def _columns_to_forecast(self) -> tuple[str, ...]:
         """The targets, if they are named or the run was trained on them; else they follow from the file's header."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.readers.series import constant_column_notes, fill_missing, irregular_steps_note, read_series
+from attnx.data.readers.series import fill_missing, irregular_steps_note, read_series
 from attnx.errors import UserError
 
 HEAD = "time,a,b"
@@ -50,12 +50,11 @@ def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.numbers, [[2], [np.nan], [5]])
 
 
-def test_notes_describe_times_and_columns(tmp_path: Path) -> None:
+def test_a_note_describes_irregular_steps(tmp_path: Path) -> None:
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
     assert irregular_steps_note(series) == [
         "1 of 3 steps are not 1 long like the others, the first after 2; they are treated as equal"
     ]
-    assert constant_column_notes(series) == ["the column b never changes"]
     assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
 
 
@@ -165,6 +164,12 @@ def test_an_index_of_pandas_is_no_column_of_values(tmp_path: Path) -> None:
         (["1,2,3", "2,1e39,5"], ":3: 1e+39 in column 'a' is not a finite 32-bit number"),
         (["1,2,3", "2,1_0,5"], ":3: '1_0' in column 'a' is not a number"),
         (["1,2,3", "2016_07_01,2,5"], ":3: '2016_07_01' is not a time"),
+        (["2016-02-30,2,5"], ":2: '2016-02-30' is not a time; expected 2016-07-01 00:00:00 (ISO 8601), 20160701,"),
+        (["2016-13,2,5"], ":2: '2016-13' is not a time"),
+        (["2016Q5,2,5"], ":2: '2016Q5' is not a time"),
+        (["20160229,2,5", "20160230,2,5"], ":3: 20160230 is not a date, but 20160229 before it is; correct it, or"),
+        (["201612,2,5", "201613,2,5"], ":3: 201613 is not a date, but 201612 before it is"),
+        (["2016,2,5", "2017-01-01,2,5"], ":3: 2017-01-01 is a date, but 2016 before it is a number"),
         (["1,2,3", "noon,5,7"], ":3: 'noon' is not a time"),
         (["1,2,3", "nan,5,7"], ":3: 'nan' is not a time"),
         (["1,2,3", "inf,5,7"], ":3: 'inf' is not a time"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnx.data.readers.series import Series, read_series
-from attnx.data.series_split import SeriesSplit, split_note, split_series
+from attnx.data.series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 from attnx.tasks.forecasting import Forecasting
@@ -22,6 +22,13 @@ def series_with_times(rows: int, step: float = HOUR, name: str = "") -> Series:
     times = 1_467_331_200 + step * np.arange(rows)
     labels = tuple(str(np.datetime64(int(time), "s")) for time in times)
     return Series(name, np.arange(rows, dtype=np.float64)[:, None], ("a",), times, labels)
+
+
+def daily(name: str, first: str, rows: int) -> Series:
+    """A series with so many days from the first on."""
+    days = np.datetime64(first) + np.arange(rows)
+    times = days.astype("datetime64[s]").astype(np.float64)
+    return Series(name, np.arange(rows, dtype=np.float64)[:, None], ("a",), times, tuple(map(str, days)))
 
 
 def series_without_times(rows: int) -> Series:
@@ -66,7 +73,21 @@ def test_row_counts_are_used_exactly() -> None:
 
 @pytest.mark.parametrize(
     "overrides",
-    ["7:1", "7:1:2:3", "7:1:0", "-7:1:2", "ETT", "etth", "7/1/2", "", ":", "1.2.3:4:5", "inf:1:2", [0.7, 0.1], [5, 3]],
+    [
+        "7:1",
+        "7:1:2:3",
+        "7:1:0",
+        "-7:1:2",
+        "ETT",
+        "etth",
+        "7/1/2",
+        "",
+        ":",
+        "1.2.3:4:5",
+        "inf:1:2",
+        [5],
+        [0.7, 0.1, 0.2],
+    ],
 )
 def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
     with pytest.raises(UserError) as error:
@@ -150,6 +171,83 @@ def test_the_rows_of_each_part_are_reported() -> None:
     several = [(item, complete.spans(item)) for item in (series_without_times(10), series_without_times(20))]
     assert split_note(complete, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
     assert split_note(complete, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
+
+
+def test_dates_cut_all_series_at_once() -> None:
+    """A date in no row is before the next one; digits and months are dates; of numbers the option has numbers."""
+    long, short = daily("x", "2016-01-01", 200), daily("y", "2016-03-01", 100)
+    for starts in (["2016-04-01", "2016-05-01"], ["20160401", "201605"], [20160401, 20160501], ["2016Q2", "2016-05"]):
+        split = SeriesSplit.parse(starts)
+        assert split.spans(long) == {"train": Span(0, 91), "valid": Span(91, 121), "test": Span(121, 200)}
+        assert split.spans(short) == {"train": Span(0, 31), "valid": Span(31, 61), "test": Span(61, 100)}
+        assert not overlap_note(split, [(item, split.spans(item)) for item in (long, short)])
+    gap = long._replace(
+        times=np.delete(long.times, range(85, 95)), labels=long.labels[:190], numbers=long.numbers[:190]
+    )
+    assert SeriesSplit.parse(["2016-04-01", "2016-05-01"]).spans(gap)["valid"] == Span(85, 111)
+    years = series_without_times(30)._replace(labels=tuple(map(str, range(1990, 2020))), times=np.arange(1990.0, 2020))
+    assert SeriesSplit.parse([2010, 2015]).spans(years)["test"] == Span(25, 30)
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [
+        (["2016-05-01", "2016-04-01"], "test begins at 2016-04-01, which is not after 2016-05-01"),
+        (["2016-05-01", "2016-05-01"], "test begins at 2016-05-01, which is not after 2016-05-01"),
+        (["2015-05-01", "2016-05-01"], "the train split of x is empty; the rows are from 2016-01-01 to 2016-07-18"),
+        (["2016-05-01", "2017-05-01"], "the test split of x is empty; the rows are from 2016-01-01 to 2016-07-18"),
+        (["2016-05-01T01:00", "2016-05-01T02:00"], "the valid split of x is empty"),
+        (["May", "2016-05-01"], "May is not a date, as the times of x are, such as 2016-01-01"),
+        ([70, 10], "70 is not a date"),
+    ],
+)
+def test_dates_that_cut_nothing_are_refused(starts: list[int | str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        SeriesSplit.parse(starts).spans(daily("x", "2016-01-01", 200))
+    text = ",".join(map(str, starts))
+    assert str(error.value).startswith(f"task.split=[{text}]: {message}")
+
+
+def test_dates_need_times() -> None:
+    with pytest.raises(UserError, match=r"task\.split=\[2016,2017\] names times: set task\.time_column"):
+        Forecasting("series.csv", split=["2016", "2017"])
+    with pytest.raises(UserError, match="2016-05-01 is not a number, as the times are, such as 0"):
+        SeriesSplit.parse(["2016-05-01", "2016-06-01"]).spans(series_without_times(23))
+
+
+def test_test_rows_before_training_rows_are_noted() -> None:
+    """Of y, whose rows 81 to 100 are in May and June 2015, before the training rows of x."""
+    split = SeriesSplit.parse("7:1:2")
+    parts = [(item, split.spans(item)) for item in (daily("x", "2016-01-01", 200), daily("y", "2015-03-01", 100))]
+    assert overlap_note(split, parts) == [
+        "task.split=7:1:2 cuts each series by itself: test rows of y begin at 2015-05-20, while training rows of x go "
+        "on to 2016-05-19; 'task.split=[2016-05-20,2016-06-09]' cuts all at the same times"
+    ]
+    (note,) = overlap_note(split, parts, has_test=False)
+    assert "valid rows of y begin at 2015-05-10" in note
+    assert not overlap_note(split, parts[:1])
+    same = [(item, split.spans(item)) for item in (daily("x", "2016-01-01", 200), daily("y", "2016-01-01", 200))]
+    assert not overlap_note(split, same)
+
+
+def test_constant_columns_are_judged_by_the_training_rows() -> None:
+    """c never changes; b does later, and d, which is known; e does only before."""
+    rows, train = np.arange(23.0), Span(0, 11)
+    later = np.where(rows < 11, 7, rows)
+    numbers = np.stack([rows, later, np.full(23, 5.0), later, np.minimum(rows, 10)], 1)
+    series = series_without_times(23)._replace(numbers=numbers, columns=tuple("abcde"))
+    parts = [(series, train)], [(series, Span(11, 23))]
+    assert constant_column_notes(WindowSpec(3, 2, ("a", "b", "c", "e"), ("d",)), *parts) == [
+        "the column b never changes in the training rows, but later: its errors are not scaled and may outweigh all "
+        "others; leave it out, or set another task.split",
+        "the column c never changes",
+        "the column d never changes in the training rows, but later: nothing is learned of it; leave it out, or set "
+        "another task.split",
+    ]
+    with pytest.raises(UserError, match="the training rows of b, c never change: there is nothing to learn"):
+        constant_column_notes(WindowSpec(3, 2, ("b", "c")), *parts)
+    shifted = series._replace(numbers=series.numbers + 3)
+    assert not constant_column_notes(WindowSpec(3, 2, ("b", "c")), [*parts[0], (shifted, train)], parts[1])
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")

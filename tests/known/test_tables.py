@@ -286,7 +286,10 @@ def refused_by_need(path: Path) -> str:
         ),
         ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or remove the row"),
         ("x\n1\n\n2\n\n", "3: column 'x' is empty; fill it in, or remove the row"),
-        ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2: '1,2,3'"),
+        (
+            "1,2\n1,2,3\n",
+            "2: 3 columns, but line 1 has 2: '1,2,3'; quote cells with commas, and write decimals with a point",
+        ),
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is not a number; columns are separated by commas"),
         ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is not a finite 32-bit number; fill it in, or remove the row"),
         ("1,2\n\n1,-inf\n", "3: -inf in column 2 is not a finite 32-bit number; fill it in, or remove the row"),

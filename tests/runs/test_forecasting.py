@@ -356,6 +356,33 @@ def test_each_series_of_a_group_is_split(no_pictures: None, model: list[str]) ->
     assert "y 36" in names
 
 
+def test_all_series_are_cut_at_a_date(no_pictures: None, command: Callable[..., Any]) -> None:
+    """In training and when the run is evaluated; a ratio leaves test rows of x, from 45, before training rows of y."""
+    rows = [
+        f"{who},2024-01-{1 + step // 24:02d} {step % 24:02d}:00,{value(step, 0)}"
+        for who, steps in (("x", range(60)), ("y", range(30, 97)))
+        for step in steps
+    ]
+    Path("both.csv").write_text("\n".join(["who,time,a", *rows]) + "\n", encoding="utf-8")
+    plain = [word for word in HISTORY if not word.startswith(("task.split", "task.file"))]
+    panel = [*plain, "task.file=both.csv", "task.group_column=who"]
+    answer = command(*panel, "task.split=2:1:1", "folder=one")
+    assert answer.code == 0, answer.err
+    assert (
+        "task.split=2:1:1 cuts each series by itself: test rows of x begin at 2024-01-02 21:00, while training rows of "
+        "y go on to 2024-01-03 14:00; 'task.split=[2024-01-03 15:00,2024-01-04 09:00]' cuts all at the same times"
+    ) in read_run("one").info["notes"]
+    answer = command(*panel, "task.split=[2024-01-02 16:00,2024-01-03 02:00]", "folder=two")
+    assert answer.code == 0, answer.err
+    notes = read_run("two").info["notes"]
+    assert "task.split=[2024-01-02 16:00,2024-01-03 02:00]: 50 train, 20 valid, 57 test rows of 2 series" in notes
+    assert not any("cuts each series by itself" in note for note in notes)
+    answer = command("evaluate", "two")
+    assert answer.code == 0, answer.err
+    for folder in ("two", "two/evaluations/test"):
+        assert results(folder)["test_examples"] == 10 - HORIZON + 1 + 47 - HORIZON + 1
+
+
 def test_a_table_without_names_is_read(no_pictures: None, command: Callable[..., Any]) -> None:
     """Columns are named by number, in training, in the run's files, and in predictions."""
     write()

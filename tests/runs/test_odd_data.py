@@ -15,6 +15,7 @@ from attnx.data.examples import read_pairs
 from attnx.data.readers.labeled_texts import read_labeled_texts
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
+from attnx.tasks.forecasting import Forecasting
 from attnx.tasks.g2p import G2p
 
 LETTERS = "abcdefghijk"
@@ -113,6 +114,97 @@ def test_a_table_that_means_something_else_is_refused(table: str, command: Calla
     assert message in answer.err
     assert answer.err.count("\n") == 1
     assert not Path("run").exists()
+
+
+DAYS = [f"2016-{1 + n // 28:02}-{1 + n % 28:02}" for n in range(COUNT)]
+DIGITS = [day.replace("-", "") for day in DAYS]
+
+
+def series(row: Callable[[int], str], names: str = "day,a") -> str:
+    return f"{names}\n{lines(row)}"
+
+
+# Tables of series: what the table is, what it holds, the words of the command, and what is said.
+REFUSED_SERIES = {
+    "semicolons and decimal commas": (
+        series(lambda n: f"{DAYS[n]};{n},5", "day;a"),
+        [],
+        "series.csv:1: 1 column: 'day;a'; its columns may be separated by ';': replace that by commas",
+    ),
+    "tabs": (series(lambda n: f"{DAYS[n]}\t{n}", "day\ta"), [], r"separated by '\t': replace that by commas"),
+    "decimal commas": (
+        series(lambda n: f"{DAYS[n]},{n},5"),
+        [],
+        "series.csv:2: 3 columns, but line 1 has 2: '2016-01-01,0,5'; quote cells with commas, and write decimals",
+    ),
+    "quoted decimal commas": (
+        series(lambda n: f'{DAYS[n]},"{n},5"'),
+        [],
+        "series.csv:2: '0,5' in column 'a' is not a number; write decimals with a point, and thousands without",
+    ),
+    "a title": (f"Load\n{series(lambda n: f'{DAYS[n]},{n}')}", [], "remove what is above the columns' names"),
+    "old line ends": (
+        series(lambda n: f"{DAYS[n]},{n}").replace("\n", "\r"),
+        [],
+        "series.csv:1: lines end with a carriage return alone; save the file with line feeds",
+    ),
+    "no names": (
+        lines(lambda n: f"{DIGITS[n]},{n}"),
+        [],
+        "series.csv:1: the first row may be data or names of columns",
+    ),
+    "dates as values": (
+        series(lambda n: f"{DIGITS[n]},{n}"),
+        ["task.time_column=null"],
+        "series.csv: the column 'day' has dates, such as 20160101; set task.time_column=day if they are the rows'",
+    ),
+    "several series": (
+        series(lambda n: f"{DAYS[n // 2]},{n % 2},{n}", "day,who,a"),
+        [],
+        "the time 2016-01-01 comes twice; sort the rows and keep one of each time; if they are of several series, set "
+        "task.group_column to the column of their names",
+    ),
+    "nothing to learn": (
+        series(lambda n: f"{DAYS[n]},{max(n, 21)}"),
+        [],
+        "the training rows of a never change: there is nothing to learn",
+    ),
+    "a split at dates without times": (
+        series(str, "a"),
+        ["task.time_column=null", "task.split=[2016-01-21,2016-01-25]"],
+        "task.split=[2016-01-21,2016-01-25] names times: set task.time_column to their column",
+    ),
+    "a split at dates that are too late": (
+        series(lambda n: f"{DAYS[n]},{n}"),
+        ["task.split=[2016-01-21,2017-01-25]"],
+        "task.split=[2016-01-21,2017-01-25]: the test split is empty; the rows are from 2016-01-01 to 2016-02-03",
+    ),
+}
+SERIES = ["task=forecasting", "task.file=series.csv", "task.time_column=day", "task.lookback=3", "task.horizon=2"]
+
+
+@pytest.mark.parametrize("table", REFUSED_SERIES)
+def test_a_series_that_means_something_else_is_refused(table: str, command: Callable[..., Any]) -> None:
+    text, words, message = REFUSED_SERIES[table]
+    Path("series.csv").write_bytes(text.encode())
+    answer = command(*SERIES, *words, "model=history", "folder=run")
+    assert answer.code == 2, answer.out
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
+    assert not Path("run").exists()
+
+
+def test_a_first_row_that_is_taken_for_names_is_noted() -> None:
+    """Unless the command says so; times of digits alone are days of the calendar."""
+    Path("series.csv").write_text(series(lambda n: f"{DIGITS[n]},{n}"), encoding="utf-8")
+    notes = []
+    for header in (None, True):
+        task = Forecasting("series.csv", header=header, time_column="day", lookback=3, horizon=2, season_length=2)
+        task.load()
+        notes.append([note for note in task.notes if not note.startswith("task.split")])
+    irregular = "1 of 30 steps are not 86400 long like the others, the first after 20160128; they are treated as equal"
+    names = "the first line of series.csv is taken for names of columns, and not read: 'day,a'"
+    assert notes == [[names, irregular], [irregular]]
 
 
 def write(text: str, name: str = "words.tsv") -> Path:

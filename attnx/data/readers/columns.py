@@ -141,12 +141,6 @@ def is_header(cells: Sequence[str], symbols: Iterable[str], counts: Mapping[str,
     return are_column_names(cells) or (has_recurring and not any(symbol in counts for symbol in symbols))
 
 
-def header_note(path: Path, cells: Sequence[str]) -> str:
+def header_note(path: Path, cells: Sequence[str], separator: str = "\t") -> str:
     """What is said of a first line that is taken for names."""
-    return f"the first line of {path} is taken for names of columns, and not read: {quoted(chr(9).join(cells))}"
-
-
-def separator_hint(line: str) -> str:
-    """What to do with a line whose columns are not separated by tabs; empty if it shows no other separator."""
-    separator = next((mark for mark in ";,|" if mark in line), "")
-    return f"; its columns may be separated by {separator!r}: replace that by tabs" if separator else ""
+    return f"the first line of {path} is taken for names of columns, and not read: {quoted(separator.join(cells))}"

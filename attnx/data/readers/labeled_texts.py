@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.columns import TableRow, header_note, is_header, read_text_rows, separator_hint
+from attnx.data.readers.columns import TableRow, header_note, is_header, read_text_rows
+from attnx.data.readers.lines import separator_hint
 from attnx.data.word_characters import word_characters
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, NamedTuple
+from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -67,8 +67,11 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         where = f"{path}:{line_number}"
         fields = _split_csv(line, where)
         first_line, width = first = first or (line_number, len(fields))
+        if width == 1 and line_number == first_line and (hint := separator_hint(line, "commas")):
+            raise UserError(f"{where}: 1 column: {quoted(line)}{hint}")
         if len(fields) != width:
-            raise UserError(f"{where}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}")
+            problem = f"{len(fields)} columns, but line {first_line} has {width}: {quoted(line)}"
+            raise UserError(f"{where}: {problem}{_width_hint(len(fields), width)}")
         if width == 1:
             yield from ((number, [""]) for number in blank if number > first_line)
         blank.clear()
@@ -177,6 +180,24 @@ def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
         problem = "lines end with a carriage return alone"
         raise UserError(f"{location}: {problem}; save the file with line feeds: {_first_characters(raw)}")
     return line
+
+
+def _width_hint(width: int, expected: int) -> str:
+    """What to do with a line of more columns than the first one."""
+    if width < expected:
+        return ""
+    return (
+        "; remove what is above the columns' names"
+        if expected == 1
+        else "; quote cells with commas, and write decimals with a point"
+    )
+
+
+def separator_hint(line: str, expected: Literal["tabs", "commas"] = "tabs") -> str:
+    """What to do with a line whose columns are not separated as expected; empty if it shows no other separator."""
+    marks = ";,|" if expected == "tabs" else ";\t|"
+    separator = next((mark for mark in marks if mark in line), "")
+    return f"; its columns may be separated by {separator!r}: replace that by {expected}" if separator else ""
 
 
 def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:

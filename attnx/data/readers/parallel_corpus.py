@@ -8,8 +8,15 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_text_rows, separator_hint
-from attnx.data.readers.lines import FIRST_LINE, LineStart, are_column_names, line_starts, read_lines
+from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_text_rows
+from attnx.data.readers.lines import (
+    FIRST_LINE,
+    LineStart,
+    are_column_names,
+    line_starts,
+    read_lines,
+    separator_hint,
+)
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from attnx.data.readers.columns import header_note
 from attnx.data.readers.feature_matrices import GAPS, PANDAS_INDEX, read_parquet
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
+from attnx.data.readers.times import months_of, parse_date, parse_times
 from attnx.errors import UserError, suggest
-from attnx.files.parse_number import is_number
+from attnx.files.parse_number import count_phrase, is_number
 from attnx.files.printable import quoted
 
 Numbers = npt.NDArray[np.float64]
 Row: TypeAlias = tuple[str, Sequence[Any]]
 """``file:line`` and the fields."""
+CHECKED_ROWS = 20
 # Texts of missing values.
 MISSING = ("", *GAPS)
 LARGEST = float(np.finfo(np.float32).max)
@@ -47,6 +49,11 @@ class Series(NamedTuple):
     labels: tuple[str, ...]
     missing_mask: npt.NDArray[np.bool_] | None = None
 
+    @property
+    def has_dates(self) -> bool:
+        """Whether its times are dates; else they are numbers."""
+        return bool(self.labels) and parse_date(self.labels[0]) is not None
+
     def values(self, names: Sequence[str], start: int, end: int) -> Numbers:
         """(end - start, len(names)) values of these columns, from step ``start`` up to ``end``."""
         return self.numbers[start:end, [self.columns.index(name) for name in names]]
@@ -65,8 +72,9 @@ def read_series(
     columns: Sequence[str],
     group: str | None = None,
     has_header: bool | None = None,
+    notes: list[str] | None = None,
 ) -> list[Series]:
-    """Read the series of a .csv (also .csv.gz) or .parquet file.
+    """Read the series of a .csv (also packed) or .parquet file.
 
     Args:
         path: the file.
@@ -74,10 +82,11 @@ def read_series(
         columns: columns to read; if empty, all but those of time and group, and an index of pandas without a name.
         group: column with the name of a row's series; None for one series.
         has_header: whether the first row names the columns; None to infer it, a row that may be data is then an error.
+        notes: gets a note on a first row that is taken for names.
 
     Raises:
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
-            file cannot be read, or lacks a column.
+            file cannot be read, or lacks a column, or a column that is not named has dates.
     """
     where, header, rows = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
     key_columns = [name for name in (time, group) if name is not None]
@@ -87,6 +96,12 @@ def read_series(
     value_columns = tuple(columns) or tuple(
         name for name in header if name not in key_columns and not name.startswith(PANDAS_INDEX)
     )
+    if not columns:
+        _reject_dates(
+            path, [dict(zip(header, fields, strict=True)) for _, fields in rows[:CHECKED_ROWS]], value_columns
+        )
+    if notes is not None and has_header is None and path.suffix != ".parquet":
+        notes.append(header_note(path, header, ","))
     groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for location, fields in rows:
         row = dict(zip(header, fields, strict=True))
@@ -108,6 +123,16 @@ def _check_columns(
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
 
 
+def _reject_dates(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Refuse a column of dates, which may have digits alone, that nobody named as one of values."""
+    for name in columns:
+        if all(parse_date(str(row[name])) for row in rows):
+            raise UserError(
+                f"{path}: the column {name!r} has dates, such as {rows[0][name]}; set task.time_column={name} if they "
+                "are the rows' times, or name task.target_columns without it"
+            )
+
+
 def _make_series(
     name: str, rows: Sequence[tuple[str, dict[str, Any]]], time: str | None, columns: tuple[str, ...]
 ) -> Series:
@@ -116,8 +141,8 @@ def _make_series(
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
     labels = tuple(str(row[time]).strip() for _, row in rows)
     locations = [location for location, _ in rows]
-    times = np.array([parse_time(label, location) for label, location in zip(labels, locations, strict=True)])
-    _check_order(times, labels, locations)
+    times = parse_times(labels, locations)
+    _check_order(times, labels, locations, name)
     return Series(name, numbers, columns, times, labels)
 
 
@@ -168,10 +193,10 @@ def _parse_value(field: Any, column: str, location: str) -> float:
     if field is None or (isinstance(field, str) and field.lower() in MISSING):
         return np.nan
     if not is_number(field):
-        raise UserError(
-            f"{location}: {quoted(str(field))} in column {column!r} is not a number; leave it empty if it is missing, "
-            "or remove the column from task.target_columns and task.known_columns"
-        )
+        remedy = "leave it empty if it is missing, or name task.target_columns without this column"
+        if isinstance(field, str) and is_number(field.replace(",", "")):
+            remedy = "write decimals with a point, and thousands without separators"
+        raise UserError(f"{location}: {quoted(str(field))} in column {column!r} is not a number; {remedy}")
     value = float(field)
     if abs(value) > LARGEST:
         raise UserError(
@@ -180,37 +205,35 @@ def _parse_value(field: Any, column: str, location: str) -> float:
     return value
 
 
-def parse_time(label: str, location: str) -> float:
-    """Return a time (ISO 8601) as seconds, and a finite number as it is; any other is a UserError."""
-    try:
-        if is_number(label) and np.isfinite(seconds := float(label)):
-            return seconds
-        moment = datetime.fromisoformat(label)
-    except ValueError:
-        expected = "2016-07-01 00:00:00 (ISO 8601) or a number"
-        raise UserError(f"{location}: {quoted(label)} is not a time; expected {expected}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _check_order(times: Numbers, labels: Sequence[str], locations: Sequence[str]) -> None:
+def _check_order(times: Numbers, labels: Sequence[str], locations: Sequence[str], name: str) -> None:
     steps = np.diff(times)
     if len(wrong := np.flatnonzero(steps <= 0)):
         row = int(wrong[0]) + 1
         problem = "comes twice" if steps[row - 1] == 0 else f"comes after {labels[row - 1]}"
-        raise UserError(f"{locations[row]}: the time {labels[row]} {problem}; sort the rows and keep one of each time")
+        remedy = "sort the rows and keep one of each time"
+        if not name:
+            remedy += "; if they are of several series, set task.group_column to the column of their names"
+        raise UserError(f"{locations[row]}: the time {labels[row]} {problem}; {remedy}")
 
 
 def irregular_steps_note(series: Series) -> list[str]:
-    """Return a note on steps of unusual length; none if all are equal."""
-    steps = np.diff(series.times)
-    usual = float(np.median(steps)) if len(steps) else 0.0
-    irregular = np.flatnonzero(np.abs(steps - usual) > 1e-6 * max(abs(usual), 1.0))
-    if not len(irregular):
+    """Return a note on steps of unusual length; none if all are equal, in time or in months of the calendar."""
+    months = months_of(series.labels) if _irregular_steps(series.times) else None
+    times = series.times if months is None else months
+    if not (irregular := _irregular_steps(times)):
         return []
+    usual = float(np.median(np.diff(times)))
+    length = f"{usual:g}" if months is None else count_phrase(int(usual), "month")
     return [
-        f"{len(irregular):,} of {len(steps):,} steps{name_suffix(series)} are not {usual:g} long like the others, the "
-        f"first after {series.labels[int(irregular[0])]}; they are treated as equal"
+        f"{len(irregular):,} of {len(times) - 1:,} steps{name_suffix(series)} are not {length} long like the others, "
+        f"the first after {series.labels[irregular[0]]}; they are treated as equal"
     ]
+
+
+def _irregular_steps(times: Numbers) -> list[int]:
+    steps = np.diff(times)
+    usual = float(np.median(steps)) if len(steps) else 0.0
+    return [int(step) for step in np.flatnonzero(np.abs(steps - usual) > 1e-6 * max(abs(usual), 1.0))]
 
 
 def fill_missing(series: Series, where: str = "the series") -> tuple[Series, list[str]]:
@@ -250,16 +273,6 @@ def _describe_substitutes(missing: int, leading: int) -> str:
     if leading == missing:
         return "the first one after"
     return "the last ones before" + (f", the first {leading:,} by the first one after" if leading else "")
-
-
-def constant_column_notes(series: Series) -> list[str]:
-    """Return a note on each column that never changes."""
-    is_constant = series.numbers.min(0) == series.numbers.max(0)
-    return [
-        f"the column {column}{name_suffix(series)} never changes"
-        for column, constant in zip(series.columns, is_constant, strict=True)
-        if constant
-    ]
 
 
 def name_suffix(series: Series) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.columns import header_note, is_header, read_text_rows, separator_hint
+from attnx.data.readers.columns import header_note, is_header, read_text_rows
 from attnx.data.readers.feature_matrices import MatrixReader
-from attnx.data.readers.lines import are_column_names
+from attnx.data.readers.lines import are_column_names, separator_hint
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
