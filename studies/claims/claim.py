@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import yaml
 
+from attnx.reports.metric_names import TEST
 from attnx.reports.sweep.metrics import run_value
 from attnx.reports.sweep.run_record import RunRecord
 from studies.experiments import BASE
 from studies.job import Job, plan_job
 from studies.results import Results
+
+BASELINES: Final = ("naive", "seasonal", "linear")
+"""The forecasts without a model that a run of `task=forecasting` measures beside its own, in the same metrics."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class Claim:
         """Its runs that have its metric, by seed."""
         runs = (results.runs.get(job) for job in self.jobs)
         return [run for run in runs if run is not None and self.metric in run.results]
+
+    def baselines(self, runs: Sequence[RunRecord]) -> dict[str, float]:
+        """The metric of each simple forecast of the same windows, which no seed changes; none of other tasks."""
+        metric = self.metric.removeprefix(TEST)
+        measured = {name: run.results.get(f"{TEST}{name}_{metric}") for run in runs[:1] for name in BASELINES}
+        return {name: value for name, value in measured.items() if value is not None}
 
     def is_decided(self, results: Results) -> bool:
         """Whether later starts cannot be chosen: it takes the best by validation, and one has no error left there."""

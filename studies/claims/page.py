@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 
 from scipy import stats
 
 from attnx.reports.markdown import table
 from attnx.reports.metric_names import is_higher_better, metric_label
+from attnx.reports.run.tables import FORECASTS
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.sweeps.live_table import format_duration
@@ -38,6 +40,10 @@ the paper or package. *Aim* is what attnx is to reach; it may be weaker than the
 mean time of a run on one core, as minutes and seconds, or hours, minutes and seconds. A plus after a commit means
 uncommitted changes.
 
+A forecast aims at the best forecast without a model that its own runs measure on the same windows: the last value, the
+last season, or a [linear map](forecasting.md#metrics-and-baselines). It has reached its aim if it is better than all
+three; otherwise the last column names those that are as good or better.
+
 `python -m studies.claims` trains the missing runs and writes this page; `studies/claims/claims.yaml` says how each
 claim is trained. For one run, or the best of several by validation, the interval is over test examples; for a mean it
 is over seeds. Where the best of several seeds counts, seeds are trained until one has no error in validation; "so
@@ -57,10 +63,10 @@ def claims_page(claims: Sequence[Claim], results: Results, evaluations: Mapping[
 
 def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: EvaluatedClaim | None) -> list[str]:
     """The cells of a claim."""
-    aim = "" if claim.aim is None else f"{claim.aim:g}"
-    cells = [f"`{claim.name}`: {claim.says}", metric_label(claim.metric), claim.published, aim]
     source = next(candidate for candidate in claims if candidate.name == (claim.runs or claim.name))
     finished = source.finished_runs(results)
+    baselines = claim.baselines(finished)
+    cells = [f"`{claim.name}`: {claim.says}", metric_label(claim.metric), claim.published, _aim(claim, baselines)]
     if not finished or (claim.evaluate and evaluation is None):
         return [*cells, *NOT_RUN]
     value, low, high = (evaluation.value, evaluation.low, evaluation.high) if evaluation else _measured(claim, finished)
@@ -71,7 +77,7 @@ def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: Ev
     count = evaluation.runs if evaluation else str(trained) if trained == planned else f"{trained} of {planned}"
     interval = f"{text(low)} to {text(high)}" if high > low else ""
     is_open = evaluation is None and trained < planned and not claim.is_decided(results)
-    reached = f"so far {_reached(claim, value)}" if is_open else _reached(claim, value)
+    reached = ("so far " if is_open else "") + _reached(claim, value, baselines)
     return [*cells, text(value), interval, count, format_duration(seconds), f"`{commits}`", reached]
 
 
@@ -81,12 +87,25 @@ def _measured(claim: Claim, runs: Sequence[RunRecord]) -> tuple[float, float, fl
         run = min(runs, key=validation)
         return run.results[claim.metric], *run.intervals.get(claim.metric, [run.results[claim.metric]] * 2)
     values = [run.results[claim.metric] for run in runs]
-    low, high = stats.t.interval(0.95, len(values) - 1, fmean(values), stats.sem(values))
-    return fmean(values), float(low), float(high)
+    mean, half = fmean(values), float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+    return mean, mean - half, mean + half
 
 
-def _reached(claim: Claim, value: float) -> str:
+def _aim(claim: Claim, baselines: Mapping[str, float]) -> str:
+    """The aim of a claim, or the best baseline."""
+    if not baselines:
+        return "" if claim.aim is None else f"{claim.aim:g}"
+    name, value = (max if is_higher_better(claim.metric) else min)(baselines.items(), key=itemgetter(1))
+    return f"{value:.4g}, {FORECASTS.get(name, name)}"
+
+
+def _reached(claim: Claim, value: float, baselines: Mapping[str, float]) -> str:
+    is_higher = is_higher_better(claim.metric)
+    if baselines:
+        as_good = [name for name, error in baselines.items() if not (value > error if is_higher else value < error)]
+        names = ", ".join(FORECASTS.get(name, name) for name in as_good)
+        return f"no, not better than {names}" if names else "yes"
     if claim.aim is None:
         return ""
-    is_beyond = value > claim.aim if is_higher_better(claim.metric) else value < claim.aim
+    is_beyond = value > claim.aim if is_higher else value < claim.aim
     return "yes" if is_beyond or math.isclose(value, claim.aim, rel_tol=SINGLE_PRECISION) else "no"

@@ -13,8 +13,9 @@ from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
+from attnx.tasks.forecasting import Forecasting
 from studies.claims.__main__ import HERE, PAGE
-from studies.claims.claim import Claim, read_claims
+from studies.claims.claim import BASELINES, Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
@@ -72,6 +73,39 @@ def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
     assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "1", "1:00", "`abc`", "yes"]
 
 
+def forecast(seed: int, value: float, **baselines: float) -> RunRecord:
+    results = {"test_mse": value, "train_seconds": 60.0, **{f"test_{name}_mse": mse for name, mse in baselines.items()}}
+    return replace(record(seed, 0.0, 1.0), results=results)
+
+
+@pytest.mark.parametrize(
+    ("values", "reached"),
+    [
+        ((0.3, 0.32), "yes"),
+        ((0.31, 0.33), "no, not better than linear"),  # the mean is linear's
+        ((0.45, 0.45), "no, not better than the last season, linear"),
+        ((1.3, 1.3), "no, not better than the last value, the last season, linear"),
+    ],
+)
+def test_a_forecast_is_to_beat_the_simple_ones(values: tuple[float, ...], reached: str) -> None:
+    """Whatever a paper's model reached: the aim is the best of those of the same runs."""
+    claim = Claim("some", "", "test_mse", seeds=[1, 2], published="9")
+    runs = [forecast(seed, value, naive=1.2, seasonal=0.42, linear=0.32) for seed, value in enumerate(values, 1)]
+    results = Results(Path("none.csv"), claim.jobs)
+    results.runs.update(zip(claim.jobs, runs, strict=True))
+    row = claims_page([claim], results, {}).splitlines()[-1].strip("|").split(" | ")
+    assert (row[2].strip(), row[3].strip(), row[-1].strip()) == ("9", "0.32, linear", reached)
+
+
+def test_the_last_value_may_be_the_best_simple_forecast() -> None:
+    runs = [forecast(1, 0.0886, naive=0.0811, seasonal=0.5, linear=0.0874)]
+    assert cells(Claim("some", "", "test_mse"), runs)[-1] == "no, not better than the last value, linear"
+
+
+def test_the_baselines_of_claims_are_those_of_the_task() -> None:
+    assert {*Forecasting().baselines, "linear"} == set(BASELINES)
+
+
 def test_a_start_without_validation_error_decides() -> None:
     """Of starts that are chosen by validation, none after it could be better; a mean needs all."""
     claim = Claim("some", "", "test_wer", seeds=[1, 2, 3], take="best")
@@ -101,6 +135,9 @@ def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
     jobs = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
     results, evaluations = Results(HERE / "results.csv", jobs), read_evaluations(HERE / "evaluations.csv")
     assert (ROOT / PAGE).read_text(encoding="utf-8") == claims_page(list(claims.values()), results, evaluations)
+    forecasts = [claim for claim in claims.values() if claim.baselines(claim.finished_runs(results))]
+    assert len(forecasts) >= 4
+    assert all(claim.aim is None for claim in forecasts)  # the page would not show it
 
 
 def test_an_unknown_claim_is_refused(claims: dict[str, Claim]) -> None:
