@@ -242,7 +242,7 @@ class _PackedRecurrence(torch.autograd.Function):
 def _unpack(packed: Tensor, sizes: Sequence[int], length: int, order: Tensor) -> Tensor:
     """Packed rows (n, e) -> (b, t, e), zero beyond a row's length."""
     rows = packed.new_zeros(len(order), length, packed.shape[1])
-    for step, part in enumerate(packed.split(list(sizes))):
+    for step, part in enumerate(torch.split(packed, list(sizes))):
         rows[order[: len(part)], step] = part
     return rows
 
