@@ -7,17 +7,19 @@ import io
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
-from attnx.cli.hydra_main import print_from_hydra
 from attnx.cli.training_args import COMPLETION, TrainingParser
-from attnx.config.compose import canonicalize_overrides
 from attnx.config.groups import GROUPS, group_options
 from attnx.errors import UserError
+from attnx.files.file_lock import is_lock_held
 from attnx.runs.find import run_folders
+from attnx.runs.layout import RUN_LOCK
 from attnx.runs.naming import SWEEPS
-from attnx.runs.sweep import is_sweep
+from attnx.runs.run import Run
+from attnx.runs.sweep import is_locked, is_sweep, read_sweep
 
 FLAG = "--shell-completion"
 REQUESTS = ("install", "uninstall", "query")
@@ -32,6 +34,8 @@ def complete(request: str, config_dir: str | None) -> int:
     if action not in REQUESTS or shell not in SHELLS:
         raise UserError(f"{FLAG} {request}: expected {COMPLETION}")
     if action != "query":
+        from attnx.cli.hydra_main import print_from_hydra
+
         return print_from_hydra([FLAG, request], [], config_dir)
     program, *words = re.split(" +", os.environ.get("COMP_LINE", "").lstrip() or " ")
     *previous, typed = words or [""]
@@ -60,7 +64,8 @@ def _flags(command: str) -> list[str]:
 def _command_words(command: str) -> list[str]:
     """The words that can follow a command; other files and folders the shell completes itself."""
     if command in ON_RUNS:
-        return _run_folders()
+        folders = _run_folders()
+        return list(map(str, filter(_is_resumable, folders) if command == "resume" else folders))
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
         from attnx.data.downloads.dataset_spec import SPEC_FOLDER
@@ -71,15 +76,28 @@ def _command_words(command: str) -> list[str]:
     return []
 
 
-def _run_folders() -> list[str]:
+def _run_folders() -> list[Path]:
     """The sweeps and runs below multirun; names with spaces are left to the shell, which quotes them."""
     runs = list(run_folders(SWEEPS))
     sweeps = {run.parent for run in runs if is_sweep(run.parent)}
-    return [text for text in map(str, sorted({*runs, *sweeps})) if text == "".join(text.split())]
+    return [path for path in sorted({*runs, *sweeps}) if str(path) == "".join(str(path).split())]
+
+
+def _is_resumable(folder: Path) -> bool:
+    """Whether something is left to do in a run or a sweep that no process runs."""
+    try:
+        if is_sweep(folder):
+            return not (read_sweep(folder).is_done or is_locked(folder))
+        return not (Run(folder).is_finished or is_lock_held(folder / RUN_LOCK))
+    except UserError:  # resume would refuse it
+        return False
 
 
 def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str | None) -> list[str]:
     """Hydra's candidates, also for a word that begins with a plus."""
+    from attnx.cli.hydra_main import print_from_hydra
+    from attnx.config.compose import canonicalize_overrides
+
     bare = typed.lstrip("+")
     plus = typed.removesuffix(bare)
     program, *words = previous

@@ -168,7 +168,6 @@ def _help(words: Sequence[str]) -> int:
 def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
     from attnx.cli.training_args import TrainingParser, hydra_flags
-    from attnx.config.compose import canonicalize_overrides, compose
 
     arguments = TrainingParser().parse(argv)
     if arguments.version or arguments.hydra_help:
@@ -176,12 +175,14 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         print(f"attnx {__version__}" if arguments.version else HYDRA_PAGE)
         return 0
-    _warn_of_broken_plugins()
     overrides, config_dir, flags = arguments.overrides, arguments.config_dir, hydra_flags(arguments)
     if arguments.shell_completion:
         from attnx.cli.completion import complete
 
         return complete(arguments.shell_completion, config_dir)
+    from attnx.config.compose import canonicalize_overrides, compose
+
+    _warn_of_broken_plugins()
     if arguments.multirun:
         from attnx.cli.sweep import SweepArgs, sweep
 

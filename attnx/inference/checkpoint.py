@@ -15,6 +15,8 @@ from attnx.errors import UserError
 
 Weights = Mapping[str, Tensor]
 MODEL = "model."  # before the names of the model's weights
+# The weights that were validated, where they are not those that training goes on from.
+VALIDATED = "validated_state_dict"
 # What Lightning saves besides, and training goes on from.
 RESUMED = (
     "optimizer_states",
@@ -70,7 +72,7 @@ def read_weights(checkpoint: Path) -> dict[str, Tensor]:
 
 
 def _model_weights(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    weights: dict[str, Tensor] = state["state_dict"]
+    weights: dict[str, Tensor] = state.get(VALIDATED, state["state_dict"])
     return {name.removeprefix(MODEL): weight for name, weight in weights.items() if name.startswith(MODEL)}
 
 
@@ -80,10 +82,11 @@ def _read_state(checkpoint: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged file is reported below
             state = torch.load(checkpoint, map_location="cpu", weights_only=True)
-            weights = dict(state["state_dict"])
-            if not all(isinstance(name, str) and isinstance(weight, Tensor) for name, weight in weights.items()):
-                raise ValueError("it has something else than weights")
-            return {**state, "state_dict": weights}
+            stored = {key: dict(state[key]) for key in ("state_dict", VALIDATED) if key in state or key != VALIDATED}
+            for weights in stored.values():
+                if not all(isinstance(name, str) and isinstance(weight, Tensor) for name, weight in weights.items()):
+                    raise ValueError("it has something else than weights")
+            return {**state, **stored}
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{checkpoint}: holds more than plain tensors and numbers, or is damaged; no code in it was run"

@@ -216,6 +216,51 @@ def test_rows_that_are_changed_or_watched_are_read(change: str, mode: str) -> No
         torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-4)
 
 
+QUESTIONS: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
+    "asked": lambda total, rows: torch.autograd.grad(total, rows)[0],
+    "watched": lambda total, rows: read_hook(total, rows),
+    "kept": lambda total, rows: (rows.retain_grad(), total.backward(), rows.grad)[-1],
+}
+
+
+def read_hook(total: Tensor, rows: Tensor) -> Tensor:
+    gradients: list[Tensor] = []
+    rows.register_hook(gradients.append)
+    total.backward()
+    return gradients[0]
+
+
+@NEEDS_C
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_rows_have_a_gradient_for_who_holds_them(question: str) -> None:
+    """Asked for only after the LSTM ran, over rows of different lengths; the table's is the same as without."""
+    results = []
+    for is_fast in (True, False):
+        torch.manual_seed(3)
+        embedding, recurrent = torch.nn.Embedding(5, 7, padding_idx=2), fast("lstm", 7, 11, 1, True)
+        accel.enable(embedding)
+        if not is_fast:
+            accel.disable(recurrent)
+        rows = embedding(torch.randint(0, 5, (13, 17)))
+        assert autograd.prefers_lookup(rows.lookup)
+        total = recurrent.run((rows,), torch.randint(1, 18, (13,)), None).outputs[-1].square().sum()
+        gradient = QUESTIONS[question](total, rows)
+        assert gradient is not None
+        results.append([gradient] if embedding.weight.grad is None else [gradient, embedding.weight.grad])
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-4)
+
+
+@NEEDS_C
+def test_rows_without_a_gradient_leave_the_table_without_one() -> None:
+    embedding, recurrent = torch.nn.Embedding(5, 7), fast("lstm", 7, 11, 1, False)
+    accel.enable(embedding)
+    with torch.no_grad():
+        rows = embedding(torch.randint(0, 5, (13, 17)))
+    recurrent.run((rows,), None, None).outputs[-1].sum().backward()
+    assert embedding.weight.grad is None
+
+
 @NEEDS_C
 def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that come again and again and are read as they are, where no row of the batch is empty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -144,9 +145,10 @@ def test_a_shell_completes_words(
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("attnx resume ", {"multirun/rates", "multirun/rates/0", "multirun/runs/first"}),
-        ("attnx predict multirun/r", {"multirun/rates", "multirun/rates/0", "multirun/runs/first"}),
-        ("attnx compare multirun/rates/0 multirun/ru", {"multirun/runs/first"}),
+        ("attnx resume ", {"multirun/rates", "multirun/rates/0"}),  # the others are finished, or unreadable
+        ("attnx predict multirun/ra", {"multirun/rates", "multirun/rates/0"}),
+        ("attnx predict multirun/runs/", {"multirun/runs/first", "multirun/runs/odd"}),
+        ("attnx compare multirun/rates/0 multirun/runs/f", {"multirun/runs/first"}),
         ("attnx predict --nb", {"--nbest"}),
         ("attnx plot multirun/runs/first --for", {"--format"}),
         ("attnx list multirun/", set()),
@@ -155,10 +157,17 @@ def test_a_shell_completes_words(
 def test_a_shell_completes_runs_and_options_of_commands(
     line: str, offered: set[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder, files in {"rates": ["sweep.json"], "rates/0": ["run.json"], "runs/first": ["run.json"]}.items():
-        (work_folder / "multirun" / folder).mkdir(parents=True)
-        for name in files:
-            (work_folder / "multirun" / folder / name).write_text("{}", encoding="utf-8")
+    sweep = {"format": 1, "command": "attnx -m", "overrides": [], "jobs": [], "status": "interrupted"}
+    files = {
+        "rates/sweep.json": json.dumps(sweep),
+        "rates/0/run.json": '{"format": 1, "status": "interrupted"}',
+        "runs/first/run.json": '{"format": 1, "status": "finished"}',
+        "runs/first/README.md": "finished",
+        "runs/odd/run.json": "{",
+    }
+    for name, text in files.items():
+        (work_folder / "multirun" / name).parent.mkdir(parents=True, exist_ok=True)
+        (work_folder / "multirun" / name).write_text(text, encoding="utf-8")
     (work_folder / "multirun" / "runs" / "no_run").mkdir()
     monkeypatch.setenv("COMP_LINE", line)
     answer = command("-sc", "query=bash")

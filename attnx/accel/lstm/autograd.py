@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -46,11 +47,13 @@ def lstm(
     lengths: Tensor | None,
     start: tuple[Tensor, Tensor] | None,
     directions: Sequence[DirectionWeights],
+    rows: Tensor | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Run over whole sequences, one step of all rows at a time; padding costs nothing.
 
     The inputs' share of the gates is one product for all steps, and so are the gradients of each direction's weights.
-    With a lookup these are products with the table's rows, and with sums of the gradients of their steps.
+    With a lookup these are products with the table's rows, and with sums of the gradients of their steps. Where the
+    rows that were looked up still exist as gradients flow back, they get the gradient, and the table gets it by them.
 
     Formula: ``c_t = s(f) c_{t-1} + s(i) tanh(g), h_t = s(o) tanh(c_t)``; ``[i; f; g; o] = W x_t + U h_{t-1} + b``
     Source: Hochreiter and Schmidhuber 1997; the gate f: Gers et al. 2000, https://doi.org/10.1162/089976600300015015
@@ -61,6 +64,7 @@ def lstm(
         lengths: (b,) on the CPU, each at least 1; left out, every row is full.
         start: h and c, each (b, d), where there is one direction; zeros if left out.
         directions: the weights of the forward and, if there is one, of the backward direction.
+        rows: (b, t, e), what was looked up; left out, the table alone gets gradients.
 
     Returns:
         the outputs (b, t, directions * d), zero beyond a row's length; h and c at each row's end, each
@@ -76,9 +80,12 @@ def lstm(
     full = torch.full(first.shape[:1], first.shape[1]) if lengths is None else lengths
     packed, inputs = _pack(ids, inputs, full, lengths is None)
     packed = packed._replace(padding_idx=padding_idx)
+    if rows is not None:
+        packed = packed._replace(rows=weakref.ref(rows))
+        table = table if table is None or rows.requires_grad else table.detach()
     h, c = start or (None, None)
     weights = itertools.chain.from_iterable(directions)
-    outputs, h, c = _PackedRecurrence.apply(packed, table, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
+    outputs, h, c = _PackedRecurrence.apply(packed, table, rows, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, (h, c)
 
 
@@ -128,6 +135,7 @@ class _PackedBatch(NamedTuple):
         ids: (n,) what is looked up; or None.
         has_grad: whether gradients are recorded, which within ``forward`` of a function they never are.
         padding_idx: as of the lookup.
+        rows: gives what was looked up, while anyone holds it.
     """
 
     sizes: tuple[int, ...]
@@ -136,6 +144,7 @@ class _PackedBatch(NamedTuple):
     ids: Tensor | None
     has_grad: bool
     padding_idx: int | None = None
+    rows: Callable[[], Tensor | None] = lambda: None
 
 
 def _pack(
@@ -162,12 +171,13 @@ class _PackedRecurrence(torch.autograd.Function):
         ctx: Any,
         packed: _PackedBatch,
         table: Tensor | None,
+        looked_up: Tensor | None,
         inputs: Tensor | None,
         h: Tensor | None,
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        sizes, length, order, ids, has_grad, padding_idx = packed
+        sizes, length, order, ids, has_grad, padding_idx, held_rows = packed
         rows, units, directions = sizes[0], weights[1].shape[1], len(weights) // 3
         has_padding = sizes[-1] < rows or len(sizes) < length
         outputs = (weights[0].new_zeros if has_padding else weights[0].new_empty)(rows, length, directions, units)
@@ -186,7 +196,7 @@ class _PackedRecurrence(torch.autograd.Function):
             saved += direction.run(gate_inputs, extra_inputs, start, weight_hh, last[:, index], needs_grad)
         if needs_grad:
             ctx.save_for_backward(table, ids, order, *weights, *saved)
-            ctx.sizes, ctx.has_start, ctx.padding_idx = sizes, start is not None, padding_idx
+            ctx.sizes, ctx.has_start, ctx.padding_idx, ctx.held_rows = sizes, start is not None, padding_idx, held_rows
         return outputs.flatten(2), last[0], last[1]
 
     @staticmethod
@@ -198,7 +208,9 @@ class _PackedRecurrence(torch.autograd.Function):
         grad_outputs = grad_outputs if grad_outputs.stride(2) == 1 else grad_outputs.contiguous()
         split = grad_outputs.view(*grad_outputs.shape[:2], directions, -1)
         grad_table: Tensor | None = None
+        grad_rows: Tensor | None = None
         grad_inputs: Tensor | None = None
+        is_held = ctx.needs_input_grad[2] and ctx.held_rows() is not None
         grad_start: tuple[Tensor | None, Tensor | None] = (None, None)
         grad_weights: list[Tensor] = []
         for index in range(directions):
@@ -212,14 +224,27 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_input_weight, grad_weight_hh = grad_joined.tensor_split([input_weight.shape[1]], 1)
             # The sum over the steps that look up a row of the table stands for all of them.
             summed = grad_gates if table is None else segment_sum(grad_gates, ids, len(table))
-            if ctx.needs_input_grad[1]:
+            if is_held:
+                grad_rows = _add_product(grad_rows, grad_gates, table_weight)
+            elif ctx.needs_input_grad[1]:
                 grad_table = _add_product(grad_table, summed, table_weight)
-            if ctx.needs_input_grad[2]:
+            if ctx.needs_input_grad[3]:
                 grad_inputs = _add_product(grad_inputs, grad_gates, input_weight)
             grad_table_weight = [] if table is None else [summed.t() @ table]
             grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
             grad_weights += [grad_weight_ih, grad_weight_hh, summed.sum(0)]
-        return None, _without_padding(grad_table, ctx.padding_idx), grad_inputs, *grad_start, *grad_weights
+        grad_table = _without_padding(grad_table, ctx.padding_idx)
+        if grad_rows is not None:
+            grad_rows = _unpack(grad_rows, ctx.sizes, grad_outputs.shape[1], order)
+        return None, grad_table, grad_rows, grad_inputs, *grad_start, *grad_weights
+
+
+def _unpack(packed: Tensor, sizes: Sequence[int], length: int, order: Tensor) -> Tensor:
+    """Packed rows (n, e) -> (b, t, e), zero beyond a row's length."""
+    rows = packed.new_zeros(len(order), length, packed.shape[1])
+    for step, part in enumerate(torch.split(packed, list(sizes))):
+        rows[order[: len(part)], step] = part
+    return rows
 
 
 def _split_weight(weight_ih: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:

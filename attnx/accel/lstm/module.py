@@ -17,7 +17,7 @@ class FastEmbedding(nn.Embedding):
     """An embedding whose output has an attribute ``lookup``, the table and the ids, for an LSTM that reads it.
 
     A tensor computed from the output, by dropout or a mask, has none. Nor has an output in inference mode, where a
-    change in place would go unnoticed.
+    change in place would go unnoticed. Who keeps the output can ask for its gradient, before or after the LSTM ran.
     """
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -31,11 +31,11 @@ class FastEmbedding(nn.Embedding):
 
 
 def unchanged_lookup(rows: Tensor) -> Lookup | None:
-    """The lookup that a tensor is the output of, unless it was changed in place, or its gradient is asked for."""
+    """The lookup that a tensor is the output of, unless it was changed in place, or a hook waits for its gradient."""
     lookup: Lookup | None = getattr(rows, "lookup", None)
     if lookup is None or rows.is_inference() or rows._version != lookup.version:
         return None
-    return None if rows.retains_grad or rows._backward_hooks else lookup
+    return None if rows._backward_hooks else lookup
 
 
 class FastMemoryCellLayer(MemoryCellLayer):
@@ -48,13 +48,14 @@ class FastMemoryCellLayer(MemoryCellLayer):
         if not can_run_lstm(inputs[0]):
             return super().run(inputs, lengths, state)
         lookup = unchanged_lookup(inputs[0])
+        rows = None
         if lookup is not None and autograd.prefers_lookup(lookup):
-            inputs = inputs[1:]
+            rows, *inputs = inputs
         else:
             lookup = None
         start = None if state is None else (state[0], state[1])
         joined = concat(inputs) if inputs else None
-        outputs, finals = autograd.lstm(lookup, joined, lengths, start, self._directions())
+        outputs, finals = autograd.lstm(lookup, joined, lengths, start, self._directions(), rows)
         # (directions, b, hidden) -> (b, directions * hidden)
         return outputs, tuple(final.transpose(0, 1).flatten(1) for final in finals)
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning import Trainer
+from lightning import LightningModule, Trainer
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
 
 from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
+from attnx.inference.checkpoint import VALIDATED
 from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -33,9 +35,11 @@ class CheckpointManager(Checkpoint):
     """Saves ``last.ckpt`` at each validation, at intervals and when a run is stopped; the best are hard links to it.
 
     ``best.ckpt`` has the best metric, of equal ones the lowest validation loss, ``best-2.ckpt`` the second best, and so
-    on. ``last.ckpt`` holds all that a
-    resumed run needs. It is written first, atomically. A run that is killed at any moment resumes from a complete
-    checkpoint, and completes the renaming of the others.
+    on. ``last.ckpt`` holds all that a resumed run needs. It is written first, atomically. A run that is killed at any
+    moment resumes from a complete checkpoint, and completes the renaming of the others.
+
+    A callback may swap the weights for a validation, as for averages of them. Then a checkpoint has both, and those
+    that were validated are tested and loaded.
 
     Checkpoints are saved between two optimizer steps only, when weights and counters agree and no gradients are being
     accumulated, so a resumed run computes what an undisturbed run does. Lightning's own callback also saves the state
@@ -69,6 +73,7 @@ class CheckpointManager(Checkpoint):
         self.validated_step = self.saved_step = -1
         self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
         self._is_between_steps, self._next_save = False, math.inf
+        self._validated: dict[str, Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
         """Delete partial files of a run that was killed, and finish its renaming."""
@@ -94,6 +99,19 @@ class CheckpointManager(Checkpoint):
     def on_validation_start(self, *_: Any) -> None:
         """Lightning's handlers of a validation or test after training would wait for the other processes."""
         self.stop_signal.listen()
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Keep the weights that are validated until they are saved: Lightning calls this callback last."""
+        if batch_idx == 0:
+            self._validated = {name: weight.detach().clone() for name, weight in pl_module.state_dict().items()}
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Add the weights that were validated, if a callback has swapped them back."""
+        saved = checkpoint["state_dict"]
+        if any(not torch.equal(weight, saved[name].to(weight.device)) for name, weight in self._validated.items()):
+            checkpoint[VALIDATED] = self._validated
 
     def on_test_start(self, *_: Any) -> None:
         """As before a validation."""
@@ -126,6 +144,7 @@ class CheckpointManager(Checkpoint):
         self.lowest_values.insert(self.rank, (value, loss))
         del self.lowest_values[len(self.ranked) :]
         self._save(trainer)
+        self._validated = {}
         if trainer.is_global_zero:
             self._rank_last()
         if trainer.state.fn == TrainerFn.FITTING and self._must_stop():

@@ -1,0 +1,127 @@
+"""A callback that swaps the weights for a validation: those that were validated are tested and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import attnx
+from attnx.errors import Interrupted
+
+# As users write it: the mean of the weights of all steps, for validations alone.
+MEAN = '''
+"""The callback ``mean``."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from attnx.registry import register
+
+
+@register("callback", "mean")
+class Mean(Callback):
+    """Validates the mean of the weights so far."""
+
+    def __init__(self) -> None:
+        self.count, self.means = 0, []
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        self.count += 1
+        weights = [weight.detach() for weight in pl_module.parameters()]
+        self.means = self.means or [torch.zeros_like(weight) for weight in weights]
+        self.means = [mean + (weight - mean) / self.count for mean, weight in zip(self.means, weights)]
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self.swap(pl_module)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        torch.save(pl_module.model.state_dict(), f"validated-{trainer.global_step}.pt")
+        self.swap(pl_module)
+
+    def swap(self, pl_module: Any) -> None:
+        weights = list(pl_module.parameters())
+        kept = [weight.detach().clone() for weight in weights]
+        for weight, mean in zip(weights, self.means):
+            weight.data.copy_(mean)
+        self.means = kept
+
+    def state_dict(self) -> dict:
+        return {"count": self.count, "means": self.means}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.count, self.means = state["count"], state["means"]
+'''
+LIGHTNINGS = '''
+"""The callback ``average``."""
+
+from lightning.pytorch.callbacks import EMAWeightAveraging
+
+from attnx.registry import Probability, register
+
+
+@register("callback", "average")
+class Average(EMAWeightAveraging):
+    """Lightning's moving average of the weights."""
+
+    def __init__(self, decay: Probability = 0.5) -> None:
+        super().__init__(decay=decay)
+'''
+
+
+@pytest.fixture
+def plugins(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work_folder / "plugins").mkdir()
+    for name, text in {"mean": MEAN, "average": LIGHTNINGS}.items():
+        (work_folder / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder / "plugins"))
+
+
+def equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+
+def test_the_validated_weights_are_tested_and_loaded(plugins: None, run: Callable[..., Any]) -> None:
+    trained = run("callback=[mean]", "trainer.max_steps=7", "trainer.num_validations=1", folder="one")
+    validated = torch.load("validated-7.pt")
+    assert equal(trained.model.state_dict(), validated)
+    assert equal(attnx.open_run("one").model.state_dict(), validated)
+    last = torch.load("one/checkpoints/last.ckpt", weights_only=True)
+    assert not equal({f"model.{name}": weight for name, weight in validated.items()}, last["state_dict"])
+
+
+def test_training_goes_on_from_the_other_weights(
+    plugins: None,
+    run: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
+) -> None:
+    knobs = ["callback=[mean]", "trainer.max_steps=9", "trainer.num_validations=3"]
+    run(*knobs, folder="whole")
+    interrupt_at(6)
+    with pytest.raises(Interrupted):
+        run(*knobs, folder="cut")
+    assert command("resume", "cut").code == 0
+    assert same_weights(["whole", "cut"])
+
+
+def test_lightnings_average_is_tested_and_loaded(plugins: None, run: Callable[..., Any]) -> None:
+    """It stores the average as the weights of the checkpoint, beside those that training goes on from."""
+    trained = run("callback=[average]", "trainer.max_steps=7", "trainer.num_validations=1", folder="one")
+    best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
+    for name, weight in trained.model.state_dict().items():
+        assert torch.equal(weight, best["state_dict"][f"model.{name}"])
+    current = {name.removeprefix("model."): weight for name, weight in best["current_model_state"].items()}
+    assert not equal(trained.model.state_dict(), current)
+
+
+def test_weights_that_nobody_swaps_are_stored_once(run: Callable[..., Any]) -> None:
+    run("trainer.max_steps=3", "trainer.num_validations=1", folder="one")
+    assert "validated_state_dict" not in torch.load("one/checkpoints/last.ckpt", weights_only=True)
