@@ -109,12 +109,13 @@ def build_standard(
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
     choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib)
+    query_size, memory_size, values_size = sizes
     attention: Attention | MultiHeadAttention
     if heads == 1:
-        attention = _build_single(choices, *sizes[:2], options)
+        attention = _build_single(choices, query_size, memory_size, options)
     else:
         attention = build_multi_head(choices, sizes, heads, options)
-    return attention if hops == 1 else Hops(attention, hops, sizes[0], sizes[2])
+    return attention if hops == 1 else Hops(attention, hops, query_size, values_size)
 
 
 def build_multi_head(

@@ -32,20 +32,21 @@ def zero_padding(states: Tensor, memory_mask: Tensor | None, values: Tensor | No
 
 def concat_sources(first: Memory, second: Memory) -> Memory:
     """Lay one memory after another: positions of both may be read, each source by the scope on its own."""
-    return Memory(*_appended(first, second), source_sizes=(*first.source_sizes, *second.source_sizes))
+    return _append(first, second, (*first.source_sizes, *second.source_sizes))
 
 
 def append_positions(memory: Memory, new: Memory) -> Memory:
     """Append positions to the last source of a memory."""
     *earlier, last = memory.source_sizes
-    return Memory(*_appended(memory, new), source_sizes=(*earlier, last + sum(new.source_sizes)))
+    return _append(memory, new, (*earlier, last + sum(new.source_sizes)))
 
 
-def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
-    return (
+def _append(first: Memory, second: Memory, source_sizes: tuple[int, ...]) -> Memory:
+    return Memory(
         torch.cat([first.keys, second.keys], dim=-2),
         torch.cat([first.values, second.values], dim=-2),
         torch.cat([first.mask, second.mask], dim=-1),
+        source_sizes,
     )
 
 

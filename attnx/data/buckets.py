@@ -65,7 +65,10 @@ class BucketBatches(Sampler[list[int]]):
             raise UserError(f"temperature {temperature} must be 1 or more, and 1 if rows are not shuffled")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
-        self.sampled = TemperatureSampler(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
+        self.sampled: TemperatureSampler | None = None
+        if temperature > 1:
+            tag_rows, starts = rows.rows_by_tag()
+            self.sampled = TemperatureSampler(tag_rows, starts, temperature, seed)
         self.has_fixed_pools = shuffle and tokens is not None and temperature == 1
         self.pool_rows = min(pool * (size or self._typical_size(limit)), max(1, len(rows)))
         self.num_pools = -(-len(rows) // self.pool_rows)

@@ -80,7 +80,8 @@ def hold_out_missing(
     sort_held_out: bool = False,
 ) -> Splits[T]:
     """The ``existing`` valid and test splits; one that is missing is held out of ``train``, as by split_by_hash."""
-    splits = split_by_hash(train, key, *holdout_shares(holdout, existing), sort_held_out)
+    valid, test = holdout_shares(holdout, existing)
+    splits = split_by_hash(train, key, valid, test, sort_held_out)
     return splits._replace(**{name: list(items) for name, items in existing.items()})
 
 
@@ -110,16 +111,18 @@ class SentenceHoldout:
         max_sentences: int | None = None,
     ) -> None:
         self.existing = {"valid": valid, "test": test}
-        self.shares = holdout_shares(holdout, [name for name, part in self.existing.items() if part is not None])
+        given = [name for name, part in self.existing.items() if part is not None]
+        self.valid_share, self.test_share = holdout_shares(holdout, given)
         self.holdout, self.max_sentences = holdout, max_sentences
         # (hash fraction, source, language) -> its translations, each once
         self._held_out: dict[str, dict[tuple[float, str, str], dict[str, None]]] = {"valid": {}, "test": {}}
 
     def is_training(self, sentence: Sentence) -> bool:
         """Whether a sentence is in the training split."""
-        if not any(self.shares):
+        if not (self.valid_share or self.test_share):
             return True
-        return assign_split(hash_fraction(fold_text(sentence.source)), *self.shares) == "train"
+        fraction = hash_fraction(fold_text(sentence.source))
+        return assign_split(fraction, self.valid_share, self.test_share) == "train"
 
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """Yield the training sentences and store the held-out ones; a UserError if these are too many."""
@@ -132,7 +135,7 @@ class SentenceHoldout:
     def hold_out(self, sentence: Sentence) -> None:
         """Store a sentence that is not in the training split; a UserError if there are too many."""
         fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
-        part = assign_split(fraction, *self.shares)
+        part = assign_split(fraction, self.valid_share, self.test_share)
         references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
         references.update(dict.fromkeys(sentence.references))
         if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:

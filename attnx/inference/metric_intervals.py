@@ -79,6 +79,6 @@ def baseline_differences(
             samples = resampled[metric] - resampled[baseline_metric]
             if np.isfinite(samples).all():
                 difference = results[metric] - results[baseline_metric]
-                result = BaselineDifference(difference, *percentile_interval(samples))
-                differences.setdefault(baseline, {})[metric] = result
+                low, high = percentile_interval(samples)
+                differences.setdefault(baseline, {})[metric] = BaselineDifference(difference, low, high)
     return differences

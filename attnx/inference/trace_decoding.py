@@ -56,7 +56,8 @@ def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTr
     if traces[0] is None or not isinstance(run.target, Vocabulary):
         return ExampleTrace(tuple(traces))
     traced = [output if trace else [] for output, trace in zip(outputs, traces, strict=True)]
-    return ExampleTrace(tuple(traces), *trace_beams(recorder.beginnings, traced, _symbols(run.target)))
+    nodes, ends = trace_beams(recorder.beginnings, traced, _symbols(run.target))
+    return ExampleTrace(tuple(traces), nodes, ends)
 
 
 def saved_pair(run: TrainedRun, best: Alignment) -> Pair | None:

@@ -67,9 +67,9 @@ class AttentionLaws(TensorLaws):
         inputs = {**random_inputs()._asdict(), "previous": previous, "cumulative": cumulative}
         return {**inputs, "memory_mask": MEMORY_MASK.clone()}
 
-    def _compute(self, *, previous: Tensor, cumulative: Tensor, **inputs: Tensor) -> Tensor:
+    def _compute(self, *, previous: Tensor, cumulative: Tensor, memory_mask: Tensor, **inputs: Tensor) -> Tensor:
         """The contexts, and beside them the weights: (b, q, v + m)."""
-        output = attend(self.part, **inputs, history=AttentionHistory(previous, cumulative))
+        output = attend(self.part, Inputs(**inputs), memory_mask, history=AttentionHistory(previous, cumulative))
         assert output.weights is not None
         return torch.cat([output.context, output.weights], -1)
 
@@ -95,7 +95,7 @@ class AttentionLaws(TensorLaws):
     def contexts_are_weighted_sums_of_values(self) -> None:
         """A context is the sum of the values weighted by the weights, which are 0 outside the scope."""
         inputs = random_inputs()
-        output = attend(self.part, *inputs)
+        output = attend(self.part, inputs)
         weights = require_tensor(output.weights, "", (B, Q, M))
         require_tensor(output.scores, "", (B, Q, M))
         outside = weights[~self._scope_mask(inputs.queries).allowed_mask]
@@ -106,7 +106,7 @@ class AttentionLaws(TensorLaws):
     def weights_are_normalized_scores_times_gain(self) -> None:
         """Weights are the scorer's scores plus the bias, normalized over the scope, times the scope's gain."""
         attention, scorer, inputs = self.part, self.part.scorer, random_inputs()
-        output, states = attend(attention, *inputs), without_padding(inputs.states)
+        output, states = attend(attention, inputs), without_padding(inputs.states)
         mask, history = self._scope_mask(inputs.queries), example_history(states, MEMORY_MASK)
         prepared, keys = scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states)
         if is_recurrent(scorer):
@@ -126,13 +126,13 @@ class AttentionLaws(TensorLaws):
     def masked_positions_have_no_effect(self) -> None:
         """States and values have no effect on a context where masked, of recurrent parts at earlier steps, too."""
         inputs, changed = random_inputs(), random_inputs()
-        allowed_mask, expected = self._scope_mask(inputs.queries).allowed_mask, attend(self.part, *inputs).context
+        allowed_mask, expected = self._scope_mask(inputs.queries).allowed_mask, attend(self.part, inputs).context
         for step in range(Q):
             first = 0 if self._is_recurrent else step
             forbidden = ~allowed_mask[:, first : step + 1].any(1)[..., None]
             states = torch.where(forbidden, 100 * changed.states, inputs.states)
             values = torch.where(forbidden, 100 * changed.values, inputs.values)
-            output = attend(self.part, inputs.queries, states, values).context
+            output = attend(self.part, Inputs(inputs.queries, states, values)).context
             require_close(output[:, step], expected[:, step], "", "a masked position changes the context")
 
     def padding_may_be_nan(self) -> None:
@@ -156,9 +156,9 @@ class AttentionLaws(TensorLaws):
         inputs, longer = random_inputs(), random_inputs()
         states, values = torch.cat([inputs.states, longer.states], 1), torch.cat([inputs.values, longer.values], 1)
         memory_mask = torch.cat([MEMORY_MASK, torch.zeros_like(MEMORY_MASK)], 1)
-        padded = attend(self.part, inputs.queries, states, values, memory_mask)
+        padded = attend(self.part, Inputs(inputs.queries, states, values), memory_mask)
         assert padded.weights is not None
-        tight, weights = attend(self.part, *inputs), padded.weights[..., :M]
+        tight, weights = attend(self.part, inputs), padded.weights[..., :M]
         _require_same_output(tight, padded.context, weights, "without padding")
         require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
 
@@ -181,7 +181,7 @@ class AttentionLaws(TensorLaws):
         contexts = self.part(torch.randn(B, Q, WIDTH), empty).context
         require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
         inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
-        output = attend(self.part, *inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
+        output = attend(self.part, inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
         require((output.context == 0).all(), "", "the context of a row of padding is not 0")
         require(output.weights is not None and (output.weights == 0).all(), "", "weights of a row of padding are not 0")
         (output.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
@@ -199,16 +199,16 @@ class AttentionLaws(TensorLaws):
         """A mask from the caller restricts the scope; weights are normalized over what both allow."""
         attention, inputs = self.part, random_inputs()
         restriction = torch.rand(B, Q, M) < 0.5
-        output, mask = attend(attention, *inputs, allowed_mask=restriction), self._scope_mask(inputs.queries)
+        output, mask = attend(attention, inputs, allowed_mask=restriction), self._scope_mask(inputs.queries)
         allowed_mask = restriction & mask.allowed_mask
         assert output.weights is not None
         require((output.weights[~allowed_mask] == 0).all(), "", "a position that the caller masks has a weight above 0")
         assert output.scores is not None
         weights = self._normalize(output.scores, mask._replace(allowed_mask=allowed_mask))
         require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
-        unrestricted = attend(attention, *inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
-        require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
-        contexts = attend(attention, *inputs, allowed_mask=torch.zeros(B, Q, M, dtype=torch.bool)).context
+        unrestricted = attend(attention, inputs, allowed_mask=torch.ones(1, 1, 1, dtype=torch.bool)).context
+        require_close(unrestricted, attend(attention, inputs).context, "", "the caller's mask extends the scope")
+        contexts = attend(attention, inputs, allowed_mask=torch.zeros(B, Q, M, dtype=torch.bool)).context
         require((contexts == 0).all(), "", "where the caller forbids every position the context is not zero")
 
     def calls_leave_no_state(self) -> None:
@@ -230,11 +230,11 @@ class AttentionLaws(TensorLaws):
         both, queries = compose_parts(self.parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
         states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
         last, total = torch.rand(2, B, 2, M) * MEMORY_MASK[:, None]
-        output = attend(both, queries, states, values, history=AttentionHistory(last, total))
+        output = attend(both, Inputs(queries, states, values), history=AttentionHistory(last, total))
         projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
         halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
         outputs = [
-            attend(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
+            attend(head, Inputs(*half), history=AttentionHistory(last[:, i], total[:, i]))
             for i, (head, half) in enumerate(zip(both.heads, halves, strict=True))
         ]
         joined = both.out(torch.cat([output.context for output in outputs], -1))

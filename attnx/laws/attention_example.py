@@ -43,18 +43,12 @@ def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:
     return AttentionHistory(last, 2 * last + memory_mask)
 
 
-def attend(
-    attention: Any,
-    queries: Tensor,
-    states: Tensor,
-    values: Tensor | None,
-    memory_mask: Tensor = MEMORY_MASK,
-    **kwargs: Any,
-) -> AttentionOutput:
+def attend(attention: Any, inputs: Inputs, memory_mask: Tensor = MEMORY_MASK, **kwargs: Any) -> AttentionOutput:
     """Attend to a memory of these states, with weights and scores."""
-    memory, history = attention.make_memory(states, memory_mask, values), example_history(states, memory_mask)
-    history = with_carry(attention, memory, kwargs.pop("history", history))
-    output: AttentionOutput = attention(queries, memory, need_weights=True, history=history, **kwargs)
+    memory = attention.make_memory(inputs.states, memory_mask, inputs.values)
+    history = kwargs.pop("history", example_history(inputs.states, memory_mask))
+    history = with_carry(attention, memory, history)
+    output: AttentionOutput = attention(inputs.queries, memory, need_weights=True, history=history, **kwargs)
     return output
 
 

@@ -48,8 +48,9 @@ class RootRelativeSquaredError(AdditiveMetric):
 
     def compute(self) -> Tensor:
         """Return the error, a scalar."""
-        deviations = _squared_deviations(*self.sums[1:])
-        return torch.where(deviations > 0, self.sums[0] / deviations, torch.nan).sqrt()
+        errors, count, total, squares = self.sums
+        deviations = _squared_deviations(count, total, squares)
+        return torch.where(deviations > 0, errors / deviations, torch.nan).sqrt()
 
 
 @register("metric", "empirical_correlation")

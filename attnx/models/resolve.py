@@ -84,7 +84,8 @@ def check_bias(config: Mapping[str, Any]) -> None:
     """
     bias = config.get("attention", {}).get("bias")
     if bias is not None:
-        registry.check("bias", *registry.parse_spec("bias", bias))
+        name, knobs = registry.parse_spec("bias", bias)
+        registry.check("bias", name, knobs)
 
 
 def reject_bias(config: Mapping[str, Any], reason: str) -> None:

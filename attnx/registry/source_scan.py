@@ -211,8 +211,8 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
     declared = _read_declarations(node, decorator, file)
     properties = {key: value for key, (value, _) in declared.items()}
     lines = {key: line for key, (_, line) in declared.items()}
-    doc, place = ast.get_docstring(node) or "", (module, file, node.lineno)
-    return Part(kind, name, *place, doc, knobs, injected_params, properties, origin, lines)
+    doc = ast.get_docstring(node) or ""
+    return Part(kind, name, module, file, node.lineno, doc, knobs, injected_params, properties, origin, lines)
 
 
 def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[tuple[Knob, ...], tuple[str, ...]]:

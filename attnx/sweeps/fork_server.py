@@ -79,27 +79,28 @@ class _ForkServer:
         while True:
             try:
                 while self.connection.poll(POLL_SECONDS):
-                    if (spec := self._handle(*self.connection.recv())) is not None:
+                    if (spec := self._handle(self.connection.recv())) is not None:
                         return spec
             except (EOFError, OSError):
                 self._end_jobs()
                 return None
             self._reap()
 
-    def _handle(self, kind: str, job: int = -1, value: Any = None) -> JobSpec | None:
+    def _handle(self, message: tuple[Any, ...]) -> JobSpec | None:
         """Handle a message; in the process of a job that it starts, return the spec."""
-        if kind == "lock":
-            os.set_inheritable(reduction.recv_handle(self.connection), False)  # stays open in all later jobs
-        elif kind == "signal" and job in self.jobs:
-            self.jobs[job].send_signal(value)
-        elif kind == "start":
-            if pid := os.fork():
-                self.jobs[job] = ChildProcess(pid)
-                return None
-            self.connection.close()
-            os.setpgid(0, 0)  # so that what a job starts can be killed with it
-            interrupt_with_parent(self.pid)
-            return cast("JobSpec", value)
+        match message:
+            case ("lock", *_):
+                os.set_inheritable(reduction.recv_handle(self.connection), False)  # stays open in all later jobs
+            case ("signal", job, value) if job in self.jobs:
+                self.jobs[job].send_signal(value)
+            case ("start", job, spec):
+                if pid := os.fork():
+                    self.jobs[job] = ChildProcess(pid)
+                    return None
+                self.connection.close()
+                os.setpgid(0, 0)  # so that what a job starts can be killed with it
+                interrupt_with_parent(self.pid)
+                return cast("JobSpec", spec)
         return None
 
     def _reap(self) -> None:

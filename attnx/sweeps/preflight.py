@@ -123,7 +123,8 @@ def _prepare(config: Mapping[str, Any], data: Any) -> None:
     check_plug_ins(config)
     resolved = resolve_devices(config)
     if not needs_processes(resolved["trainer"]):
-        assemble(resolved, *data)
+        task, examples = data
+        assemble(resolved, task, examples)
 
 
 def _attempt(action: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:

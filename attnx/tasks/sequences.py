@@ -102,8 +102,9 @@ class AnySequence(SequenceTask):
         return list(reader.read(resolve_data_path("task.test", self.files["test"])).values())
 
     def _pair_reader(self, trained_columns: tuple[Symbols, Symbols] = ((), ())) -> PairReader:
-        step_names = self.step_names, self.target_step_names
-        return PairReader(self.source, self.target, self.tagged, *step_names, trained_columns)
+        return PairReader(
+            self.source, self.target, self.tagged, self.step_names, self.target_step_names, trained_columns
+        )
 
     def _check(self) -> None:
         if not self.files["train"]:
@@ -125,9 +126,11 @@ class AnySequence(SequenceTask):
         # (source as text, tag) -> pair
         existing = {part: pairs.items() for part, pairs in files.items()}
         splits = hold_out_missing(train.items(), existing, lambda item: item[0][0], self.holdout, sort_held_out=True)
-        keys = {part: [self._source_key(paths[part], *key) for key in pairs] for part, pairs in files.items()}
+        keys = {
+            part: [self._source_key(paths[part], source, tag) for source, tag in pairs] for part, pairs in files.items()
+        }
         self.notes = reader.notes + overlap_notes(
-            {self._source_key(paths["train"], *key) for key, _ in splits.train}, keys
+            {self._source_key(paths["train"], source, tag) for (source, tag), _ in splits.train}, keys
         )
         return Splits(*([pair for _, pair in part] for part in splits))
 

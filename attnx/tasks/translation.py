@@ -148,7 +148,8 @@ class Translation(ScoredTextTask):
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
         pairs = Splits(train, valid, test)
         self.fit_scores(valid)
-        return SequenceData(pairs, *self.texts.vocabularies(), self._tags(pairs))
+        source, target = self.texts.vocabularies()
+        return SequenceData(pairs, source, target, self._tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""

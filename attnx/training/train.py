@@ -92,7 +92,8 @@ def prepare(config: Config) -> PreparedRun:
     """
     silence_warnings()
     check_plug_ins(config)
-    prepared = assemble(config, *load(config))
+    task, data = load(config)
+    prepared = assemble(config, task, data)
     trainer = config["trainer"]
     attention_device = prepared.devices.get("attention", training_device(trainer))
     prepared.kernels = build_kernels(prepared.module.model, attention_device)
@@ -155,9 +156,15 @@ def train(
     module, options = prepared.module, prepared.config["trainer"]
     module.step_plan, task = plan, module.task
     with StopSignal() as stop_signal:
-        ranking = task.monitor, task.maximize, options["save_top_k"]
-        intervals = options["checkpoint_every"], options["checkpoint_minutes"]
-        checkpoints = CheckpointManager(folder / CHECKPOINTS, *ranking, *intervals, stop_signal)
+        checkpoints = CheckpointManager(
+            folder / CHECKPOINTS,
+            task.monitor,
+            task.maximize,
+            count=options["save_top_k"],
+            steps=options["checkpoint_every"],
+            minutes=options["checkpoint_minutes"],
+            stop_signal=stop_signal,
+        )
         throughput = Throughput(prepared.clock)
         callbacks = [*_callbacks(prepared, folder, plan, console, throughput), checkpoints]
         trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices)

@@ -19,6 +19,7 @@ from attnx.laws.attention_example import (
     VALUES,
     WIDTH,
     B,
+    Inputs,
     M,
     Q,
     attend,
@@ -91,14 +92,16 @@ def test_16_bits_hold_contexts_and_gradients(scorer: str, has_autocast: bool, dt
 
 def test_steps_count_from_zero(simple: Any) -> None:
     queries, states, values = random_inputs()
-    left_out = attend(simple, queries, states, values)
-    torch.testing.assert_close(attend(simple, queries, states, values, steps=torch.arange(Q)).context, left_out.context)
+    left_out = attend(simple, Inputs(queries, states, values))
+    torch.testing.assert_close(
+        attend(simple, Inputs(queries, states, values), steps=torch.arange(Q)).context, left_out.context
+    )
 
 
 def test_values_default_to_the_states(simple: Any) -> None:
     queries, states, _ = random_inputs()
     torch.testing.assert_close(
-        attend(simple, queries, states, None).context, attend(simple, queries, states, states).context
+        attend(simple, Inputs(queries, states, None)).context, attend(simple, Inputs(queries, states, states)).context
     )
 
 
@@ -106,7 +109,8 @@ def test_values_do_not_change_the_weights(simple: Any) -> None:
     """Weights come from the keys alone."""
     queries, states, values = random_inputs()
     torch.testing.assert_close(
-        attend(simple, queries, states, values).weights, attend(simple, queries, states, -3 * values).weights
+        attend(simple, Inputs(queries, states, values)).weights,
+        attend(simple, Inputs(queries, states, -3 * values)).weights,
     )
 
 
@@ -123,7 +127,7 @@ def test_everything_is_present_by_default(simple: Any) -> None:
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, values=values)
     assert memory.mask.all()
-    expected = attend(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
+    expected = attend(simple, Inputs(queries, states, values), torch.ones(B, M, dtype=torch.bool))
     actual = simple(queries, memory, history=example_history(states, memory.mask))
     torch.testing.assert_close(actual.context, expected.context)
 
@@ -132,8 +136,8 @@ def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
     queries, states, values = random_inputs()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
-    result = attend(simple, queries, states, values, dropout_mask=keep)
-    torch.testing.assert_close(result.weights, attend(simple, queries, states, values).weights)
+    result = attend(simple, Inputs(queries, states, values), dropout_mask=keep)
+    torch.testing.assert_close(result.weights, attend(simple, Inputs(queries, states, values)).weights)
     torch.testing.assert_close(
         result.context, (result.weights * keep) @ values.masked_fill(~MEMORY_MASK[..., None], 0.0)
     )
@@ -185,7 +189,8 @@ def test_a_part_is_given_by_name_with_knobs_or_as_an_instance() -> None:
         by_name = build(scorer=spelling, query_size=WIDTH, memory_size=KEYS)
         by_name.load_state_dict(by_instance.state_dict())
         torch.testing.assert_close(
-            attend(by_name, queries, states, values).context, attend(by_instance, queries, states, values).context
+            attend(by_name, Inputs(queries, states, values)).context,
+            attend(by_instance, Inputs(queries, states, values)).context,
         )
     assert [name for name, _ in build(query_size=WIDTH, memory_size=KEYS).named_children()][:3] == [
         "scorer",

@@ -56,7 +56,8 @@ class Local(nn.Module):
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` and ``gain`` (b, q, m)."""
         position = torch.arange(memory_mask.shape[-1], device=memory_mask.device)
-        return self.window_mask(*self.window_centers(queries, steps, memory_mask.sum(-1)), position, memory_mask)
+        centers, predicted = self.window_centers(queries, steps, memory_mask.sum(-1))
+        return self.window_mask(centers, predicted, position, memory_mask)
 
     def window_centers(self, queries: Tensor, steps: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
         """Where each query's window lies: the position (b, q) it is centered on, and p_t (b, q) where it is predicted.

@@ -83,7 +83,8 @@ class Gmm(nn.Module):
     def score(self, queries: Tensor, keys: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """(b, q, 3 * components), (b, m, 1), (b, components) -> scores (b, q, m), and the centers of the last step."""
         parameters = queries.to(_position_type(queries))
-        log_heights, steps, precisions = self._maps(*parameters.chunk(3, dim=-1))
+        heights, steps, widths = parameters.chunk(3, dim=-1)
+        log_heights, steps, precisions = self._maps(heights, steps, widths)
         centers = carry[:, None] + steps.cumsum(1)
         positions = 1 + torch.arange(keys.shape[-2], device=keys.device)
         # A number stands for what is below it, also if a temperature divides it: a row of -inf would have no weights,

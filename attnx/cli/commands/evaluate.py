@@ -132,7 +132,8 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     count = overrides.get("trainer.test_examples", default)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    decoding = choose_decoding(run.config["decoding"], *decoding_override(overrides))
+    search, search_knobs = decoding_override(overrides)
+    decoding = choose_decoding(run.config["decoding"], search, search_knobs)
     code = "+".join(dict.fromkeys(filter(None, map(changed_code_digest, runs))))
     name = evaluation_name(overrides, arguments.checkpoint, code, len(runs))
     return EvaluateArgs(

@@ -57,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         raise UserError(f"{file}: is not a run folder; attnx predict reads files")
     default = runs[0].config["decoding"]
-    choose_decoding(default, *decoding_override(overrides), arguments.nbest)  # refuses a beam narrower than --nbest
-    search = choose_decoding(default, *decoding_override(overrides))
+    name, knobs = decoding_override(overrides)
+    choose_decoding(default, name, knobs, arguments.nbest)  # refuses a beam narrower than --nbest
+    search = choose_decoding(default, name, knobs)
     try:
         from attnx.inference.load import open_ensemble
 
@@ -155,9 +156,9 @@ class Prompt:
         # Knobs may be written as on the command line, decoding.beam_size=5, or without "decoding.".
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
-        override = decoding_override(split_overrides(overrides, KEYS)[1])
-        choose_decoding(self.settings.search, *override, nbest)  # refuses a search that cannot find the N best
-        return choose_decoding(self.settings.search, *override)
+        name, knobs = decoding_override(split_overrides(overrides, KEYS)[1])
+        choose_decoding(self.settings.search, name, knobs, nbest)  # refuses a search that cannot find the N best
+        return choose_decoding(self.settings.search, name, knobs)
 
 
 def _loop(prompt: Prompt) -> None:

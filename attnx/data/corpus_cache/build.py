@@ -133,14 +133,14 @@ def write_cache(
     UserError if no pair is left, or none of a tag, or the files have changed.
     """
     tags = [] if metadata.tags == [""] else metadata.tags
-    vocabularies = texts.vocabularies()
+    source, target = texts.vocabularies()
 
     def encode(shard: Shard, progress: Progress) -> None:
         counts = ShardCounts()
         sentences = map(texts.normalize_sentence, report_progress(text.read(shard), progress))
         pairs = make_pairs(sentences, counts.dropped)
         with unfinished.new_shard(shard.index, counts) as folder:
-            write_shard(folder, _entries(pairs, counts.pairs), *vocabularies, tags)
+            write_shard(folder, _entries(pairs, counts.pairs), source, target, tags)
 
     done = unfinished.read_counts(len(text.shards))
     missing = [shard for shard in text.shards if shard.index not in done]
@@ -153,7 +153,7 @@ def write_cache(
     if missing_tags := [tag for tag in metadata.tags if not total.pairs[tag]]:
         which = f" of {missing_tags[0]!r}" if total.pairs else ""
         raise UserError(f"no training pair{which} is left: {total.note()}")
-    index_shards(unfinished.path / ROWS, len(text.shards), *vocabularies, tags)
+    index_shards(unfinished.path / ROWS, len(text.shards), source, target, tags)
     cache.finish(unfinished, metadata._replace(notes=list(filter(None, [total.note()]))))
 
 

@@ -50,7 +50,7 @@ class DatasetText:
         """Read the sentences of a shard, those of the languages in turn; a UserError if a column holds no text."""
         rows = self.table.select(range(shard.first, shard.first + shard.lines))
         for batch in rows.iter(ROWS_PER_BATCH):
-            source, *targets = (self._texts(batch, *column) for column in self.columns)
+            source, *targets = (self._texts(batch, outer, column) for outer, column in self.columns)
             for text, *translations in zip(source, *targets, strict=True):
                 for name, translation in zip(self.names, translations, strict=True):
                     yield Sentence(text or "", (translation or "",), name)

@@ -108,7 +108,10 @@ def _best_step(matrix: Distances, tours: Tours) -> tuple[Tours, npt.NDArray[np.b
         for length in range(1, min(MAX_MOVED_POINTS, size - 3) + 1)
         for is_reversed in (False, True)
     ]
-    steps = [_reversal_changes(ordered, edges), *(_move_changes(ordered, edges, *move) for move in moves)]
+    steps = [
+        _reversal_changes(ordered, edges),
+        *(_move_changes(ordered, edges, length, is_reversed) for length, is_reversed in moves),
+    ]
     changes = np.stack(steps, 1).reshape(len(tours), len(steps), -1)
     best = changes.min(-1)
     kind = best.argmin(1)

@@ -54,8 +54,8 @@ def build_classifier(
     )
     sizes = {"state_size": encoder.size, "token_size": 0, "context_size": encoder.size, "tags": tags}
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
-    parts = config["scorer"], config["scope"], config["normalizer"]
-    attention = build_attention(*parts, (query.size, encoder.size, encoder.size), config["attention"])
+    widths = query.size, encoder.size, encoder.size
+    attention = build_attention(config["scorer"], config["scope"], config["normalizer"], widths, config["attention"])
     readout = registry.build("readout", config["readout"], **{**sizes, "context_size": query.rows * encoder.size})
     target = SingleLabelTarget(target_symbols)
     return Classifier(source, query, attention, readout, target, dropout)

@@ -94,8 +94,9 @@ def _build_source(
         layers = {"layers": resolved.encoder_layers} if "layers" in config["encoder"] else {}
         tag_size = model["tag_dim"] if "encoder" in (model["tag_inputs"] or []) else 0
         encoder = registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
-    picks = resolved.keys_from, resolved.values_from
-    return SourceEncoder(embedding, encoder, size, *picks, model["position_dim"], model["dropout"])
+    return SourceEncoder(
+        embedding, encoder, size, resolved.keys_from, resolved.values_from, model["position_dim"], model["dropout"]
+    )
 
 
 def build_parts(
@@ -142,5 +143,5 @@ def build_query_and_attention(
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
-    parts = config["scorer"], config["scope"], config["normalizer"]
-    return query, build_attention(*parts, (query.size, keys_size, sizes["context_size"]), config["attention"])
+    widths = query.size, keys_size, sizes["context_size"]
+    return query, build_attention(config["scorer"], config["scope"], config["normalizer"], widths, config["attention"])

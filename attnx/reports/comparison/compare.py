@@ -196,7 +196,7 @@ def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of:
 def _cell_text(cell: Estimate | None) -> str:
     if cell is None or cell.interval is None:
         return format_value(cell and cell.value)
-    return format_with_interval(cell.value, *cell.interval)
+    return format_with_interval(cell.value, cell.interval.low, cell.interval.high)
 
 
 def _add_signatures(table: Table, runs: Sequence[Run]) -> None:

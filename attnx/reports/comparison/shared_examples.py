@@ -187,10 +187,11 @@ def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: s
     baseline, test = shared_part([first.test, challenger.test])
     if not baseline.order:
         return {rate: "no shared example"}
-    errors = count_errors(test.predictions, rate), count_errors(baseline.predictions, rate)
-    cells = {rate: _format_difference(bootstrap_difference(*errors))}
+    errors, baseline_errors = count_errors(test.predictions, rate), count_errors(baseline.predictions, rate)
+    cells = {rate: _format_difference(bootstrap_difference(errors, baseline_errors))}
     if len(set(baseline.tags)) > 1 and baseline.tags == test.tags:
-        cells[f"{rate}_{MACRO}"] = _format_difference(bootstrap_difference(*errors, groups=baseline.tags))
+        difference = bootstrap_difference(errors, baseline_errors, groups=baseline.tags)
+        cells[f"{rate}_{MACRO}"] = _format_difference(difference)
     return cells
 
 

@@ -102,7 +102,8 @@ def bootstrap_difference(
 def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Difference:
     """A measured difference with the interval and p-value of its bootstrap distribution."""
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
-    return Difference(difference, *percentile_interval(draws), min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
+    low, high = percentile_interval(draws)
+    return Difference(difference, low, high, min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:

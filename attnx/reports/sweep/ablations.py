@@ -65,7 +65,8 @@ def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
     differences = differences_from(start, [row for *_, row in changed], ranking.scale)
-    return Ablations(start, [Ablation(*entry, gap) for entry, gap in zip(changed, differences, strict=True)])
+    entries = zip(changed, differences, strict=True)
+    return Ablations(start, [Ablation(factor, value, row, gap) for (factor, value, row), gap in entries])
 
 
 def differences_from(

@@ -160,9 +160,10 @@ def _both_sources(ranking: Ranking) -> list[str]:
     rows, text = ranking.rows[1:], ranking.metric.format
     doubtful = [row for row in rows if row.both_sources and row.both_sources[0] <= 0] if ranking.has_winner else []
     parts = [
-        f"{ranking.name(row)} {_behind_text(*map(text, row.both_sources), is_open=row.both_sources[0] <= 0)}"
+        f"{ranking.name(row)} {_behind_text(text(low), text(high), is_open=low <= 0)}"
         for row in doubtful[:MAX_NAMES] or rows[:1]
         if row.both_sources
+        for low, high in [row.both_sources]
     ]
     return [f"Over other seeds and other test examples (95 %, one comparison) {'; '.join(parts)}."] if parts else []
 

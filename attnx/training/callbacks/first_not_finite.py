@@ -48,7 +48,10 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
     }
     with wrap_methods(wrappers), torch.no_grad():
         compute()
-    return _describe(*outputs[0], model) if outputs else ""
+    if not outputs:
+        return ""
+    path, module, method = outputs[0]
+    return _describe(path, module, method, model)
 
 
 def _methods(module: nn.Module) -> set[str]:

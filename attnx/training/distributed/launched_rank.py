@@ -103,8 +103,9 @@ def _slurm_rank() -> LaunchedRank | None:
     equal_numbers = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
     if equal_numbers is None:
         raise UserError(f"srun started {per_node} processes on {nodes} machines; start equally many on each")
-    places = _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), int(equal_numbers[1]), _number("SLURM_NODEID")
-    return LaunchedRank("srun", *places)
+    return LaunchedRank(
+        "srun", _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), int(equal_numbers[1]), _number("SLURM_NODEID")
+    )
 
 
 def _is_in_shell() -> bool:

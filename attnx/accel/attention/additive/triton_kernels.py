@@ -274,14 +274,15 @@ def _gradients_kernel(
     rows += batch * count * columns
     other_rows += batch * other_count * columns
     grads = grad_scores + batch * count * other_count + row * row_stride
-    sizes = width, other_count, other_stride
     numbers = rows + row[:, None] * columns + unit[None, :]
     if can_use_powers(rows + 2 * width, columns, count, other_rows + 2 * width, columns, other_count):
         a = tl.load(numbers + width, inside, 0.0)
-        sums, sums_v = _sum_gradients(a, other_rows + width, grads, unit, is_row, *sizes, True)
+        sums, sums_v = _sum_gradients(
+            a, other_rows + width, grads, unit, is_row, width, other_count, other_stride, True
+        )
     else:
         a = tl.load(numbers, inside, 0.0)
-        sums, sums_v = _sum_gradients(a, other_rows, grads, unit, is_row, *sizes, False)
+        sums, sums_v = _sum_gradients(a, other_rows, grads, unit, is_row, width, other_count, other_stride, False)
     to = (batch * count + row[:, None]) * width + unit[None, :]
     tl.store(grad_rows + to, sums * tl.load(v + unit, unit < width, 0.0)[None, :], inside)
     tl.store(grad_v + to, sums_v, inside)

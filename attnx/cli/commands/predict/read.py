@@ -86,8 +86,8 @@ class LineReader:
         self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
-        trained = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ()
-        self.recordings = MatrixReader(run.config["task"].get("step_names"), *trained)
+        columns, width = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ((), None)
+        self.recordings = MatrixReader(run.config["task"].get("step_names"), columns, width)
         if options.tag_column is None:
             run.check_tag(options.tag)
         elif not run.tags:
