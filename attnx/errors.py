@@ -126,10 +126,10 @@ def in_a_line(error: BaseException) -> str:
     return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"
 
 
-def reject_duplicates(knob: str, names: Sequence[str], kind: str) -> None:
-    """Refuse a list of a knob that names something, such as a ``language``, more than once."""
+def reject_duplicates(option: str, names: Sequence[str], kind: str) -> None:
+    """Refuse a list of an option that names something, such as a ``language``, more than once."""
     if len(set(names)) < len(names):
-        raise UserError(f"{knob}=[{','.join(names)}]: name each {kind} once")
+        raise UserError(f"{option}=[{','.join(names)}]: name each {kind} once")
 
 
 def exception_chain(error: BaseException | None) -> Iterator[BaseException]:

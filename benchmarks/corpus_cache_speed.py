@@ -60,8 +60,8 @@ def write_cache(sender: Connection, files: list[str], cache: str, processes: int
     """Write a cache and report what it took."""
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     parallel_corpus.LINES_PER_SHARD = options.shard  # type: ignore[misc]
-    knobs = {"holdout": options.holdout, "vocab_size": options.vocab_size, "tokenizer": options.tokenizer}
-    task = TimedTranslation(train=files, cache_folder=cache, cache_processes=processes, **knobs)
+    options = {"holdout": options.holdout, "vocab_size": options.vocab_size, "tokenizer": options.tokenizer}
+    task = TimedTranslation(train=files, cache_folder=cache, cache_processes=processes, **options)
     started = time.perf_counter()
     cpu_start = _cpu_seconds()
     task.load()

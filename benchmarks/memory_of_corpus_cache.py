@@ -64,9 +64,9 @@ def load(sender: Connection, files: list[str], cache: str | None, options: argpa
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     sender.send("start")
     started, busy = time.perf_counter(), time.process_time()
-    knobs = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
-    knobs |= {"cache_processes": 1} if cache else {}
-    data = Translation(train=files, cache_folder=cache, **knobs).load()
+    options = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
+    options |= {"cache_processes": 1} if cache else {}
+    data = Translation(train=files, cache_folder=cache, **options).load()
     rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy
     sender.send("epoch")

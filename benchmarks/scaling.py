@@ -82,17 +82,17 @@ class Read:
 
     def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, accelerated: bool) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
-        knobs = {knob.name for knob in registry.describe("scorer", scorer).knobs}
+        options = {option.name for option in registry.describe("scorer", scorer).options}
         hidden = (
             {"hidden_size": width}
-            if "hidden_size" in knobs
+            if "hidden_size" in options
             else {"hidden_sizes": [width]}
-            if "hidden_sizes" in knobs
+            if "hidden_sizes" in options
             else {}
         )
-        name, knobs = scope
+        name, options = scope
         window = {"window": sizes["window"]} if name == "local" else {}
-        spec = name, {**knobs, **window}
+        spec = name, {**options, **window}
         scope_itself: Any = registry.build("scope", spec, query_size=width)
         self.sources = scope_itself.sources
         self.attention = build_attention((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
@@ -134,7 +134,7 @@ class Read:
 def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str, Any]:
     """One row: the base, and the slopes along each axis that the composition has."""
     sizes = {name: getattr(options, name) for name in SIZES}
-    name, knobs = scope
+    name, options = scope
     rows = {"base": sizes} | {axis: {**sizes, axis: 2 * sizes[axis]} for axis in SIZES}
     if name != "local":
         del rows["window"]
@@ -147,7 +147,7 @@ def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str,
         axis: {unit: math.log2(doubled[unit] / base[unit]) for unit in ("ms", "bytes")}
         for axis, doubled in measurements.items()
     }
-    return {"scorer": scorer, "scope": name, "knobs": knobs, **base, "slopes": slopes}
+    return {"scorer": scorer, "scope": name, "options": options, **base, "slopes": slopes}
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
@@ -159,7 +159,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
     for heading in ("ms", "MiB", *SIZES):
         display.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        scope = " ".join([row["scope"], *map(str, row["knobs"].values())])
+        scope = " ".join([row["scope"], *map(str, row["options"].values())])
         slopes = [row["slopes"].get(axis) for axis in SIZES]
         cells = ["-" if slope is None else f"{slope['ms']:.1f} {slope['bytes']:.1f}" for slope in slopes]
         display.add_row(row["scorer"], scope, f"{row['ms']:.1f}", f"{row['bytes'] / MIB:.1f}", *cells)

@@ -8,7 +8,7 @@ DOCS = Path(__file__).parent
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "_extensions")]
 
-from attnx.registry.param_types import ALIASES  # noqa: E402
+from attnx.registry.option_types import ALIASES  # noqa: E402
 from attnx.version import __version__  # noqa: E402
 
 project, author, version = "attnx", "The attnx authors", __version__

@@ -26,7 +26,7 @@ def write_experiments(folder: Path, jobs: Iterable[Job], configs: Mapping[str, M
 
 
 def experiment(config: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
-    """A task's configuration with a setting's parts in its list of defaults, and the setting's knobs.
+    """A task's configuration with a setting's parts in its list of defaults, and the setting's options.
 
     ``base`` is the experiment that it extends, ``defaults`` are its parts by kind.
     """
@@ -36,7 +36,7 @@ def experiment(config: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         if key in GROUPS:
             parts[key] = yaml.safe_load(value)
         else:
-            group, _, knob = key.partition(".")
-            content[group] = {**content.get(group, {}), knob: yaml.safe_load(value)}
+            group, _, option = key.partition(".")
+            content[group] = {**content.get(group, {}), option: yaml.safe_load(value)}
     base = [config[BASE]] if BASE in config else []
     return {"defaults": [*base, *({f"override /{kind}": part} for kind, part in parts.items())], **content}

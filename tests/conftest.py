@@ -33,8 +33,8 @@ from attnx.registry.source_scan import catalog
 Choice = tuple[str, dict[str, Any]]
 Place = tuple[str, int]  # a factor and the number of a choice
 
-# Values worth a law of their own beside each value of a knob that is a choice.
-EXTRA_KNOBS: dict[tuple[str, str], list[dict[str, Any]]] = {
+# Values worth a law of their own beside each value of an option that is a choice.
+EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "hidden_sizes": [19, 5]}],
     ("scope", "local"): [{"window": 0}],
     ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
@@ -75,20 +75,20 @@ def plain(kind: str) -> list[Choice]:
 
 
 def variants(kind: str) -> list[Choice]:
-    """Every registered part of a kind: as it is, and with each other value of a knob that is a choice."""
+    """Every registered part of a kind: as it is, and with each other value of an option that is a choice."""
     specs: list[Choice] = []
     for name in registry.names(kind):
         small = SMALL.get((kind, name), {})
-        alternatives = [dict(candidate.knobs) for candidate in of_candidate(Candidate(kind, name))]
-        specs += [(name, {**small, **knobs}) for knobs in [*alternatives, *EXTRA_KNOBS.get((kind, name), [])]]
+        alternatives = [dict(candidate.options) for candidate in of_candidate(Candidate(kind, name))]
+        specs += [(name, {**small, **options}) for options in [*alternatives, *EXTRA_OPTIONS.get((kind, name), [])]]
     return specs
 
 
 def choice_name(choice: Any) -> str:
-    """A choice in a test's name: a part with its knobs, several values, or one."""
+    """A choice in a test's name: a part with its options, several values, or one."""
     match choice:
-        case (str(name), dict(knobs)):
-            text = "-".join([name, *(f"{knob}={value}" for knob, value in knobs.items())])
+        case (str(name), dict(options)):
+            text = "-".join([name, *(f"{option}={value}" for option, value in options.items())])
         case list() | tuple():
             text = "+".join(map(str, choice))
         case _:

@@ -142,8 +142,8 @@ class RecurrentNormalizer(Protocol):
 class SampledNormalizer(Normalizer, Protocol):
     """A normalizer that samples positions in training, and learns by REINFORCE; ``is_sampled`` is True.
 
-    A call gives the weights of evaluation. Optional knobs: ``reward``, the weight of the REINFORCE term in the loss;
-    ``expected``, the share of reads that use the softmax weights instead of a sample.
+    A call gives the weights of evaluation. Options that it may have: ``reward``, the weight of the REINFORCE term in
+    the loss; ``expected``, the share of reads that use the softmax weights instead of a sample.
     """
 
     is_sampled: bool

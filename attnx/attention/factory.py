@@ -30,11 +30,11 @@ def build(
     scope: PartChoice = "global",
     normalizer: PartChoice = "softmax",
     values_size: int | None = None,
-    **knobs: float | PartSpec,
+    **options: float | PartSpec,
 ) -> ComposedAttention:
     """Compose an attention module.
 
-    A part is given by name, by name and knobs, ``("mlp", {"depth": 2})``, or as an instance.
+    A part is given by name, by name and options, ``("mlp", {"depth": 2})``, or as an instance.
 
     Args:
         query_size: width of the queries.
@@ -43,22 +43,26 @@ def build(
         scope: which positions may be read.
         normalizer: how scores become weights.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        knobs: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``chunk_mib``.
+        options: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``chunk_mib``.
 
     Raises:
-        UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
+        UserError: an unknown part or option, a width or number that cannot be, a scorer that needs equal widths and has
             unequal ones, or heads that do not divide the widths.
     """
     values_size = memory_size if values_size is None else values_size
     for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size}.items():
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
-    checked = registry.check("attention", "standard", {"projection": "never", **knobs})
+    checked = registry.check("attention", "standard", {"projection": "never", **options})
     return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size), checked)
 
 
 def build_attention(
-    scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+    scorer: PartChoice,
+    scope: PartChoice,
+    normalizer: PartChoice,
+    sizes: tuple[int, int, int],
+    options: Mapping[str, Any],
 ) -> ComposedAttention:
     """Build the parts, given as in :func:`build`, and the attention that they compose.
 
@@ -67,10 +71,10 @@ def build_attention(
         scope: which positions may be read.
         normalizer: how scores become weights.
         sizes: the widths of queries, memory and values.
-        knobs: those of the ``attention`` node.
+        options: those of the ``attention`` node.
     """
     parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer, "sizes": sizes}
-    attention: ComposedAttention = registry.build("attention", {"name": "standard", **knobs}, **parts)
+    attention: ComposedAttention = registry.build("attention", {"name": "standard", **options}, **parts)
     return attention
 
 

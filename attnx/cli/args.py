@@ -128,7 +128,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Split words, in any order, into names and values by key; the key ``decoding.`` stands for every knob of it.
+    """Split words, in any order, into names and values by key; the key ``decoding.`` stands for every option of it.
 
     Raises:
         UserError: an unknown key, one that is set twice, or a value that cannot be read.
@@ -141,7 +141,7 @@ def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str
                 raise UserError(f"{key} is set twice; leave one out")
             values[key] = _parse_value(key, value)
         elif equals and not Path(word).exists():
-            known_keys = [f"{allowed}KNOB" if allowed[-1] == "." else allowed for allowed in keys]
+            known_keys = [f"{allowed}OPTION" if allowed[-1] == "." else allowed for allowed in keys]
             raise UserError(f"unknown key {key!r}{suggest(key, known_keys)}")
         else:
             names.append(word)
@@ -149,7 +149,7 @@ def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str
 
 
 def decoding_override(overrides: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The name of the search in overrides, None without one, and the values of its knobs.
+    """The name of the search in overrides, None without one, and the values of its options.
 
     Raises:
         UserError: the name is not a word.
@@ -157,8 +157,8 @@ def decoding_override(overrides: dict[str, Any]) -> tuple[str | None, dict[str, 
     name = overrides.get("decoding")
     if "decoding" in overrides and not isinstance(name, str):
         raise UserError(f"decoding={value_text(name)}: expected the name of a decoding algorithm")
-    knobs = {key.removeprefix("decoding."): value for key, value in overrides.items() if key.startswith("decoding.")}
-    return name, knobs
+    options = {key.removeprefix("decoding."): value for key, value in overrides.items() if key.startswith("decoding.")}
+    return name, options
 
 
 def _parse_value(key: str, value: str) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.training_args import COMPLETION, TrainingParser
-from attnx.config.groups import GROUPS, group_options
+from attnx.config.groups import GROUPS, group_choices
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
 from attnx.runs.find import run_folders
@@ -72,7 +72,7 @@ def _command_words(command: str) -> list[str]:
 
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     if command in ("list", "check"):
-        return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_options(group))]
+        return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_choices(group))]
     return []
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attnx.cli.commands import COMMANDS
 from attnx.cli.training_args import TrainingParser
-from attnx.config.groups import GROUPS, SCALARS, group_options
+from attnx.config.groups import GROUPS, SCALARS, group_choices
 
 WIDEST_PAGE = 100
 INDENT = " " * 15
@@ -39,9 +39,9 @@ CHOICES = {
 USAGE = """\
 attnx [FLAGS] [OVERRIDES] trains; attnx COMMAND does everything else.
 
-  attnx [CHOICE=OPTION ...]       train one composition, the default where
+  attnx [CHOICE=NAME ...]         train one composition, the default where
                                   nothing is chosen
-  attnx -m CHOICE=OPTION,OPTION   train every combination
+  attnx -m CHOICE=NAME,NAME       train every combination
 
 Commands, each with a page of its own (attnx COMMAND --help):"""
 
@@ -50,7 +50,7 @@ Examples:
   attnx +scorer=additive +scope=local
                                   train with two parts chosen
   attnx scorer=mlp scorer.depth=2 seed=3
-                                  a part's knob; the plus is optional
+                                  a part's option; the plus is optional
   attnx '+query=[token,last_context]'
                                   ask with a set of query inputs
   attnx -m -j 2 +scorer=additive,dot +scope=global,local trainer.max_steps=200
@@ -71,7 +71,7 @@ in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
 
 Hydra's flags that attnx has are listed by attnx --help all.
 
-Of its settings those of a sweep:
+Of its options those of a sweep:
   hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
                                   with their packages joblib and ray
   hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
@@ -92,10 +92,10 @@ def print_complete_page() -> None:
     width = min(console.width, WIDEST_PAGE)
     print("\nChoices:")
     for kind in GROUPS:
-        names = " ".join(group_options(kind)) or "(none but those of plug-ins)"
+        names = " ".join(group_choices(kind)) or "(none but those of plug-ins)"
         console.print(Text(filled(names, width, f"  {kind:<13}", INDENT)))
         console.print(Text(filled(CHOICES[kind], width, INDENT, INDENT), style="dim"))
-    print(f"\nValues: {', '.join((*SCALARS, 'placement'))}.\nA part's knobs: attnx list NAME.\n")
+    print(f"\nValues: {', '.join((*SCALARS, 'placement'))}.\nA part's options: attnx list NAME.\n")
     print(EXAMPLES)
 
 

@@ -157,9 +157,9 @@ def _help(words: Sequence[str]) -> int:
     elif name in COMMANDS:
         _load(name)[1].print_help()
     else:
-        from attnx.config.groups import GROUPS, group_options
+        from attnx.config.groups import GROUPS, group_choices
 
-        is_choice = name in GROUPS or any(name in group_options(group) for group in GROUPS)
+        is_choice = name in GROUPS or any(name in group_choices(group) for group in GROUPS)
         hint = f"; write attnx list {name}" if is_choice else suggest(name, [*COMMANDS, COMPLETE_PAGE])
         raise UserError(f"no command {name!r}{hint}")
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from attnx.cli.commands import COMMANDS
-from attnx.config.groups import GROUPS, SCALARS, group_options, knob_keys
+from attnx.config.groups import GROUPS, SCALARS, group_choices, option_keys
 from attnx.errors import suggest
 
 KEYS = (*GROUPS, *SCALARS, "placement")
@@ -81,7 +81,7 @@ def _bare(words: Sequence[str], index: int) -> str:
         return f"unknown command {word!r}; attnx trains without one: write {shlex.join(['attnx', *remaining])}"
     if meaning := _lookup(word, SYNONYMS):
         return f"unknown command {word!r}; write {meaning}"
-    if groups := [group for group in GROUPS if word in group_options(group)]:
+    if groups := [group for group in GROUPS if word in group_choices(group)]:
         return f"unknown command {word!r}; a choice is written {' or '.join(f'{group}={word}' for group in groups)}"
     if key := _key(word.lstrip("+")):
         hint = f"{key[0]} is a choice: write {key[0]}=NAME; attnx list {key[0]} shows them"
@@ -112,8 +112,8 @@ def _joined_choice(words: Sequence[str], index: int) -> str:
 
 
 def _key(name: str) -> list[str]:
-    """The keys that a name may mean: itself, or knobs of this name."""
-    return [name] if name.partition(".")[0] in KEYS else knob_keys(name)
+    """The keys that a name may mean: itself, or options of this name."""
+    return [name] if name.partition(".")[0] in KEYS else option_keys(name)
 
 
 def _assigned(key: str, value: str) -> str:

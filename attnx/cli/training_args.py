@@ -29,11 +29,11 @@ class TrainingParser(Parser):
         add("-cd", "--config-dir", metavar="FOLDER", help="your configuration files, read first")
         add = self.add_mutually_exclusive_group().add_argument
         add("-m", "--multirun", action="store_true", help="every combination of choices with commas")
-        add("-v", "--verbose", action="store_true", help="show every setting of a run as it starts")
+        add("-v", "--verbose", action="store_true", help="show every option of a run as it starts")
         add("-c", "--cfg", metavar="WHAT", choices=CONFIGS, help=f"show the configuration: {', '.join(CONFIGS)}")
         add("-i", "--info", metavar="WHAT", choices=CONFIG_INFO, help=f"how it is composed: {', '.join(CONFIG_INFO)}")
         add("-sc", "--shell-completion", metavar="WHAT", help=COMPLETION)
-        add("--hydra-help", action="store_true", help="which settings of Hydra can be used")
+        add("--hydra-help", action="store_true", help="which options of Hydra can be used")
         self.add_argument("-V", "--version", action="store_true", help="print the version")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:

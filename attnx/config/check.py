@@ -1,4 +1,4 @@
-"""Checks a composed configuration: known keys, parts and knobs, and choices that fit together."""
+"""Checks a composed configuration: known keys, parts and options, and choices that fit together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnx import registry
-from attnx.config.groups import PART_GROUPS, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
+from attnx.config.groups import PART_GROUPS, PRESETS, SCALARS, check_placement, check_scalar, parts_by_option
 from attnx.config.hydra_errors import unknown_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
@@ -27,7 +27,7 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
     The user's overrides serve to refuse an override of a part that has no effect.
 
     Raises:
-        UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
+        UserError: an unknown key, part or option, a value of the wrong type, or choices that contradict each other.
     """
     for key in config:
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
@@ -36,14 +36,14 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
     checked |= check_placement(config.get("placement"))
     checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
     checked = _drop_unused_groups(checked, overrides)
-    _reject_ineffective_params(checked)
+    _reject_ineffective_options(checked)
     _check_end(checked, overrides)
     resolve_model(checked)
     return checked
 
 
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The chosen part of a kind with its knobs, or of a multi-select kind the parts by name."""
+    """The chosen part of a kind with its options, or of a multi-select kind the parts by name."""
     if kind in MULTI_SELECT_KINDS:
         return registry.check_members(kind, config.get(kind) or {})
     names = ", ".join(registry.names(kind))
@@ -51,18 +51,18 @@ def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) 
         raise UserError(f"no {kind} is chosen; choose from {names}")
     if not isinstance(config[kind], dict | str):
         raise UserError(f"{kind}={config[kind]}: expected the name of a {kind}; choose from {names}")
-    name, knobs = registry.parse_spec(kind, config[kind])
-    knobs = _drop_replaced_params(kind, name, knobs, overrides)
-    return {"name": name, **registry.check(kind, name, knobs)}
+    name, options = registry.parse_spec(kind, config[kind])
+    options = _drop_replaced_options(kind, name, options, overrides)
+    return {"name": name, **registry.check(kind, name, options)}
 
 
-def _drop_replaced_params(kind: str, name: str, knobs: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Drop the knobs that a recipe or experiment set for a part which a stronger choice has replaced."""
+def _drop_replaced_options(kind: str, name: str, options: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Drop the options that a recipe or experiment set for a part which a stronger choice has replaced."""
     keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
     if kind not in keys and not set(PRESETS) <= keys:
-        return knobs
-    foreign = params_to_parts(kind).keys() - {knob.name for knob in registry.describe(kind, name).knobs}
-    return {knob: value for knob, value in knobs.items() if knob not in foreign or f"{kind}.{knob}" in keys}
+        return options
+    foreign = parts_by_option(kind).keys() - {option.name for option in registry.describe(kind, name).options}
+    return {option: value for option, value in options.items() if option not in foreign or f"{kind}.{option}" in keys}
 
 
 def _drop_unused_groups(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def _drop_unused_groups(config: dict[str, Any], overrides: Sequence[str]) -> dic
     return {key: value for key, value in config.items() if key not in unused}
 
 
-def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
-    """Reject knobs that have no effect with the other values."""
+def _reject_ineffective_options(config: Mapping[str, Any]) -> None:
+    """Reject options that have no effect with the other values."""
     for kind in ("encoder", "decoder"):
         part = config.get(kind, {})
         if part.get("layers") == 1 and (dropout := part.get("dropout")):
@@ -103,26 +103,28 @@ def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
 
 
 def _reject_unread_by_model(config: Mapping[str, Any]) -> None:
-    """Reject knobs of the task and of query inputs that only other models read."""
+    """Reject options of the task and of query inputs that only other models read."""
     models = {name: registry.describe("model", name).properties.get("reads", ()) for name in registry.names("model")}
-    queries = {f"query.{name}": {"name": name, **knobs} for name, knobs in config.get("query", {}).items()}
+    queries = {f"query.{name}": {"name": name, **options} for name, options in config.get("query", {}).items()}
     for key, node in {"task": config["task"], **queries}.items():
         kind = key.partition(".")[0]
-        for knob in registry.describe(kind, node["name"]).properties.get("for_models", ()):
-            if knob not in models[config["model"]["name"]]:
-                readers = [name for name, knobs in models.items() if knob in knobs]
-                _reject_changed(key, {key: node}, knob, f"model={' or '.join(readers)}")
+        for option in registry.describe(kind, node["name"]).properties.get("for_models", ()):
+            if option not in models[config["model"]["name"]]:
+                readers = [name for name, options in models.items() if option in options]
+                _reject_changed(key, {key: node}, option, f"model={' or '.join(readers)}")
 
 
-def _reject_changed(key: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
-    """Reject a knob that the chosen parts do not read, unless it has its default."""
+def _reject_changed(key: str, config: Mapping[str, Any], option: str, reader: str) -> None:
+    """Reject an option that the chosen parts do not read, unless it has its default."""
     node = config[key]
-    if not _is_default(key.partition(".")[0], node, knob):
-        raise UserError(f"{key}.{knob}={value_text(node[knob])} is read by {reader} alone; leave it out")
+    if not _is_default(key.partition(".")[0], node, option):
+        raise UserError(f"{key}.{option}={value_text(node[option])} is read by {reader} alone; leave it out")
 
 
-def _is_default(kind: str, node: Mapping[str, Any], knob: str) -> bool:
-    return bool(node[knob] == next(p.default for p in registry.describe(kind, node["name"]).knobs if p.name == knob))
+def _is_default(kind: str, node: Mapping[str, Any], option: str) -> bool:
+    return bool(
+        node[option] == next(p.default for p in registry.describe(kind, node["name"]).options if p.name == option)
+    )
 
 
 def _check_end(config: Mapping[str, Any], overrides: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.check import check_config
-from attnx.config.groups import GROUPS, group_options
+from attnx.config.groups import GROUPS, group_choices
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
 from attnx.config.hydra_session import hydra_session
 from attnx.config.plain_config import plain_config
@@ -28,7 +28,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
         config_dir: a folder of the user's own configuration files, searched first.
 
     Returns:
-        the configuration as plain containers, with every knob.
+        the configuration as plain containers, with every option.
 
     Raises:
         UserError: any mistake, in one line.
@@ -79,9 +79,9 @@ def reject_ambiguous(overrides: Sequence[str]) -> None:
             raise UserError(f"{key} is chosen twice, as {previous[key]} and {override}; leave one out")
         first_letter = r"[^{]" if key in MULTI_SELECT_KINDS else r"[^{[]"
         if not re.match(first_letter, value) or NON_STRING.fullmatch(value):
-            raise UserError(f"{override}: expected one name; choose from {', '.join(group_options(key))}")
+            raise UserError(f"{override}: expected one name; choose from {', '.join(group_choices(key))}")
         if value.startswith("/") or ".." in value.split("/"):
-            raise UserError(f"{override}: expected a plain name; choose from {', '.join(group_options(key))}")
+            raise UserError(f"{override}: expected a plain name; choose from {', '.join(group_choices(key))}")
         if value.startswith("["):
             reject_duplicates(key, re.findall(r"[^\[\],\s]+", value), key)
         previous[key] = override

@@ -1,4 +1,4 @@
-"""The configuration groups and their options; no part is imported."""
+"""The configuration groups and their choices; no part is imported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import yaml
 from attnx import registry
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
-from attnx.registry.param_types import parse_type
+from attnx.registry.option_types import parse_type
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.synonyms import known_as
 from attnx.runs.naming import check_name
 
-# Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
+# Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by an option of a
 # task's, a bias by one of attention's, a kernel by what it serves.
 PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer", "bias"))
 # Groups of whole configurations, which have no node of their own.
@@ -44,8 +44,8 @@ def conf_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "conf"
 
 
-def group_options(group: str) -> list[str]:
-    """The options of a group: its parts, and files of knobs of one part, such as ``trainer=ddp``."""
+def group_choices(group: str) -> list[str]:
+    """The choices of a group: its parts, and files of options of one part, such as ``trainer=ddp``."""
     files = sorted(file.stem for file in (conf_folder() / group).glob("*.yaml"))
     return files if group in PRESETS else [*registry.names(group), *files]
 
@@ -59,12 +59,12 @@ def default_parts() -> dict[str, str]:
     }
 
 
-def params_to_parts(kind: str) -> dict[str, list[str]]:
-    """The parts that have a knob, by the knob's name."""
+def parts_by_option(kind: str) -> dict[str, list[str]]:
+    """The parts that have an option, by the option's name."""
     parts: dict[str, list[str]] = {}
     for name in registry.names(kind):
-        for knob in registry.describe(kind, name).knobs:
-            parts.setdefault(knob.name, []).append(name)
+        for option in registry.describe(kind, name).options:
+            parts.setdefault(option.name, []).append(name)
     return parts
 
 
@@ -106,15 +106,15 @@ def check_placement(placement: Any) -> dict[str, Any]:
     return {"placement": devices} if devices else {}
 
 
-def knob_key(part: Part, name: str) -> str:
-    """A knob's key on the command line; its name alone if no word of the command line chooses such a part."""
+def option_key(part: Part, name: str) -> str:
+    """An option's key on the command line; its name alone if no word of the command line chooses such a part."""
     if part.kind not in PART_GROUPS:
         return name
     return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 
-def knob_keys(name: str) -> list[str]:
-    """The keys of the knobs with a name, ``optimizer.lr``, also by what others call it."""
+def option_keys(name: str) -> list[str]:
+    """The keys of the options with a name, ``optimizer.lr``, also by what others call it."""
     kinds = [kind for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS]
-    keys = [f"{kind}.{name}" for kind in kinds if name in params_to_parts(kind)]
+    keys = [f"{kind}.{name}" for kind in kinds if name in parts_by_option(kind)]
     return keys or [target for target in known_as(name) if "." in target and "=" not in target]

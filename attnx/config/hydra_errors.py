@@ -14,9 +14,9 @@ from attnx.config.groups import (
     PRESETS,
     SCALARS,
     default_parts,
-    group_options,
-    knob_keys,
-    params_to_parts,
+    group_choices,
+    option_keys,
+    parts_by_option,
 )
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
@@ -46,7 +46,7 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
     text = str(error)
     if missing := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
         kind, name = missing.groups()
-        return registry.unknown(kind, name, group_options(kind))
+        return registry.unknown(kind, name, group_choices(kind))
     if unknown := re.search(r"Key '[^']+' is not in struct\s+full_key: (\S+)", text):
         return unknown_key(unknown[1], overrides)
     group = re.search(r"(?:In 'config': Could not find|Could not override) '([^'=]+)'", text)
@@ -105,32 +105,32 @@ def _unreadable(overrides: Sequence[str]) -> str:
 
 
 def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
-    """The message on an unknown key, with similar groups, or knobs of the part that ``overrides`` choose."""
-    head, _, knob = path.partition(".")
-    if not knob:
-        knobs = knob_keys(head)
-        hint = f"; did you mean {' or '.join(knobs)}?" if knobs else suggest_known(head, [*GROUPS, *SCALARS])
+    """The message on an unknown key, with similar groups, or options of the part that ``overrides`` choose."""
+    head, _, option = path.partition(".")
+    if not option:
+        options = option_keys(head)
+        hint = f"; did you mean {' or '.join(options)}?" if options else suggest_known(head, [*GROUPS, *SCALARS])
         return f"unknown key {head!r}{hint}"
     if head == "placement":
-        return f"{path}: no such part{suggest(knob, PLACED)}"
+        return f"{path}: no such part{suggest(option, PLACED)}"
     if head in MULTI_SELECT_KINDS:
-        return _unknown_in_set(head, knob)
+        return _unknown_in_set(head, option)
     if head not in PART_GROUPS:
-        return f"unknown key {path!r}{suggest(path, knob_keys(knob) or PART_GROUPS)}"
-    owners = params_to_parts(head)
-    if knob in owners:
-        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(owners[knob])}"
-    option, _, nested = knob.partition(".")
-    if nested and option in owners:
-        example = f"'{head}.{option}={{name: NAME, {nested}: VALUE}}'"
-        return f"{head}.{option} is a value, not a group; a part with knobs is typed as {example}"
+        return f"unknown key {path!r}{suggest(path, option_keys(option) or PART_GROUPS)}"
+    owners = parts_by_option(head)
+    if option in owners:
+        return f"the chosen {head} has no option {option!r}; it belongs to {head}={', '.join(owners[option])}"
+    outer, _, nested = option.partition(".")
+    if nested and outer in owners:
+        example = f"'{head}.{outer}={{name: NAME, {nested}: VALUE}}'"
+        return f"{head}.{outer} is a value, not a group; a part with options is typed as {example}"
     if part := _chosen_part(head, overrides):
-        return registry.unknown_knob(head, part, knob)
-    return f"the chosen {head} has no knob {knob!r}{suggest_known(knob, owners, f'{head}.')}"
+        return registry.unknown_option(head, part, option)
+    return f"the chosen {head} has no option {option!r}{suggest_known(option, owners, f'{head}.')}"
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:
-    """The part of a kind that overrides name, or the default one; None if a file of knobs or a preset chooses it."""
+    """The part of a kind that overrides name, or the default one; None if a file of options or a preset chooses it."""
     choices = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
     if kind in choices:
         return choices[kind] if choices[kind] in registry.names(kind) else None
@@ -139,10 +139,10 @@ def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:
 
 def _unknown_in_set(kind: str, path: str) -> str:
     """The message on an unknown key of a multi-select kind, whose members are chosen by name."""
-    name, _, knob = path.partition(".")
-    owners = params_to_parts(kind)
-    if not knob and name in owners:
+    name, _, option = path.partition(".")
+    owners = parts_by_option(kind)
+    if not option and name in owners:
         return f"{kind}.{path}: which {kind}? write {' or '.join(f'{kind}.{owner}.{name}' for owner in owners[name])}"
-    if not knob or name in owners.get(knob, []):
+    if not option or name in owners.get(option, []):
         return f"{kind}.{name} is not part of this {kind}; add it with +{kind}=[...]"
-    return f"the {kind} {name!r} has no knob {knob!r}"
+    return f"the {kind} {name!r} has no option {option!r}"

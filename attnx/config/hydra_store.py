@@ -1,4 +1,4 @@
-"""Registers parts as options of Hydra; the only module that uses ConfigStore and the search path."""
+"""Registers parts as choices of Hydra's groups; the only module that uses ConfigStore and the search path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UserFolder(SearchPathPlugin):
 
 
 def register_configs(config_dir: str | None = None) -> None:
-    """Register every part in the catalog as an option of its kind's group, with the defaults of its knobs.
+    """Register every part in the catalog as a choice of its kind's group, with the defaults of its options.
 
     Raises:
         UserError: there is no folder ``config_dir``.
@@ -50,6 +50,6 @@ def register_configs(config_dir: str | None = None) -> None:
 
 
 def _node(part: Part) -> dict[str, object]:
-    knobs = {knob.name: knob.default for knob in part.knobs}
-    # Members of a multi-select kind are keys of one node, so that a list of options merges.
-    return {part.name: knobs} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **knobs}
+    options = {option.name: option.default for option in part.options}
+    # Members of a multi-select kind are keys of one node, so that a list of choices merges.
+    return {part.name: options} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **options}

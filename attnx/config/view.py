@@ -13,7 +13,7 @@ WORDS = {None: "null", True: "true", False: "false"}
 
 
 def dotted_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a configuration: a part is its name, a set of parts is their names, and knobs follow by dotted keys.
+    """Flatten a configuration: a part is its name, a set of parts is their names, and options follow by dotted keys.
 
     >>> dotted_keys({"seed": 3, "scorer": {"name": "mlp", "depth": 2}})
     {'seed': 3, 'scorer': 'mlp', 'scorer.depth': 2}
@@ -28,16 +28,16 @@ def _flatten(key: str, node: Any) -> Iterator[tuple[str, Any]]:
         yield key, node
     elif "name" in node:
         yield key, node["name"]
-        for knob, value in node.items():
-            if knob != "name":
-                yield from _flatten(f"{key}.{knob}", value)
+        for option, value in node.items():
+            if option != "name":
+                yield from _flatten(f"{key}.{option}", value)
     else:
         yield key, names_text(list(map(str, node)))
-        for name, knobs in node.items():
-            if isinstance(knobs, Mapping):
-                yield from ((f"{key}.{name}.{knob}", value) for knob, value in knobs.items())
-            elif knobs is not None:
-                yield f"{key}.{name}", knobs
+        for name, options in node.items():
+            if isinstance(options, Mapping):
+                yield from ((f"{key}.{name}.{option}", value) for option, value in options.items())
+            elif options is not None:
+                yield f"{key}.{name}", options
 
 
 def names_text(names: list[str]) -> str:
@@ -46,18 +46,20 @@ def names_text(names: list[str]) -> str:
 
 
 def node_text(node: Any) -> str:
-    """A part or a value with its knobs that are set, on one line."""
-    return " ".join(filter(None, name_and_knobs(node)))
+    """A part or a value with its options that are set, on one line."""
+    return " ".join(filter(None, name_and_options(node)))
 
 
-def name_and_knobs(node: Any) -> tuple[str, str]:
-    """A part's name or a value, and the knobs that are set.
+def name_and_options(node: Any) -> tuple[str, str]:
+    """A part's name or a value, and the options that are set.
 
-    >>> name_and_knobs({"name": "mlp", "depth": 2, "bias": True, "widths": None})
+    >>> name_and_options({"name": "mlp", "depth": 2, "bias": True, "widths": None})
     ('mlp', 'depth=2 bias=true')
     """
-    (_, value), *knobs = _flatten("", node)
-    return value_text(value), " ".join(f"{key[1:]}={value_text(knob)}" for key, knob in knobs if knob is not None)
+    (_, value), *options = _flatten("", node)
+    return value_text(value), " ".join(
+        f"{key[1:]}={value_text(option)}" for key, option in options if option is not None
+    )
 
 
 def value_text(value: Any) -> str:

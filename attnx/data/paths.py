@@ -44,30 +44,30 @@ def _exists(path: Path) -> bool:
     return os.path.exists(path) or bool(glob(str(path)))  # False for a name that is too long
 
 
-def expand_path(knob: str, path: str) -> Path:
+def expand_path(option: str, path: str) -> Path:
     """Expand ``~`` and environment variables; ``$ATTNX_DATA`` is the first data folder that has the path.
 
-    The path, in the option ``knob``, is a file, a folder, or a pattern of files, which need not exist. A variable that
+    The path, the value of ``option``, is a file, a folder, or a pattern of files, which need not exist. A variable that
     is not set is a UserError.
     """
     if not path:
-        raise UserError(f"{knob}= is empty, perhaps from an unset variable; name a file or a folder")
+        raise UserError(f"{option}= is empty, perhaps from an unset variable; name a file or a folder")
     if in_data := IN_DATA_FOLDER.fullmatch(path):
         return find_in_folders(in_data[1], data_folders())
     expanded = os.path.expandvars(os.path.expanduser(path))
     unset = re.search(r"\$\{?(\w+)", expanded)
     if unset:
-        raise UserError(f"{knob}={path}: the environment variable {unset[1]} is not set; set it first")
+        raise UserError(f"{option}={path}: the environment variable {unset[1]} is not set; set it first")
     return Path(expanded)
 
 
-def resolve_data_path(knob: str, path: str) -> Path:
+def resolve_data_path(option: str, path: str) -> Path:
     """Expand the path of data to read; a UserError if there is none says how to download a public set."""
-    expanded = expand_path(knob, path)
+    expanded = expand_path(option, path)
     if (in_data := IN_DATA_FOLDER.fullmatch(path)) and not _exists(expanded):
         folders = " nor in ".join(map(str, data_folders()))
         unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
-        raise UserError(f"{knob}={path}: not in {folders}{unset}{_download_hint(in_data[1])}")
+        raise UserError(f"{option}={path}: not in {folders}{unset}{_download_hint(in_data[1])}")
     return expanded
 
 
@@ -85,13 +85,13 @@ def check_task_files(task: Mapping[str, Any]) -> None:
 
     A task declares the options that name files as ``data_files``. A missing file is a UserError with similar names.
     """
-    for knob in registry.describe("task", task["name"]).properties.get("data_files", ()):
-        value = task.get(knob)
+    for option in registry.describe("task", task["name"]).properties.get("data_files", ()):
+        value = task.get(option)
         for name in value if isinstance(value, list) else [value]:
             if isinstance(name, str):
-                path = resolve_data_path(f"task.{knob}", name)
+                path = resolve_data_path(f"task.{option}", name)
                 if not os.path.exists(path) and not has_magic(path.name):
-                    raise UserError(f"task.{knob}: {missing_file_message(path)}")
+                    raise UserError(f"task.{option}: {missing_file_message(path)}")
 
 
 def missing_file_message(path: Path) -> str:

@@ -45,7 +45,7 @@ class Beam(ConstrainedSearch):
     make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by
     ``((5 + |y|) / 6)^length_penalty_alpha``, ``average`` by ``|y|``; ``coverage_penalty`` above 0 rewards outputs that
     have read the whole source. A source is finished when no running hypothesis can score above its ``nbest``-th
-    finished one. The other knobs are those of ``greedy``, which a beam of 1 is
+    finished one. The other options are those of ``greedy``, which a beam of 1 is
     but for ties: any of equal continuations may stay.
     """
 

@@ -15,7 +15,7 @@ from attnx.data.output_limit import OutputLimit
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import group_by_source
-from attnx.decoding.select import CONSTRAINT_KNOBS
+from attnx.decoding.select import CONSTRAINT_OPTIONS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
@@ -39,15 +39,15 @@ class SearchInputs(NamedTuple):
 
 
 class ConstrainedSearch(ABC):
-    """A :class:`attnx.decoding.contracts.Search`, a dataclass with the knobs of :class:`DecodingConstraints`."""
+    """A :class:`attnx.decoding.contracts.Search`, a dataclass with the options of :class:`DecodingConstraints`."""
 
     max_length_ratio: float | None
     max_length_extra: int | None
 
     def constraints(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
         """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``token_filter``."""
-        knobs = {name: getattr(self.with_limit(OutputLimit()), name) for name in CONSTRAINT_KNOBS}
-        return DecodingConstraints(**knobs, **for_batch, steps=model.target.steps)
+        options = {name: getattr(self.with_limit(OutputLimit()), name) for name in CONSTRAINT_OPTIONS}
+        return DecodingConstraints(**options, **for_batch, steps=model.target.steps)
 
     def with_limit(self, limit: OutputLimit) -> Self:
         """The search with the length limits of the training data, where its options leave them unset."""

@@ -10,37 +10,39 @@ from attnx.errors import UserError
 from attnx.registry import PartSpec
 
 # Constraints on outputs: those of the run's decoding hold for the decoding that replaces it.
-CONSTRAINT_KNOBS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
+CONSTRAINT_OPTIONS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 WIDE = "beam"
 
 
 def choose_decoding(
     configured: Mapping[str, Any],
     override: PartSpec | None = None,
-    knobs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     nbest: int | None = None,
 ) -> dict[str, Any]:
-    """The decoding to use, with the value of every knob.
+    """The decoding to use, with the value of every option.
 
     Args:
         configured: the run's decoding.
-        override: another decoding, by its name or with its knobs; it keeps the constraints of the run's.
-        knobs: values of knobs, for either.
+        override: another decoding, by its name or with its options; it keeps the constraints of the run's.
+        options: values of options, for either.
         nbest: number of outputs for each source; by default the decoding's. A configured decoding with one output is
             replaced by ``beam``, and a configured ``beam_size`` grows to ``nbest``.
 
     Raises:
-        UserError: an unknown decoding or knob, a value out of its range, or a beam narrower than ``nbest``.
+        UserError: an unknown decoding or option, a value out of its range, or a beam narrower than ``nbest``.
     """
     name, defaults = registry.parse_spec("decoding", configured)
-    requested = dict(knobs or {})
+    requested = dict(options or {})
     if override is not None:
         name, values = registry.parse_spec("decoding", override)
         requested = {**values, **requested}
-    elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
+    elif type(nbest) is int and nbest > 1 and "nbest" not in _options(name):
         name, override = WIDE, WIDE
     if override is not None:
-        defaults = {knob: defaults[knob] for knob in CONSTRAINT_KNOBS if knob in defaults and knob in _knobs(name)}
+        defaults = {
+            option: defaults[option] for option in CONSTRAINT_OPTIONS if option in defaults and option in _options(name)
+        }
     checked = {"name": name, **registry.check("decoding", name, {**defaults, **requested})}
     return checked if nbest is None else _widen(checked, requested, nbest)
 
@@ -60,9 +62,9 @@ def _widen(search: dict[str, Any], requested: Mapping[str, Any], nbest: int) -> 
     if beam_size < nbest and "beam_size" in requested:
         raise UserError(f"decoding.beam_size={beam_size} holds fewer than the {nbest} best; raise it, or leave it out")
     wide = {"beam_size": max(beam_size, nbest)} if "beam_size" in search else {}
-    knobs = {knob: value for knob, value in search.items() if knob != "name"}
-    return {"name": name, **registry.check("decoding", name, {**knobs, **wide, "nbest": nbest})}
+    options = {option: value for option, value in search.items() if option != "name"}
+    return {"name": name, **registry.check("decoding", name, {**options, **wide, "nbest": nbest})}
 
 
-def _knobs(name: str) -> set[str]:
-    return {knob.name for knob in registry.describe("decoding", name).knobs}
+def _options(name: str) -> set[str]:
+    return {option.name for option in registry.describe("decoding", name).options}

@@ -26,12 +26,12 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
     """
     model = new_model(config, data)
     for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
-        knob, vocabulary = f"{side}_vectors", getattr(data, side)
-        if config["model"].get(knob):
+        option, vocabulary = f"{side}_vectors", getattr(data, side)
+        if config["model"].get(option):
             if not isinstance(vocabulary, Vocabulary):
-                raise UserError(f"model.{knob}: the {side} is made of features, not of symbols with vectors")
+                raise UserError(f"model.{option}: the {side} is made of features, not of symbols with vectors")
             ids = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
-            file = str(resolve_data_path(f"model.{knob}", config["model"][knob]))
+            file = str(resolve_data_path(f"model.{option}", config["model"][option]))
             load_vectors(model.get_submodule(module_name), ids, file)  # type: ignore[arg-type]
     return model
 

@@ -42,7 +42,7 @@ class TrainedRun(Predictor):
         return f"TrainedRun({str(self.folder)!r})"
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: status, settings, results and an alignment."""
+        """What a notebook shows: status, options, results and an alignment."""
         from attnx.inference.notebook import trained_run_html
 
         return trained_run_html(self)

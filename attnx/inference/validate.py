@@ -83,7 +83,7 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(f"{key!r} is not a key of a run; remove it")
         if key in PART_GROUPS and not isinstance(value, Mapping):
-            raise UserError(f"{key}: expected a name and knobs, found {value!r}")
+            raise UserError(f"{key}: expected a name and options, found {value!r}")
         if key in SCALARS:
             check_scalar(key, value)
     check_placement(config.get("placement"))

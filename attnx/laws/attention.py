@@ -57,7 +57,7 @@ class AttentionLaws(TensorLaws):
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate with parts of the core, and two scopes."""
         for scope in ("global", LOCAL_SCOPE):
-            yield cls({**DEFAULT_PARTS, "scope": scope, candidate.kind: (candidate.name, candidate.knobs)})
+            yield cls({**DEFAULT_PARTS, "scope": scope, candidate.kind: (candidate.name, candidate.options)})
 
     def _build(self) -> Any:
         return compose_parts(self.parts)

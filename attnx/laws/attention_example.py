@@ -33,8 +33,8 @@ def random_inputs() -> Inputs:
 def compose_parts(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """Compose the parts, with a projection if the scorer needs one."""
     sizes = (WIDTH, keys, values)
-    knobs = {"heads": heads, "bias": parts.get("bias")}
-    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, knobs).eval()
+    options = {"heads": heads, "bias": parts.get("bias")}
+    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, options).eval()
 
 
 def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:

@@ -25,12 +25,12 @@ class Candidate:
     Attributes:
         kind: of part.
         name: its registered name.
-        knobs: options it is built with; the remaining ones keep their defaults.
+        options: options it is built with; the remaining ones keep their defaults.
     """
 
     kind: str
     name: str
-    knobs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def info(self) -> Part:
@@ -43,7 +43,7 @@ class Candidate:
 
     def build(self, **supplied: Any) -> Any:
         """Build it in evaluation mode, without dropout."""
-        part = registry.build(self.kind, (self.name, self.knobs), **supplied)
+        part = registry.build(self.kind, (self.name, self.options), **supplied)
         return part.eval() if isinstance(part, nn.Module) else part
 
     def location(self, member: str = "") -> str:
@@ -64,16 +64,16 @@ def variants(candidate: Candidate) -> list[Candidate]:
     if candidate.kind == "task":
         return [candidate]
     changes = [
-        {knob.name: value}
-        for knob in candidate.info.knobs
-        if knob.name not in candidate.knobs
-        for value in _knob_values(knob.annotation)
-        if value != knob.default
+        {option.name: value}
+        for option in candidate.info.options
+        if option.name not in candidate.options
+        for value in _option_values(option.annotation)
+        if value != option.default
     ]
-    return [candidate, *(replace(candidate, knobs={**candidate.knobs, **change}) for change in changes)]
+    return [candidate, *(replace(candidate, options={**candidate.options, **change}) for change in changes)]
 
 
-def _knob_values(annotation: str) -> Sequence[Any]:
+def _option_values(annotation: str) -> Sequence[Any]:
     """The values of a ``bool`` or of a ``Literal``; none for any other type."""
     if annotation == "bool":
         return (False, True)

@@ -136,9 +136,11 @@ def _failure_of(error: BaseException, candidate: Candidate) -> LawFailure:
 
 
 def _line(candidate: Candidate, location: str, message: str) -> str:
-    defaults = {knob.name: knob.default for knob in candidate.info.knobs}
-    knobs = "".join(f" {knob}={value}" for knob, value in candidate.knobs.items() if value != defaults.get(knob))
-    return f"the {candidate.kind} {candidate.name!r}{knobs}, {location}: {message}"
+    defaults = {option.name: option.default for option in candidate.info.options}
+    options = "".join(
+        f" {option}={value}" for option, value in candidate.options.items() if value != defaults.get(option)
+    )
+    return f"the {candidate.kind} {candidate.name!r}{options}, {location}: {message}"
 
 
 def check_part(candidate: Candidate) -> list[Outcome]:
@@ -182,11 +184,11 @@ def _outcome(law: Law, candidate: Candidate, dtypes: Sequence[torch.dtype]) -> O
     return Outcome(law)
 
 
-def first_failure(kind: str, name: str, knobs: Mapping[str, Any]) -> str:
+def first_failure(kind: str, name: str, options: Mapping[str, Any]) -> str:
     """The first failure among the quick laws of a part in single precision, as in training; "" if all hold."""
     if kind not in CLASSES:
         return ""
-    candidate = Candidate(kind, name, knobs)
+    candidate = Candidate(kind, name, options)
     for law in kind_laws(kind, quick=True):
         with suppress(LawSkipped):
             if broken := law_failure(law, candidate, torch.float32):

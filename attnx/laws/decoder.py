@@ -49,15 +49,15 @@ class DecoderLaws(TensorLaws):
     def declarations(self) -> None:
         """A decoder is an nn.Module with the protocol :class:`attnx.nn.contracts.Decoder`.
 
-        Its knob ``hidden_size`` is its size: other parts are built by it.
+        Its option ``hidden_size`` is its size: other parts are built by it.
         """
         require(isinstance(self.part, nn.Module), "", "it is no torch.nn.Module")
         missing = [name for name in MEMBERS if not hasattr(self.part, name)]
         require(not missing, "", f"it has no {', '.join(missing)}")
-        knobs = {knob.name: knob.default for knob in self.candidate.info.knobs} | dict(self.candidate.knobs)
-        size, hidden_size = self.part.size, knobs.get("hidden_size")
-        require(hidden_size is not None, "", "it has no knob hidden_size, the width of its state")
-        require(size == hidden_size, "", f"its size is {size}, and its knob hidden_size {hidden_size}")
+        options = {option.name: option.default for option in self.candidate.info.options} | dict(self.candidate.options)
+        size, hidden_size = self.part.size, options.get("hidden_size")
+        require(hidden_size is not None, "", "it has no option hidden_size, the width of its state")
+        require(size == hidden_size, "", f"its size is {size}, and its option hidden_size {hidden_size}")
 
     def steps_equal_one_run(self) -> None:
         """Steps one after another give the states (b, t, size) of one run over all of them."""

@@ -177,17 +177,18 @@ class NormalizerLaws(TensorLaws):
 
     def temperature_divides_the_scores(self) -> None:
         """An option ``temperature`` divides the scores."""
-        if "temperature" not in [knob.name for knob in self.candidate.info.knobs]:
+        if "temperature" not in [option.name for option in self.candidate.info.options]:
             return
         scores = torch.randn(4, 7)
         plain, *warm = (
             NormalizerLaws(
-                replace(self.candidate, knobs={**self.candidate.knobs, "temperature": temperature}), self.is_training
+                replace(self.candidate, options={**self.candidate.options, "temperature": temperature}),
+                self.is_training,
             )
             for temperature in (1.0, 0.3, 5.0)
         )
         for laws in warm:
-            temperature = laws.candidate.knobs["temperature"]
+            temperature = laws.candidate.options["temperature"]
             difference = f"temperature={temperature} does not divide the scores"
             require_close(laws._compute(scores), plain._compute(scores / temperature), "forward", difference)
 

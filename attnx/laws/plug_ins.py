@@ -12,7 +12,7 @@ from attnx.laws.check import first_failure
 from attnx.registry.plugin_errors import advice
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
 
-PartWithKnobs = tuple[str, str, Mapping[str, Any]]
+PartWithOptions = tuple[str, str, Mapping[str, Any]]
 
 
 def check_plug_ins(config: Mapping[str, Any]) -> None:
@@ -21,13 +21,13 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: a part breaks a law; the message has its file and line.
     """
-    for kind, name, knobs in [*chosen_parts(config), *_plug_in_kernels()]:
+    for kind, name, options in [*chosen_parts(config), *_plug_in_kernels()]:
         info = registry.describe(kind, name)
-        if info.origin != "core" and (failure := first_failure(kind, name, knobs)):
+        if info.origin != "core" and (failure := first_failure(kind, name, options)):
             raise UserError(f"{failure}; {advice(info)}")
 
 
-def _plug_in_kernels() -> Iterator[PartWithKnobs]:
+def _plug_in_kernels() -> Iterator[PartWithOptions]:
     """The kernels of plug-ins, except those that cannot be imported, which attention skips."""
     for name in registry.names("kernel"):
         if registry.describe("kernel", name).origin != "core":
@@ -58,19 +58,19 @@ def sound_names(kind: str) -> list[str]:
     return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 
-def chosen_parts(config: Mapping[str, Any]) -> Iterator[PartWithKnobs]:
+def chosen_parts(config: Mapping[str, Any]) -> Iterator[PartWithOptions]:
     """Kind, name and options of every part in a configuration, including parts in options of parts."""
     for kind in (kind for kind in KINDS if kind in config):
         nodes = config[kind].items() if kind in MULTI_SELECT_KINDS else [registry.parse_spec(kind, config[kind])]
-        for name, knobs in nodes:
-            yield kind, name, knobs or {}
-            yield from _in_knobs(knobs or {})
+        for name, options in nodes:
+            yield kind, name, options or {}
+            yield from _in_options(options or {})
 
 
-def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[PartWithKnobs]:
+def _in_options(options: Mapping[str, Any]) -> Iterator[PartWithOptions]:
     """Parts in options such as ``cross_scorer`` or ``tokenizer``: the option's name ends with the kind."""
-    for knob, value in knobs.items():
-        kind = next((kind for kind in KINDS if knob == kind or knob.endswith(f"_{kind}")), None)
+    for option, value in options.items():
+        kind = next((kind for kind in KINDS if option == kind or option.endswith(f"_{kind}")), None)
         if kind is not None and isinstance(value, str | Mapping):
             name, inner = registry.parse_spec(kind, value)
             if name in registry.names(kind):

@@ -33,7 +33,7 @@ class RecurrenceLaws(PartLaws):
 
     Args:
         candidate: the part.
-        is_training: whether it is in training mode, where its noise, if it has a knob ``noise``, is 0.
+        is_training: whether it is in training mode, where its noise, if it has an option ``noise``, is 0.
     """
 
     suffix, member = " over steps", "forward"

@@ -18,7 +18,7 @@ from attnx.laws.violation import require, require_close, require_finite, require
 # Reads of each row, among which every position with a probability above 0.01 occurs, and the standard deviations by
 # which its share may differ from the probability.
 READS, DEVIATIONS = 2000, 5.0
-# What is read exactly, where a candidate has such knobs: samples alone, and log-probabilities as they are.
+# What is read exactly, where a candidate has such options: samples alone, and log-probabilities as they are.
 PLAIN = {"reward": 1.0, "expected": 0.0}
 
 
@@ -41,11 +41,11 @@ class SampledNormalizerLaws(PartLaws):
     def _build(self) -> Any:
         return super()._build().train()
 
-    def _with_knobs(self, knobs: dict[str, float]) -> Any:
-        """The part with these knobs, as far as it has them."""
-        names = {knob.name for knob in self.candidate.info.knobs}
-        changed = {name: value for name, value in knobs.items() if name in names}
-        return replace(self.candidate, knobs={**self.candidate.knobs, **changed}).build().train()
+    def _with_options(self, options: dict[str, float]) -> Any:
+        """The part with these options, as far as it has them."""
+        names = {option.name for option in self.candidate.info.options}
+        changed = {name: value for name, value in options.items() if name in names}
+        return replace(self.candidate, options={**self.candidate.options, **changed}).build().train()
 
     def _sample(self, part: Any, scores: Tensor, allowed_mask: Tensor) -> SampledWeights:
         """What the part samples, its shapes checked."""
@@ -59,7 +59,7 @@ class SampledNormalizerLaws(PartLaws):
     def _samples(self) -> SampledWeights:
         """Many samples of four rows of 7 scores, their first axis the rows'."""
         scores = torch.randn(4, 1, 7).expand(4, READS, 7)
-        return self._sample(self._with_knobs(PLAIN), scores, ALLOWED_MASK[:, None].expand_as(scores))
+        return self._sample(self._with_options(PLAIN), scores, ALLOWED_MASK[:, None].expand_as(scores))
 
     def samples_are_allowed_positions(self) -> None:
         """Weights are 1 at one allowed position and 0 elsewhere; 0 if nothing is allowed."""
@@ -85,11 +85,11 @@ class SampledNormalizerLaws(PartLaws):
             require(error < 2 / READS, "sample", "positions are read with other shares than their probabilities")
 
     def expectations_are_means_of_samples(self) -> None:
-        """Reads of the mean of all samples, if a knob ``expected`` has a share of them, have a log-probability of 0."""
-        if "expected" not in [knob.name for knob in self.candidate.info.knobs]:
+        """Reads of the mean of all samples, of which ``expected`` may be a share, have a log-probability of 0."""
+        if "expected" not in [option.name for option in self.candidate.info.options]:
             return
         scores = torch.randn(7).expand(READS, 7)
-        weights, log_prob, _ = self._sample(self._with_knobs({"reward": 1.0, "expected": 0.5}), scores, scores < 9)
+        weights, log_prob, _ = self._sample(self._with_options({"reward": 1.0, "expected": 0.5}), scores, scores < 9)
         is_mean = (weights < 1).all(-1)
         share = is_mean.float().mean().item()
         require(abs(share - 0.5) < DEVIATIONS * 0.5 / READS**0.5, "sample", f"a share of {share:.2f} reads the mean")

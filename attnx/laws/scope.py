@@ -89,7 +89,7 @@ class ScopeLaws(PartLaws):
         self._require_module()
         info = self.candidate.info
         declared = {"sources": ["encoder"], "include_self": False, **info.properties}
-        declared |= {knob.name: knob.default for knob in info.knobs} | dict(self.candidate.knobs)
+        declared |= {option.name: option.default for option in info.options} | dict(self.candidate.options)
         for fact, value in (("sources", tuple(declared["sources"])), ("include_self", declared["include_self"])):
             actual = getattr(self.part, fact, None if fact == "sources" else False)
             actual = tuple(actual) if isinstance(actual, list) else actual

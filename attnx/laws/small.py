@@ -39,24 +39,24 @@ def small_config(**choices: Any) -> dict[str, Any]:
     nodes |= _sized(choices, heads=registry.parse_spec("attention", nodes["attention"])[1].get("heads", 1))
     config: dict[str, Any] = {}
     for kind, choice in nodes.items():
-        name, knobs = registry.parse_spec(kind, choice)
+        name, options = registry.parse_spec(kind, choice)
         small = {**_no_noise(kind, name), **SMALL.get((kind, name), {})}
-        config[kind] = {"name": name, **registry.check(kind, name, {**small, **knobs})}
+        config[kind] = {"name": name, **registry.check(kind, name, {**small, **options})}
     query = choices.get("query", ["current_state"])
-    query_knobs = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
-    config["query"] = {name: registry.check("query", name, knobs) for name, knobs in query_knobs.items()}
+    query_options = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
+    config["query"] = {name: registry.check("query", name, options) for name, options in query_options.items()}
     if config["attention"]["name"] == "none":
         config = {kind: node for kind, node in config.items() if kind not in ATTENTION_KINDS}
     return config
 
 
 def without_noise(candidate: Candidate) -> Candidate:
-    """The candidate with its knob ``noise`` at 0, if it has one that is not set."""
-    return replace(candidate, knobs={**_no_noise(candidate.kind, candidate.name), **candidate.knobs})
+    """The candidate with its option ``noise`` at 0, if it has one that is not set."""
+    return replace(candidate, options={**_no_noise(candidate.kind, candidate.name), **candidate.options})
 
 
 def _no_noise(kind: str, name: str) -> dict[str, Any]:
-    return {NOISE: 0.0} if NOISE in [knob.name for knob in registry.describe(kind, name).knobs] else {}
+    return {NOISE: 0.0} if NOISE in [option.name for option in registry.describe(kind, name).options] else {}
 
 
 def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
     nodes = {}
     for kind, default in DEFAULT_MODEL_PARTS.items():
         node = {"name": default, **choices.get(kind, {})}
-        knobs = {knob.name: knob.type for knob in registry.describe(kind, node["name"]).knobs}
-        small = {knob: size * heads for knob, size in sizes.get(kind, {}).items() if knob in knobs}
-        nodes[kind] = {**{knob: size for knob, size in small.items() if knobs[knob].accepts(size)}, **node}
+        options = {option.name: option.type for option in registry.describe(kind, node["name"]).options}
+        small = {option: size * heads for option, size in sizes.get(kind, {}).items() if option in options}
+        nodes[kind] = {**{option: size for option, size in small.items() if options[option].accepts(size)}, **node}
     return nodes
 
 
@@ -89,9 +89,9 @@ def small_model(config: Mapping[str, Any], features: int = 0, target_features: i
 
 def model_with(candidate: Candidate, **model: Any) -> Any:
     """A small seq2seq model with these options that contains the candidate."""
-    choice: Any = {"name": candidate.name, **candidate.knobs}
+    choice: Any = {"name": candidate.name, **candidate.options}
     if candidate.kind == "query":
-        choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.knobs}}
+        choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.options}}
     choices = (
         {"attention": {"name": "standard", "bias": choice}} if candidate.kind == "bias" else {candidate.kind: choice}
     )

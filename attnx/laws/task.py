@@ -33,8 +33,8 @@ class TaskLaws(PartLaws):
     quick = ("declarations",)
 
     def _build(self) -> Any:
-        drawn, knobs = self.candidate.property_value("num_drawn"), self.candidate.knobs
-        return replace(self.candidate, knobs={drawn: NUM_DRAWN, **knobs} if drawn else knobs).build()
+        drawn, options = self.candidate.property_value("num_drawn"), self.candidate.options
+        return replace(self.candidate, options={drawn: NUM_DRAWN, **options} if drawn else options).build()
 
     def declarations(self) -> None:
         """A task inherits ``SequenceTask``, and has ``monitor``, ``maximize`` and ``label_smoothing``."""

@@ -24,7 +24,7 @@ class Loggers:
 
     def __init__(self, specs: Mapping[str, Mapping[str, Any]]) -> None:
         self._loggers: dict[str, Logger] = {
-            name: registry.build("logger", (name, params)) for name, params in specs.items()
+            name: registry.build("logger", (name, options)) for name, options in specs.items()
         }
         self._started: set[str] = set()
         self._removed: dict[str, Logger] = {}

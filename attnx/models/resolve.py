@@ -1,4 +1,4 @@
-"""Resolve a model's configuration: derive and check its settings before torch is imported."""
+"""Resolve a model's configuration: derive and check its options before torch is imported."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
 
 
 class ResolvedConfig(Protocol):
-    """The settings of a model that follow from its configuration."""
+    """The options of a model that follow from its configuration."""
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: ``schedule`` with its reason, and ``derived``, the derived settings."""
+        """The lines of the start table: ``schedule`` with its reason, and ``derived``, the derived options."""
         ...
 
 
@@ -26,7 +26,7 @@ def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
     """Resolve a checked configuration by the function that its model declares as ``resolver``; None without one.
 
     Raises:
-        UserError: settings that contradict each other.
+        UserError: options that contradict each other.
     """
     check_bias(config)
     resolver = registry.describe("model", config["model"]["name"]).properties.get("resolver")
@@ -77,15 +77,15 @@ def require_attention(config: Mapping[str, Any], model: str) -> None:
 
 
 def check_bias(config: Mapping[str, Any]) -> None:
-    """Check the name and the knobs of attention's bias, if there is one.
+    """Check the name and the options of attention's bias, if there is one.
 
     Raises:
-        UserError: an unknown bias or knob, or a value of the wrong type.
+        UserError: an unknown bias or option, or a value of the wrong type.
     """
     bias = config.get("attention", {}).get("bias")
     if bias is not None:
-        name, knobs = registry.parse_spec("bias", bias)
-        registry.check("bias", name, knobs)
+        name, options = registry.parse_spec("bias", bias)
+        registry.check("bias", name, options)
 
 
 def reject_bias(config: Mapping[str, Any], reason: str) -> None:
@@ -109,26 +109,26 @@ def reject_recurrent_parts(config: Mapping[str, Any], reason: str) -> None:
         reject_recurrent(kind, config[kind]["name"], kind, reason)
 
 
-def reject_recurrent(kind: str, name: str, setting: str, reason: str) -> None:
-    """As :func:`reject_recurrent_parts`, of one part, which the configuration has as ``setting``."""
+def reject_recurrent(kind: str, name: str, option: str, reason: str) -> None:
+    """As :func:`reject_recurrent_parts`, of one part, which the configuration has as ``option``."""
     if registry.describe(kind, name).properties.get("is_recurrent"):
         raise UserError(
-            f"{setting}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
+            f"{option}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
             f"choose another {kind}"
         )
 
 
-def reject_history(name: str, setting: str, reason: str) -> None:
+def reject_history(name: str, option: str, reason: str) -> None:
     """Check that a scorer does not read earlier weights.
 
     Raises:
         UserError: it does; ``reason`` says why there are none.
     """
     if registry.describe("scorer", name).properties.get("needs_history"):
-        raise UserError(f"{setting}={name} needs earlier attention weights, but {reason}; use another scorer")
+        raise UserError(f"{option}={name} needs earlier attention weights, but {reason}; use another scorer")
 
 
-def reject_sampled(name: str, setting: str, reason: str) -> None:
+def reject_sampled(name: str, option: str, reason: str) -> None:
     """Check that a normalizer does not sample positions, whose log-probabilities a model would pass to the loss.
 
     Raises:
@@ -136,7 +136,7 @@ def reject_sampled(name: str, setting: str, reason: str) -> None:
     """
     if registry.describe("normalizer", name).properties.get("is_sampled"):
         raise UserError(
-            f"{setting}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
+            f"{option}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
             "another normalizer"
         )
 
@@ -196,8 +196,8 @@ def reject_hops(config: Mapping[str, Any], model: str, reason: str) -> None:
         )
 
 
-def reject_length_knobs(decoding: Mapping[str, Any]) -> None:
-    """Check that no knob of decoding is set that only matters for outputs longer than one symbol.
+def reject_length_options(decoding: Mapping[str, Any]) -> None:
+    """Check that no option of decoding is set that only matters for outputs longer than one symbol.
 
     Raises:
         UserError: one is.
@@ -207,15 +207,15 @@ def reject_length_knobs(decoding: Mapping[str, Any]) -> None:
             raise UserError(f"decoding.{name}={decoding[name]} has no effect on an output of one symbol; remove it")
 
 
-def require_tags(num_tags: int, setting: str) -> None:
-    """Check that the data has tags, which a setting needs.
+def require_tags(num_tags: int, option: str) -> None:
+    """Check that the data has tags, which an option needs.
 
     Raises:
         UserError: it has none.
     """
     if not num_tags:
         raise UserError(
-            f"{setting} needs data with tags, such as task.train=FOLDER with a file for each language, but this data "
+            f"{option} needs data with tags, such as task.train=FOLDER with a file for each language, but this data "
             "has none"
         )
 

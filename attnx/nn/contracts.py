@@ -80,7 +80,7 @@ class Bridge(Protocol):
 class Decoder(Protocol):
     """A recurrence over the target, whose top state is what attention and readout see; a part of kind ``decoder``.
 
-    Its constructor has a knob ``hidden_size``, which is its ``size``: other parts are built for that width.
+    Its constructor has an option ``hidden_size``, which is its ``size``: other parts are built for that width.
     """
 
     size: int  # width of the state h of every layer

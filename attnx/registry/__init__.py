@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
-from attnx.registry.param_types import (
+from attnx.registry.option_types import (
     Depth,
     NonNegativeFloat,
     NonNegativeInt,
@@ -73,12 +73,12 @@ _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 def register(kind: str, name: str, **properties: object) -> Callable[[T], T]:
     """Decorator that registers a class or function by kind and name.
 
-    Its parameters with defaults are its knobs: their types and its docstring are the whole configuration. Properties
+    Its parameters with defaults are its options: their types and its docstring are the whole configuration. Properties
     are literal class attributes, or keywords here: ``register("model", "m", uses=("scope",))``.
 
     Raises:
-        UserError: the kind is unknown, another class has the name, or a knob of a part that is in no part file cannot
-            be configured.
+        UserError: the kind is unknown, another class has the name, or an option of a part that is in no part file
+            cannot be configured.
     """
     if kind not in KINDS:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{suggest(kind, KINDS)}")
@@ -142,10 +142,11 @@ def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
     return message
 
 
-def unknown_knob(kind: str, name: str, knob: object) -> str:
-    """The message on a knob that a part does not have."""
-    knobs = [option.name for option in describe(kind, name).knobs]
-    return f"the {kind} {name!r} has no knob {knob!r}{suggest_known(str(knob), knobs, f'{kind}.') or '; it has none'}"
+def unknown_option(kind: str, name: str, option: object) -> str:
+    """The message on an option that a part does not have."""
+    options = [known.name for known in describe(kind, name).options]
+    hint = suggest_known(str(option), options, f"{kind}.") or "; it has none"
+    return f"the {kind} {name!r} has no option {option!r}{hint}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:
@@ -190,22 +191,22 @@ def undeclared(part: Part) -> str:
 
 
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check values against a part's knobs and fill in the defaults, without importing the part.
+    """Check values against a part's options and fill in the defaults, without importing the part.
 
     Raises:
-        UserError: an unknown part or knob, a value of the wrong type, or a part that lacks a required property.
+        UserError: an unknown part or option, a value of the wrong type, or a part that lacks a required property.
     """
     info = describe(kind, name)
     declarations(kind, name)
-    knobs = {knob.name: knob for knob in info.knobs}
+    options = {option.name: option for option in info.options}
     for key, value in values.items():
-        if key not in knobs:
-            raise UserError(unknown_knob(kind, name, key))
-        if not knobs[key].type.accepts(value):
+        if key not in options:
+            raise UserError(unknown_option(kind, name, key))
+        if not options[key].type.accepts(value):
             node = f"{kind}.{name}" if kind in MULTI_SELECT_KINDS else kind
-            raise UserError(f"{node}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
+            raise UserError(f"{node}.{key}={_shown(value)}: expected {options[key].type.phrase}")
     # Copied, so that changing a list does not change the default.
-    return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
+    return {option.name: copy.deepcopy(values.get(option.name, option.default)) for option in info.options}
 
 
 def _shown(value: Any) -> str:
@@ -213,21 +214,21 @@ def _shown(value: Any) -> str:
 
 
 def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
-    """Check the parts of a multi-select kind, by name with their knobs or None, as :func:`check` does.
+    """Check the parts of a multi-select kind, by name with their options or None, as :func:`check` does.
 
     Raises:
-        UserError: as :func:`check`, or something else stands for the parts or for the knobs of one.
+        UserError: as :func:`check`, or something else stands for the parts or for the options of one.
     """
     if not isinstance(members, Mapping):
-        raise UserError(f"{kind}={_shown(members)}: expected knobs by name, as in {{{names(kind)[0]}: {{}}}}")
-    for name, knobs in members.items():
-        if not isinstance(knobs, Mapping | None):
-            message = f"{kind}.{name}={_shown(knobs)}: expected the knobs of a {kind}"
-            if knobs is False:
+        raise UserError(f"{kind}={_shown(members)}: expected options by name, as in {{{names(kind)[0]}: {{}}}}")
+    for name, options in members.items():
+        if not isinstance(options, Mapping | None):
+            message = f"{kind}.{name}={_shown(options)}: expected the options of a {kind}"
+            if options is False:
                 remaining = ",".join(str(member) for member in members if member != name)
                 message += f"; to leave it out, list the others: {kind}=[{remaining}]"
             raise UserError(message)
-    return {str(name): check(kind, str(name), knobs or {}) for name, knobs in members.items()}
+    return {str(name): check(kind, str(name), options or {}) for name, options in members.items()}
 
 
 def forget_changed() -> None:
@@ -250,7 +251,7 @@ def registered_name(kind: str, cls: type) -> str | None:
 
 
 def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
-    """Split a choice, ``"mlp"``, ``("mlp", {"depth": 2})`` or ``{"name": "mlp", "depth": 2}``, into name and knobs."""
+    """Split a choice into name and options: ``"mlp"``, ``("mlp", {"depth": 2})`` or ``{"name": "mlp", "depth": 2}``."""
     if isinstance(choice, str):
         return choice, {}
     if isinstance(choice, Mapping):
@@ -259,40 +260,40 @@ def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
             raise UserError(f"the {kind} has no name; choose from {', '.join(names(kind))}")
         return str(values.pop("name")), values
     match choice:
-        case (str(name), Mapping() as knobs):
-            return name, dict(knobs)
-    raise UserError(f'{kind}={choice!r}: expected a name, or a name with knobs, as in ("mlp", {{"depth": 2}})')
+        case (str(name), Mapping() as options):
+            return name, dict(options)
+    raise UserError(f'{kind}={choice!r}: expected a name, or a name with options, as in ("mlp", {{"depth": 2}})')
 
 
 def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
-    """Build a part from its name and knobs, and those of the supplied values that its constructor takes.
+    """Build a part from its name and options, and those of the supplied values that its constructor takes.
 
     Raises:
-        UserError: as :func:`check` and :func:`find`, the part itself refused its knobs, or the constructor of a
+        UserError: as :func:`check` and :func:`find`, the part itself refused its options, or the constructor of a
             plug-in raised something.
     """
     name, values = parse_spec(kind, choice)
-    knobs = check(kind, name, values)
+    options = check(kind, name, values)
     info = describe(kind, name)
     missing = [size for size in info.injected_params if size not in supplied]
     if missing:
         raise UserError(f"the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
-        return constructor(**sizes, **knobs)
+        return constructor(**sizes, **options)
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration with the defaults of knobs that it lacks, since they are newer than it.
+    """A stored configuration with the defaults of options that it lacks, since they are newer than it.
 
     Raises:
-        UserError: it names a part or a knob that no longer exists.
+        UserError: it names a part or an option that no longer exists.
     """
     complete = dict(config)
     for kind in KINDS:
         if kind in MULTI_SELECT_KINDS and kind in complete:
             complete[kind] = check_members(kind, complete[kind] or {})
         elif kind in complete:
-            name, knobs = parse_spec(kind, complete[kind])
-            complete[kind] = {"name": name, **check(kind, name, knobs)}
+            name, options = parse_spec(kind, complete[kind])
+            complete[kind] = {"name": name, **check(kind, name, options)}
     return complete

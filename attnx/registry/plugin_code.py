@@ -77,12 +77,12 @@ def short_digest(files: Mapping[str, str]) -> str:
 
 
 def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
-    """Whether a configuration chooses a part or has its name in a knob; a kernel is tried without being named."""
+    """Whether a configuration chooses a part or has its name in an option; a kernel is tried without being named."""
     if part.kind == "kernel":
         return _kernel_applies(part, config)
     if part.kind in MULTI_SELECT_KINDS:
         return part.name in (config.get(part.kind) or {})
-    return part.name == _chosen_name(config, part.kind) or part.name in _knob_words(config)
+    return part.name == _chosen_name(config, part.kind) or part.name in _option_words(config)
 
 
 def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
@@ -96,8 +96,8 @@ def _kernel_applies(kernel: Part, config: Mapping[str, Any]) -> bool:
     return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
 
 
-def _knob_words(config: Mapping[str, Any]) -> Iterator[str]:
-    """The words in knobs, at any depth: names of parts that are built by other parts are among them."""
+def _option_words(config: Mapping[str, Any]) -> Iterator[str]:
+    """The words in options, at any depth: names of parts that are built by other parts are among them."""
     nodes = [node for node in config.values() if isinstance(node, Mapping)]
     pending = [value for node in nodes for key, value in node.items() if key != "name"]
     for value in pending:  # which grows on the way

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
-from attnx.registry.param_types import ALIASES
-from attnx.registry.source_scan import BY_HAND, NO_LITERAL, REGISTER, Knob, Part, make_knob
+from attnx.registry.option_types import ALIASES
+from attnx.registry.source_scan import BY_HAND, NO_LITERAL, REGISTER, Option, Part, make_option
 
 # Modules of names whose values do not know their module.
 HOMES = ("attnx.registry", "typing")
@@ -26,17 +26,17 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
     """Describe a class as :func:`attnx.registry.source_scan.read_parts` describes source.
 
     Raises:
-        UserError: a knob has no type, one that no knob can have, or a default that is no literal of that type.
+        UserError: an option has no type, one that no option can have, or a default that is no literal of that type.
     """
-    knobs, injected = [], []
+    options, injected = [], []
     for parameter in _constructor(item):
         if parameter.default is inspect.Parameter.empty:
             injected.append(parameter.name)
             continue
         try:
-            knobs.append(_knob(parameter))
+            options.append(_option(parameter))
         except (ValueError, SyntaxError) as error:
-            raise UserError(f"the {kind} {name!r}, knob {parameter.name!r}: {error}") from None
+            raise UserError(f"the {kind} {name!r}, option {parameter.name!r}: {error}") from None
     code = code_of_item(item)
     return Part(
         kind=kind,
@@ -45,7 +45,7 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
         file=Path(code.co_filename if code else "<interactive>"),
         line=code.co_firstlineno if code else 1,
         doc=inspect.cleandoc(item.__doc__ or ""),
-        knobs=tuple(knobs),
+        options=tuple(options),
         injected_params=tuple(injected),
         properties={key: value for key, value in vars(item).items() if key[0] != "_" and is_literal(value)},
         origin=BY_HAND,
@@ -67,12 +67,12 @@ def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
     return [member for member in inspect.signature(item).parameters.values() if member.kind not in variadic]
 
 
-def _knob(parameter: inspect.Parameter) -> Knob:
+def _option(parameter: inspect.Parameter) -> Option:
     is_typed = parameter.annotation is not inspect.Parameter.empty
     annotation = ast.parse(_annotation(parameter.annotation), mode="eval").body if is_typed else None
     if not is_literal(parameter.default):
         raise ValueError(NO_LITERAL)
-    return make_knob(parameter.name, annotation, parameter.default)
+    return make_option(parameter.name, annotation, parameter.default)
 
 
 def is_literal(value: Any) -> bool:
@@ -165,7 +165,7 @@ class _Pieces:
         elif name in self.names:
             raise UserError(
                 f"{self.part}, uses {name}, of type {type(value).__name__}, which cannot be kept with the run; "
-                "make it a knob, a number or a word, or write the part into a file in plugins/"
+                "make it an option, a number or a word, or write the part into a file in plugins/"
             )
 
     def _importing(self, name: str, value: Any) -> str:

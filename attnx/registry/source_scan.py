@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
-from attnx.registry.param_types import KnobType, parse_type
+from attnx.registry.option_types import OptionType, parse_type
 from attnx.registry.part_names import NAME_RULE, is_part_name
 
 # The package of the core's parts, by kind.
@@ -55,12 +55,12 @@ REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.r
 
 
 @dataclass(frozen=True)
-class Knob:
+class Option:
     """A constructor parameter with a default, which the configuration can set."""
 
     name: str
     annotation: str
-    type: KnobType
+    type: OptionType
     default: Any
 
 
@@ -74,7 +74,7 @@ class Part:
     file: Path
     line: int
     doc: str
-    knobs: tuple[Knob, ...]
+    options: tuple[Option, ...]
     injected_params: tuple[str, ...]
     properties: dict[str, Any]
     origin: str
@@ -176,7 +176,7 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
     """Read the parts a file registers, without running it; of an imported plug-in, those that it registered.
 
     Raises:
-        ValueError: the file is not Python, or a decorator or a knob cannot be read; the message begins with
+        ValueError: the file is not Python, or a decorator or an option cannot be read; the message begins with
             ``file:line``.
     """
     try:
@@ -207,26 +207,26 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     if not is_part_name(name):
         raise ValueError(f"{file}:{decorator.lineno}: {NAME_RULE}, not {name!r}")
-    knobs, injected_params = _read_signature(node, file)
+    options, injected_params = _read_signature(node, file)
     declared = _read_declarations(node, decorator, file)
     properties = {key: value for key, (value, _) in declared.items()}
     lines = {key: line for key, (_, line) in declared.items()}
     doc = ast.get_docstring(node) or ""
-    return Part(kind, name, module, file, node.lineno, doc, knobs, injected_params, properties, origin, lines)
+    return Part(kind, name, module, file, node.lineno, doc, options, injected_params, properties, origin, lines)
 
 
-def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[tuple[Knob, ...], tuple[str, ...]]:
-    """The knobs, which have defaults, and the names of the parameters that the builder supplies, which have none."""
-    knobs, injected = [], []
+def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[tuple[Option, ...], tuple[str, ...]]:
+    """The options, which have defaults, and the names of the parameters that the builder supplies, which have none."""
+    options, injected = [], []
     for name, annotation, default, line in _parameters(node):
         if default is None:
             injected.append(name)
         else:
             try:
-                knobs.append(_read_knob(name, annotation, default))
+                options.append(_read_option(name, annotation, default))
             except ValueError as error:
-                raise ValueError(f"{file}:{line}: knob {name!r}: {error}") from None
-    return tuple(knobs), tuple(injected)
+                raise ValueError(f"{file}:{line}: option {name!r}: {error}") from None
+    return tuple(options), tuple(injected)
 
 
 def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None, ast.expr | None, int]]:
@@ -247,29 +247,29 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
         yield argument.arg, argument.annotation, default, argument.lineno
 
 
-def _read_knob(name: str, annotation: ast.expr | None, default: ast.expr) -> Knob:
+def _read_option(name: str, annotation: ast.expr | None, default: ast.expr) -> Option:
     try:
         value = ast.literal_eval(default)
     except (ValueError, TypeError):
         raise ValueError(NO_LITERAL) from None
-    return make_knob(name, annotation, value)
+    return make_option(name, annotation, value)
 
 
-def make_knob(name: str, annotation: ast.expr | None, default: Any) -> Knob:
-    """Describe a knob.
+def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
+    """Describe an option.
 
     Raises:
-        ValueError: it has no type, one that no knob can have, or a default that is not of that type.
+        ValueError: it has no type, one that no option can have, or a default that is not of that type.
     """
     if name == "name":
         raise ValueError("is where the configuration names the part; rename it")
     if annotation is None:
         raise ValueError(f"needs a type, such as {name}: int = ...")
-    knob_type = parse_type(annotation)
+    option_type = parse_type(annotation)
     default = list(default) if isinstance(default, tuple) else default
-    if not knob_type.accepts(default):
-        raise ValueError(f"its default {default!r} is not {knob_type.phrase}")
-    return Knob(name, ast.unparse(annotation), knob_type, default)
+    if not option_type.accepts(default):
+        raise ValueError(f"its default {default!r} is not {option_type.phrase}")
+    return Option(name, ast.unparse(annotation), option_type, default)
 
 
 def _read_declarations(

@@ -1,4 +1,4 @@
-"""The name of a run among others: the settings in which it differs from them."""
+"""The name of a run among others: the options in which it differs from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from attnx.config.changes import changed_settings
+from attnx.config.changes import changed_options
 from attnx.config.view import value_text
 from attnx.runs.run import Run
 from attnx.runs.sweep import read_sweep
@@ -17,7 +17,7 @@ IGNORED_KEYS = ("name", "folder", "logger")
 
 
 def display_name(run: Run, config: Mapping[str, Any]) -> str:
-    """The settings in which a job differs from the others of its sweep, or a run from the default composition.
+    """The options in which a job differs from the others of its sweep, or a run from the default composition.
 
     A single run goes by the name it was given, if any; the only job of a sweep by its overrides; a run without any
     difference by its folder.
@@ -35,6 +35,6 @@ def display_name(run: Run, config: Mapping[str, Any]) -> str:
 
 
 def _differences(config: Mapping[str, Any]) -> str:
-    """Parts other than the default ones, and knobs other than their part's defaults."""
-    changed = changed_settings({key: value for key, value in config.items() if key not in IGNORED_KEYS})
+    """Parts other than the default ones, and options other than their part's defaults."""
+    changed = changed_options({key: value for key, value in config.items() if key not in IGNORED_KEYS})
     return " ".join(f"{key}={value_text(value)}" for key, value in changed.items())

@@ -34,7 +34,7 @@ def read_config(file: Path) -> dict[str, Any]:
         config = copy.deepcopy({key: value for section in sections for key, value in section.items()})
     for kind in KINDS:
         if isinstance(config.get(kind), str | int | float):
-            raise UserError(f"{file}: {kind}: expected a name and knobs, found {config[kind]!r}")
+            raise UserError(f"{file}: {kind}: expected a name and options, found {config[kind]!r}")
     return config
 
 

@@ -51,20 +51,20 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         raise UserError("folder= is empty, perhaps from an unset variable; expected the path of a folder")
     if not config["folder"] and not config["name"]:
         return None
-    folder, knob = Path(config["folder"] or RUNS / config["name"]), "folder" if config["folder"] else "name"
+    folder, option = Path(config["folder"] or RUNS / config["name"]), "folder" if config["folder"] else "name"
     if str(folder).encode(errors="replace") != os.fsencode(folder):
-        raise UserError(f"{knob}={config[knob]!r}: holds bytes that are no UTF-8; choose another name")
-    if knob == "name":
+        raise UserError(f"{option}={config[option]!r}: holds bytes that are no UTF-8; choose another name")
+    if option == "name":
         check_name(config["name"])
         refuse_link(folder)
     is_free = folder.is_dir() and all(file.name in ALLOWED_FILES or file.suffix == PARTIAL for file in folder.iterdir())
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{knob}={config[knob]}: {folder} is a file; choose another")
+        raise UserError(f"{option}={config[option]}: {folder} is a file; choose another")
     if folder.exists() and (not is_free or any(folder.glob(f"{CHECKPOINTS}/*"))):
-        subject = "it" if knob == "folder" else str(folder)
+        subject = "it" if option == "folder" else str(folder)
         hint = f", or `{resume_command(folder)}`" if (folder / RUN_JSON).is_file() else ""
         problem = f"{subject} is not empty; choose another{hint}"
-        raise UserError(f"{knob}={config[knob]}: {problem}")
+        raise UserError(f"{option}={config[option]}: {problem}")
     if runs := [parent for parent in folder.absolute().parents if (parent / RUN_JSON).is_file()]:
         raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")
     return folder

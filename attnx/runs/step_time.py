@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
-from attnx.registry.param_types import seconds
+from attnx.registry.option_types import seconds
 from attnx.runs.layout import STEP_TIME
 
 

@@ -110,8 +110,8 @@ def _read(config: Mapping[str, Any]) -> Any:
 
     task = config["task"]
     check_task_files(task)
-    if (knob := registry.describe("task", task["name"]).properties.get("num_drawn")) is not None:
-        task = {**task, knob: min(task[knob], MAX_DRAWN_EXAMPLES)}
+    if (option := registry.describe("task", task["name"]).properties.get("num_drawn")) is not None:
+        task = {**task, option: min(task[option], MAX_DRAWN_EXAMPLES)}
     return load({**config, "task": task})
 
 

@@ -128,10 +128,10 @@ class SequenceTask(Protocol):
         has_sentences: whether sources are divided into sentences.
         has_stories: whether sources are stories of sentences with a question, as ``model=entity`` reads them.
         has_file_inputs: whether a user's input is a file, not a text.
-        data_files: the knobs that name files or folders of data, which must exist before a run begins.
-        num_drawn: the knob with the number of training examples that the task draws; settings of a sweep are checked
+        data_files: the options that name files or folders of data, which must exist before a run begins.
+        num_drawn: the option with the number of training examples that the task draws; settings of a sweep are checked
             with few of them.
-        for_models: the knobs that only models read which name them in ``reads``.
+        for_models: the options that only models read which name them in ``reads``.
     """
 
     monitor: str

@@ -116,8 +116,8 @@ class Forecasting(SequenceTask):
         reject_duplicates("task.quantiles", list(map(str, self.quantiles)), "quantile")
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} cannot be learned; use quantiles between 0 and 1")
-        for knob, columns in (("target_columns", self.target_columns), ("known_columns", self.known_columns)):
-            reject_duplicates(f"task.{knob}", columns, "column")
+        for option, columns in (("target_columns", self.target_columns), ("known_columns", self.known_columns)):
+            reject_duplicates(f"task.{option}", columns, "column")
         if both := sorted(set(self.target_columns) & set(self.known_columns)):
             raise UserError(
                 f"task.known_columns: {both[0]!r} is also in task.target_columns, which are not known in advance"

@@ -110,12 +110,12 @@ class G2p(SequenceTask):
         self.notes += _case_notes(splits)
         return splits
 
-    def _read(self, knob: str, name: str) -> list[Pair]:
-        path, compose = resolve_data_path(knob, name), self.graphemes != "as_is"
+    def _read(self, option: str, name: str) -> list[Pair]:
+        path, compose = resolve_data_path(option, name), self.graphemes != "as_is"
         if has_languages(path):
             return read_languages(path, self.languages, compose, self.columns, self.notes)
         if self.languages:
-            raise UserError(f"{knob}={name} is one file, but task.languages selects files of a folder; remove one")
+            raise UserError(f"{option}={name} is one file, but task.languages selects files of a folder; remove one")
         return read_pairs(path, compose, self.columns, self.notes)
 
     def _check_phones(self, pairs: Sequence[Pair]) -> None:

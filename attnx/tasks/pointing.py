@@ -77,12 +77,12 @@ class Pointing(SequenceTask):
         self.sizes = _parse_sizes("sizes", sizes)
         self.test_sizes = self.sizes if test is None else _parse_sizes("test", test)
         self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
-        self.max_exact_points, knob = max_exact_points, f"task.max_exact_points={max_exact_points}"
+        self.max_exact_points, option = max_exact_points, f"task.max_exact_points={max_exact_points}"
         if max_exact_points != DEFAULT_EXACT_POINTS and problem != "tsp":
-            raise UserError(f"{knob} is for task.problem=tsp, not {problem}; remove it")
+            raise UserError(f"{option} is for task.problem=tsp, not {problem}; remove it")
         if max_exact_points > MAX_POINTS_FOR_EXACT_TOUR:
             raise UserError(
-                f"{knob}: the time and memory of a shortest tour double with each point; use at most "
+                f"{option}: the time and memory of a shortest tour double with each point; use at most "
                 f"{MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
             )
         self.monitor, self.maximize = f"valid_{MONITORS[problem]}", MONITORS[problem] != "loss"
@@ -144,11 +144,11 @@ class Pointing(SequenceTask):
             check_distinct_points(matrix)
 
 
-def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:
+def _parse_sizes(option: str, value: int | list[int] | str) -> list[int]:
     """Return the numbers of points; a UserError if it is not a number, a list or a range, or one is too large."""
-    sizes = parse_counts(knob, value, "points")
+    sizes = parse_counts(option, value, "points")
     if max(sizes) > MAX_POINTS:
-        raise UserError(f"task.{knob}={value}: more than {MAX_POINTS} points")
+        raise UserError(f"task.{option}={value}: more than {MAX_POINTS} points")
     return sizes
 
 

@@ -119,6 +119,6 @@ class Qa(SequenceTask):
 
 
 def _check_unset(data: str, **options: object) -> None:
-    for knob, value in options.items():
+    for option, value in options.items():
         if value is not None:
-            raise UserError(f"task.{knob}={value} is for task.data={data}; remove it")
+            raise UserError(f"task.{option}={value} is for task.data={data}; remove it")

@@ -1,4 +1,4 @@
-"""Reports a failed run in one line: the cause, what is saved, which knob to change, how to resume."""
+"""Reports a failed run in one line: the cause, what is saved, which option to change, how to resume."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
 def _smaller_batch(step_note: str, trainer: Mapping[str, Any]) -> str:
     """What to set after memory ran out: batches of a validation and of the test follow ``batch_size``."""
     is_training = not any(phase in step_note for phase in (PHASES["validate"], PHASES["test"]))
-    knob = "batch_tokens" if trainer.get("batch_tokens") and is_training else "batch_size"
-    smaller = f"a smaller trainer.{knob} (it was {trainer.get(knob)})"
+    option = "batch_tokens" if trainer.get("batch_tokens") and is_training else "batch_size"
+    smaller = f"a smaller trainer.{option} (it was {trainer.get(option)})"
     if not is_training:
         return smaller
     accumulated = trainer.get("accumulate_grad_batches", 1)

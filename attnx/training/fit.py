@@ -51,7 +51,7 @@ def fit(
         config: from :func:`attnx.compose`.
         overrides: of the command, for run.json.
         console: shows progress, where one process trains; by default, and of several processes, the terminal.
-        is_verbose: whether all settings are shown at the start, and not only those that were set or differ from the
+        is_verbose: whether all options are shown at the start, and not only those that were set or differ from the
             defaults.
 
     Raises:

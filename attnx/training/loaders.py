@@ -33,7 +33,7 @@ class TrainingDataModule(lightning.LightningDataModule):
 
     Args:
         data: pairs and vocabularies; all its validation and test pairs are used.
-        trainer: the trainer's knobs.
+        trainer: the trainer's options.
         seed: of the order of the batches.
 
     Attributes:

@@ -16,7 +16,7 @@ from torch import nn
 from attnx.data.batches import Batch
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import try_lock, unlock, wait_for_lock
-from attnx.registry.param_types import seconds
+from attnx.registry.option_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import StepTime, read_step_time
 from attnx.runs.sweep import sweep_of

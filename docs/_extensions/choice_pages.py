@@ -1,4 +1,4 @@
-"""A page for each kind of choice: every option with its formula, knobs and source, from the catalog of parts."""
+"""A page for each kind of choice: every choice with its formula, options and source, from the catalog of parts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sphinx.application import Sphinx
 
 from attnx import registry
 from attnx.cli.commands.list_ import TITLES
-from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key
+from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key
 from attnx.config.view import value_text
 from attnx.registry.part_texts import doc_paragraphs, formula_markdown
 from attnx.registry.source_scan import KINDS, Part
 
 LINK = re.compile(r"(https?://[^ ,;)]+)")
 INTRODUCTION = """\
-# Choices and their knobs
+# Choices and their options
 
-`attnx KIND=OPTION` chooses, `attnx KIND.KNOB=VALUE` sets a knob of what is chosen. `attnx list` prints the same in a
-terminal. Plug-ins add options: the pages below show those of this repository.
+`attnx KIND=NAME` chooses, `attnx KIND.OPTION=VALUE` sets an option of what is chosen. `attnx list` prints the same in a
+terminal. Plug-ins add choices: the pages below show those of this repository.
 
 ```{{toctree}}
 :maxdepth: 1
@@ -32,7 +32,7 @@ terminal. Plug-ins add options: the pages below show those of this repository.
 {entries}
 ```
 
-| choice | options | |
+| choice | names | |
 |---|---|---|
 {rows}
 
@@ -64,9 +64,9 @@ def _index(kinds: list[str]) -> str:
     return INTRODUCTION.format(entries="\n".join(kinds), rows="\n".join(rows), config=config)
 
 
-def options(kind: str) -> list[str]:
-    """The names of a kind's options."""
-    return group_options(kind) if kind in GROUPS else registry.names(kind)
+def choices(kind: str) -> list[str]:
+    """The names of what can be chosen of a kind."""
+    return group_choices(kind) if kind in GROUPS else registry.names(kind)
 
 
 def page(kind: str) -> str:
@@ -74,7 +74,7 @@ def page(kind: str) -> str:
     purpose = _purpose(kind)
     names = registry.names(kind) if kind in KINDS else []
     sections = ["\n\n".join(_part_section(registry.describe(kind, name))) for name in names]
-    files = [conf_folder() / kind / f"{name}.yaml" for name in options(kind)]
+    files = [conf_folder() / kind / f"{name}.yaml" for name in choices(kind)]
     sections += ["\n\n".join(_file_section(file)) for file in files if file.is_file()]
     return "\n\n".join([f"# {kind}", f"{purpose[:1].upper()}{purpose[1:]}.", *sections]) + "\n"
 
@@ -84,8 +84,8 @@ def _purpose(kind: str) -> str:
 
 
 def _links(kind: str) -> str:
-    """A link to each option of a kind."""
-    return " ".join(f"[`{name}`]({kind}.md#{name})" for name in options(kind))
+    """A link to each choice of a kind."""
+    return " ".join(f"[`{name}`]({kind}.md#{name})" for name in choices(kind))
 
 
 def _part_section(part: Part) -> Iterator[str]:
@@ -94,12 +94,12 @@ def _part_section(part: Part) -> Iterator[str]:
     yield summary
     yield formula_markdown(part)
     yield from details
-    if part.knobs:
+    if part.options:
         rows = [
-            f"| `{knob_key(part, knob.name)}` | `{value_text(knob.default)}` | {knob.type.phrase} |"
-            for knob in part.knobs
+            f"| `{option_key(part, option.name)}` | `{value_text(option.default)}` | {option.type.phrase} |"
+            for option in part.options
         ]
-        yield "\n".join(["| knob | default | values |", "|---|---|---|", *rows])
+        yield "\n".join(["| option | default | values |", "|---|---|---|", *rows])
     yield " · ".join(_facts(part))
 
 

@@ -26,7 +26,7 @@ def attention(states: Tensor, queries: Tensor) -> None:
 
 def runs() -> None:
     config = attnx.compose(["+scorer=dot"])
-    assert_type(config, dict[str, Any])  # values of a configuration have the types of the parts' knobs
+    assert_type(config, dict[str, Any])  # values of a configuration have the types of the parts' options
     assert_type(attnx.fit(config), TrainedRun)
     run = attnx.open_run("multirun/runs/first")
     assert_type(run, TrainedRun)

@@ -218,20 +218,24 @@ def test_every_preset_is_documented() -> None:
             assert file.stem in text, f"docs/{page} does not mention {group}={file.stem}"
 
 
-def test_the_page_on_decoding_has_every_knob() -> None:
+def test_the_page_on_decoding_has_every_option() -> None:
     text = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
-    knobs = {knob.name for name in registry.names("decoding") for knob in registry.describe("decoding", name).knobs}
-    assert {knob for knob in knobs if f"decoding.{knob}`" not in text} == set()
+    options = {
+        option.name for name in registry.names("decoding") for option in registry.describe("decoding", name).options
+    }
+    assert {option for option in options if f"decoding.{option}`" not in text} == set()
 
 
 def test_the_page_on_pronunciation_has_the_defaults() -> None:
-    """Every knob of the task, and the settings of the first model with their values."""
+    """Every option of the task, and the settings of the first model with their values."""
     text = (ROOT / "docs" / "pronunciation.md").read_text(encoding="utf-8")
-    assert not [knob.name for knob in registry.describe("task", "g2p").knobs if f"`task.{knob.name}`" not in text]
+    assert not [
+        option.name for option in registry.describe("task", "g2p").options if f"`task.{option.name}`" not in text
+    ]
     defaults = compose([])
     rows = re.findall(r"^\| `(\w+)\.(\w+)` \| (\S+) \|$", text, re.MULTILINE)
     assert len(rows) > 10
-    assert [(node, knob, str(defaults[node][knob])) for node, knob, _ in rows] == rows
+    assert [(node, option, str(defaults[node][option])) for node, option, _ in rows] == rows
 
 
 def test_the_index_lists_every_decision() -> None:

@@ -108,7 +108,7 @@ def test_files_are_short_and_described() -> None:
 
 
 def test_no_class_is_named_after_a_paper_or_a_cell() -> None:
-    """Papers are recipes, and GRU and LSTM are values of a knob."""
+    """Papers are recipes, and GRU and LSTM are values of an option."""
     for file in FILES:
         for name in classes(file):
             words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)

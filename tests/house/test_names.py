@@ -149,7 +149,7 @@ def test_no_tuple_stands_for_parameters() -> None:
 
 
 def test_a_constructor_has_few_parameters() -> None:
-    """Knobs of registered parts aside: they are options, each with a default."""
+    """Options of registered parts aside: they are options, each with a default."""
     wrong = [
         f"{file.relative_to(ROOT)}: {name} takes {len(parameters(constructor))} parameters"
         for file in FILES

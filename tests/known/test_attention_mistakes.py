@@ -107,9 +107,9 @@ def test_a_list_is_no_mask(attention: Any) -> None:
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=[[True]])
 
 
-@pytest.mark.parametrize("knobs", [{"heads": 2}, {"hops": 2}], ids=str)
-def test_heads_and_hops_know_the_width_of_the_values(knobs: dict[str, int]) -> None:
-    attention: Any = build(query_size=4, memory_size=6, **knobs)
+@pytest.mark.parametrize("options", [{"heads": 2}, {"hops": 2}], ids=str)
+def test_heads_and_hops_know_the_width_of_the_values(options: dict[str, int]) -> None:
+    attention: Any = build(query_size=4, memory_size=6, **options)
     with pytest.raises(UserError, match=r"^make_memory: the values are 8 wide; this attention was built for 6"):
         attention.make_memory(torch.zeros(2, 5, 6), values=torch.zeros(2, 5, 8))
 
@@ -139,9 +139,9 @@ def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
         ({"values_size": 0}, "values_size=0: expected a whole number, 1 or more"),
         ({"memory_size": "3"}, "memory_size='3': expected a whole number"),
         ({"heads": 0}, "attention.heads=0: expected a whole number from 1 to 1,024"),
-        ({"scorer": None}, "scorer=None: expected a name, or a name with knobs"),
-        ({"scorer": ("mlp",)}, r"scorer=\('mlp',\): expected a name, or a name with knobs"),
-        ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with knobs"),
+        ({"scorer": None}, "scorer=None: expected a name, or a name with options"),
+        ({"scorer": ("mlp",)}, r"scorer=\('mlp',\): expected a name, or a name with options"),
+        ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with options"),
     ],
 )
 def test_an_invalid_attention_cannot_be_built(options: dict[str, Any], message: str) -> None:

@@ -166,7 +166,7 @@ def test_several_tasks_have_tags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "message"),
+    ("options", "message"),
     [
         ({"statements": 7}, "task.statements=7 is for task.data=world_model"),
         ({"stories": 7}, "task.stories=7 is for task.data=world_model"),
@@ -176,9 +176,9 @@ def test_several_tasks_have_tags(tmp_path: Path) -> None:
         ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is one task"),
     ],
 )
-def test_an_unused_knob_is_refused(knobs: dict[str, object], message: str) -> None:
+def test_an_unused_option_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        Qa(**knobs)  # type: ignore[arg-type]
+        Qa(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.needs_data("babi")

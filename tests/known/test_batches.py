@@ -303,7 +303,7 @@ def test_temperature_one_is_every_row_once() -> None:
 
 @pytest.mark.parametrize(("size", "pool", "seed"), [(0, 50, 0), (3, 0, 0), (3, 50, -1)])
 @pytest.mark.parametrize("limit", ["size", "tokens"])
-def test_impossible_knobs_are_refused(limit: str, size: int, pool: int, seed: int) -> None:
+def test_impossible_options_are_refused(limit: str, size: int, pool: int, seed: int) -> None:
     """In one line."""
     with pytest.raises(UserError, match="must be 1 or more"):
         BucketBatches(alike(2), **{limit: size}, seed=seed, pool=pool)

@@ -60,10 +60,10 @@ def test_distance() -> None:
     assert bias(torch.zeros(1, 1, 13), distances).tolist() == [[[3, 3, 3, 2, 7, 7, 7]]]
 
 
-@pytest.mark.parametrize("knobs", [{"buckets": 2}, {"buckets": 7}, {"buckets": 32, "max_distance": 8}], ids=str)
-def test_buckets_that_cannot_be(knobs: dict[str, int]) -> None:
+@pytest.mark.parametrize("options", [{"buckets": 2}, {"buckets": 7}, {"buckets": 32, "max_distance": 8}], ids=str)
+def test_buckets_that_cannot_be(options: dict[str, int]) -> None:
     with pytest.raises(UserError, match=r"^bias\.\w+=\d+: .*choose \d"):
-        Distance(**knobs)
+        Distance(**options)
 
 
 def test_relative() -> None:
@@ -147,9 +147,9 @@ def test_sdpa_adds_the_bias(bias: str) -> None:
 def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) -> None:
     """Without one, the source's symbols in another order give the same; with one they do not."""
 
-    def last_logits(**knobs: Any) -> list[Tensor]:
+    def last_logits(**options: Any) -> list[Tensor]:
         config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
-        config["model"] |= {"position_encoding": "none", "dropout": 0.0, **knobs}
+        config["model"] |= {"position_encoding": "none", "dropout": 0.0, **options}
         sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 17, "target_features": 0, "tags": 0}
         model = registry.build("model", config["model"], config=config, **sizes).eval()
         for layer in (*model.encoder.layers, *model.decoder.layers):
@@ -166,7 +166,7 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
     ("overrides", "message"),
     [
         (["attention.bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
-        (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no knob 'bucket'.*buckets"),
+        (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no option 'bucket'.*buckets"),
         (["attention.bias=3"], r"attention.bias=3: expected a part's name"),
         (["recipe=entnet", "attention.bias=alibi"], "attention.bias=alibi depends on distances, but the slots of"),
         (

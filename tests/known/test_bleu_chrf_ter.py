@@ -48,9 +48,9 @@ every_metric = pytest.mark.parametrize("name", NAMES)
 
 
 def count_segments(
-    name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **knobs: Any
+    name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **options: Any
 ) -> Any:
-    metric = build("metric", (name, knobs))
+    metric = build("metric", (name, options))
     metric.update(outputs, references)
     return metric
 

@@ -167,7 +167,7 @@ def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(first, two)
 
 
-def test_the_knob_is_in_mebibytes() -> None:
+def test_the_option_is_in_mebibytes() -> None:
     """At most chunk * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
     attention: Any = accel.enable(
         build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)

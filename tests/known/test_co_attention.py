@@ -33,9 +33,9 @@ EXPECTED = {
 }
 
 
-def build_encoder(**knobs: Any) -> Any:
+def build_encoder(**options: Any) -> Any:
     torch.manual_seed(3)
-    return registry.build("encoder", ("co_attention", {"hidden_size": 1, **knobs}), input_size=2)
+    return registry.build("encoder", ("co_attention", {"hidden_size": 1, **options}), input_size=2)
 
 
 def set_comparison(encoder: Any, block: str, bias: float = 0.0) -> None:

@@ -131,7 +131,7 @@ def test_keys_can_be_words() -> None:
         (["attention=none"], "attention=none"),
         (
             ["model.schedule=step_by_step"],
-            "the chosen model has no knob 'schedule'; it belongs to model=history, pointer, seq2seq",
+            "the chosen model has no option 'schedule'; it belongs to model=history, pointer, seq2seq",
         ),
         (["scope=local"], "scope=local: slots have no order"),
         (["scope=history"], "scope=history"),

@@ -65,14 +65,14 @@ def test_a_formula_may_have_words() -> None:
 
 
 def test_choices_that_change_a_picture_are_shown() -> None:
-    def drawn_knobs(kind: str, name: str) -> list[dict[str, Any]]:
-        return [dict(choice.knobs) for choice in variants_to_draw(registry.describe(kind, name))]
+    def drawn_options(kind: str, name: str) -> list[dict[str, Any]]:
+        return [dict(choice.options) for choice in variants_to_draw(registry.describe(kind, name))]
 
-    assert drawn_knobs("scope", "local") == [{}, {"center": "predictive"}]
-    assert drawn_knobs("scope", "history") == [{}, {"include_self": True}]
-    assert drawn_knobs("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
-    assert drawn_knobs("scorer", "scaled") == [{}]
-    assert drawn_knobs("query", "token") == [{}]
+    assert drawn_options("scope", "local") == [{}, {"center": "predictive"}]
+    assert drawn_options("scope", "history") == [{}, {"include_self": True}]
+    assert drawn_options("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
+    assert drawn_options("scorer", "scaled") == [{}]
+    assert drawn_options("query", "token") == [{}]
 
 
 def test_the_page_describes_the_example_that_is_drawn() -> None:

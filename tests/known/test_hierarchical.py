@@ -19,9 +19,9 @@ ENDS = torch.tensor([[False, False, True, True, False], [False, True, False, Fal
 MASK = torch.tensor([[True] * 4 + [False], [True] * 5])
 
 
-def build_encoder(**knobs: Any) -> Any:
+def build_encoder(**options: Any) -> Any:
     torch.manual_seed(3)
-    return registry.build("encoder", ("hierarchical", {"hidden_size": 3, "query_size": 4, **knobs}), input_size=2)
+    return registry.build("encoder", ("hierarchical", {"hidden_size": 3, "query_size": 4, **options}), input_size=2)
 
 
 def test_equal_scores_by_hand() -> None:

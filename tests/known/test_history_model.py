@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def config(**choices: Any) -> dict[str, Any]:

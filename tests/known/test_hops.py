@@ -14,8 +14,8 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 
 
-def build_hops(hops: int = 2, **knobs: Any) -> Hops:
-    attention = build(scorer="dot", query_size=2, memory_size=2, hops=hops, **knobs)
+def build_hops(hops: int = 2, **options: Any) -> Hops:
+    attention = build(scorer="dot", query_size=2, memory_size=2, hops=hops, **options)
     assert isinstance(attention, Hops)
     return attention
 

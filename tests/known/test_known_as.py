@@ -8,7 +8,7 @@ import pytest
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.config.groups import group_options, params_to_parts
+from attnx.config.groups import group_choices, parts_by_option
 from attnx.config.hydra_errors import unknown_key
 from attnx.registry.synonyms import KNOWN_AS
 
@@ -21,11 +21,11 @@ def test_a_word_of_others_leads_to_what_exists(word: str) -> None:
         key, _, value = target.partition("=")
         kind, _, option = key.partition(".")
         if not option:
-            assert value in group_options(kind), target
+            assert value in group_choices(kind), target
         elif value:
             compose([target])
         else:
-            assert option in params_to_parts(kind), target
+            assert option in parts_by_option(kind), target
 
 
 @pytest.mark.parametrize("word", KNOWN_AS)
@@ -33,7 +33,7 @@ def test_a_word_of_others_names_no_such_choice_or_option_itself(word: str) -> No
     """Where it did, the hint would never be seen."""
     for target in KNOWN_AS[word]:
         kind, _, option = target.partition("=")[0].partition(".")
-        assert word not in (params_to_parts(kind) if option else group_options(kind)) or target == f"{kind}={word}"
+        assert word not in (parts_by_option(kind) if option else group_choices(kind)) or target == f"{kind}={word}"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_word_of_others_names_no_such_choice_or_option_itself(word: str) -> No
     [
         (registry.unknown("scope", "causal", ["history", "local"]), "; did you mean history?"),
         (registry.unknown("scorer", "Sliding-Window", ["dot", "additive"]), "; did you mean scope=local?"),
-        (registry.unknown_knob("decoding", "beam", "num_beams"), "; did you mean beam_size?"),
+        (registry.unknown_option("decoding", "beam", "num_beams"), "; did you mean beam_size?"),
         (unknown_key("early_stopping"), "; did you mean trainer.patience?"),
         (unknown_key("mixed_precision"), "; did you mean trainer.precision=bf16-mixed?"),
         (unknown_key("decoding.beam_width"), "; did you mean beam_size?"),

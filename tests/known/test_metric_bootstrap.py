@@ -55,8 +55,8 @@ def draw_scores(task: Any, tags: Sequence[str], predictions: Sequence[Prediction
     return bootstrap_metrics(task, tags, predictions)
 
 
-def make_metric(name: str, **knobs: Any) -> Any:
-    return lambda: registry.build("metric", name, **knobs)
+def make_metric(name: str, **options: Any) -> Any:
+    return lambda: registry.build("metric", name, **options)
 
 
 def words(*written: str, tags: Sequence[str] = (), right: str = "a b c d e") -> list[Prediction]:

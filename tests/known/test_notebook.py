@@ -70,7 +70,7 @@ def write_alignment(folder: Path, number: int, length: int) -> None:
     np.savez(folder / "alignments" / f"{number:03d}.npz", **arrays)
 
 
-def test_a_run_shows_status_settings_and_results(tmp_path: Path) -> None:
+def test_a_run_shows_status_options_and_results(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "mine", overrides=["+scorer=dot"])
     texts = Fragment(run_html(read_run(folder))).texts
     assert texts[0] == "mine"

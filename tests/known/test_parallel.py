@@ -330,8 +330,8 @@ def test_a_cache_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monke
         table = cached.Dataset.from_list(rows)
         table.save_to_disk(name) if name == "saved" else table.to_parquet(name)
 
-    def load(**knobs: Any) -> list[tuple[list[str], list[str]]]:
-        task = Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1, **knobs)
+    def load(**options: Any) -> list[tuple[list[str], list[str]]]:
+        task = Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1, **options)
         data = task.load()
         encoded = data.train_dataset()
         assert isinstance(data.source, Vocabulary)

@@ -113,7 +113,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("overrides", REFUSED)
-def test_an_unused_knob_is_refused(overrides: str) -> None:
+def test_an_unused_option_is_refused(overrides: str) -> None:
     words = ["recipe=pointer", *([] if "task=" in overrides else ["task=pointing"]), *overrides.split()]
     with pytest.raises(attnx.UserError) as refused:
         compose(words)

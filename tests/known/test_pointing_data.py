@@ -188,10 +188,10 @@ def test_rows_to_train_on_are_the_examples_encoded() -> None:
 SIZES: dict[Any, list[int]] = {7: [7], (5, 11): [5, 11], "3-6": [3, 4, 5, 6]}
 
 
-@pytest.mark.parametrize("sizes_knob", SIZES)
-def test_sizes_are_parsed(sizes_knob: Any) -> None:
-    task = Pointing(sizes=list(sizes_knob) if isinstance(sizes_knob, tuple) else sizes_knob)
-    assert task.sizes == task.test_sizes == SIZES[sizes_knob]
+@pytest.mark.parametrize("sizes_option", SIZES)
+def test_sizes_are_parsed(sizes_option: Any) -> None:
+    task = Pointing(sizes=list(sizes_option) if isinstance(sizes_option, tuple) else sizes_option)
+    assert task.sizes == task.test_sizes == SIZES[sizes_option]
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
@@ -205,7 +205,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_invalid_knobs_are_refused(message: str) -> None:
+def test_invalid_options_are_refused(message: str) -> None:
     with pytest.raises(UserError) as refused:
         Pointing(**MISTAKES[message]).load()
     assert str(refused.value).startswith(message)

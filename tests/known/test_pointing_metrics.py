@@ -61,7 +61,7 @@ CASES: list[tuple[str, dict[str, str], PointingReference, list[list[int]], float
     ("well_formed", {"form": "order"}, SORTED, [[0, 1, 2], [2, 1, 0], [2, 0], [0, 0, 1], [0, 1, 2, -1]], 40),
 ]
 every_case = pytest.mark.parametrize(
-    ("name", "knobs", "answer", "written", "expected"),
+    ("name", "options", "answer", "written", "expected"),
     CASES,
     ids=["-".join([case[0], *case[1].values()]) for case in CASES],
 )
@@ -72,18 +72,18 @@ def value(metric: Metric) -> float:
 
 
 @every_case
-def test_by_hand(name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float) -> None:
-    metric = build("metric", (name, knobs))
+def test_by_hand(name: str, options: Any, answer: PointingReference, written: list[list[int]], expected: float) -> None:
+    metric = build("metric", (name, options))
     metric.update(written, [answer] * len(written))
     assert value(metric) == pytest.approx(expected)
 
 
 @every_case
 def test_two_processes_give_the_same_score(
-    name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float
+    name: str, options: Any, answer: PointingReference, written: list[list[int]], expected: float
 ) -> None:
     """Sums are merged; a copy has counted the same, and one that is reset nothing."""
-    first, two = build("metric", (name, knobs)), build("metric", (name, knobs))
+    first, two = build("metric", (name, options)), build("metric", (name, options))
     first.update(written[:1], [answer])
     two.update(written[1:], [answer] * (len(written) - 1))
     first.merge_state(two)

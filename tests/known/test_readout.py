@@ -1,4 +1,4 @@
-"""The readout ``joint`` by hand: Luong et al. 2015, equation 5, and its knobs."""
+"""The readout ``joint`` by hand: Luong et al. 2015, equation 5, and its options."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attnx.nn.readouts.joint import Joint
 STATE, CONTEXT, TOKEN = torch.tensor([[2.0]]), torch.tensor([[3.0, 5.0]]), torch.tensor([[7.0, 11.0, 13.0]])
 
 
-def joint(**knobs: object) -> Joint:
-    return Joint(state_size=1, context_size=2, token_size=3, **knobs)
+def joint(**options: object) -> Joint:
+    return Joint(state_size=1, context_size=2, token_size=3, **options)
 
 
 def test_equation_5() -> None:
@@ -44,7 +44,7 @@ def test_the_concatenating_readout_has_no_parameters(inputs: list[str], expected
 
 
 @pytest.mark.parametrize(
-    ("knobs", "size", "parameters"),
+    ("options", "size", "parameters"),
     [
         ({}, 1, 3),  # the state's width, from state and context
         ({"hidden_size": 17}, 17, 51),
@@ -53,8 +53,8 @@ def test_the_concatenating_readout_has_no_parameters(inputs: list[str], expected
         ({"inputs": ["state", "context", "token"], "hidden_size": 17}, 17, 102),
     ],
 )
-def test_sizes(knobs: dict[str, object], size: int, parameters: int) -> None:
-    readout = joint(**knobs)
+def test_sizes(options: dict[str, object], size: int, parameters: int) -> None:
+    readout = joint(**options)
     assert readout.size == size
     assert readout(STATE, CONTEXT, TOKEN).shape == (1, size)
     assert sum(value.numel() for value in readout.parameters()) == parameters

@@ -25,8 +25,8 @@ def test_the_kernel_scores_all_queries_at_once(normalizer: str, monkeypatch: pyt
     monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=97))
     monkeypatch.setattr(cpu, "MIN_TERMS_FOR_C", 0)
     torch.manual_seed(0)
-    knobs = {} if normalizer == "forward" else {"noise": 0.0}
-    plain: Any = build(normalizer=(normalizer, knobs), query_size=WIDTH, memory_size=WIDTH)
+    options = {} if normalizer == "forward" else {"noise": 0.0}
+    plain: Any = build(normalizer=(normalizer, options), query_size=WIDTH, memory_size=WIDTH)
     fast: Any = accel.enable(copy.deepcopy(plain))
     calls = []
     monkeypatch.setattr(cpu.CompiledAdditive, "supports", lambda *call: calls.append(call) or True)

@@ -95,13 +95,13 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
 @pytest.mark.parametrize(
     ("kind", "name", "values", "message"),
     [
-        ("scope", "local", {"windw": 3}, "the scope 'local' has no knob 'windw'; did you mean window?"),
-        ("scorer", "dot", {"hidden_size": 3}, "the scorer 'dot' has no knob 'hidden_size'; it has none"),
+        ("scope", "local", {"windw": 3}, "the scope 'local' has no option 'windw'; did you mean window?"),
+        ("scorer", "dot", {"hidden_size": 3}, "the scorer 'dot' has no option 'hidden_size'; it has none"),
         (
             "scorer",
             "additive",
             {"query_size": 3},
-            "the scorer 'additive' has no knob 'query_size'; choose from hidden_size",
+            "the scorer 'additive' has no option 'query_size'; choose from hidden_size",
         ),
         ("scope", "local", {"window": 1.5}, "scope.window=1.5: expected a whole number, 0 or more"),
         ("scope", "local", {"window": -1}, "scope.window=-1: expected a whole number, 0 or more"),
@@ -143,7 +143,7 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
         ),
     ],
 )
-def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
     assert refusal_message(registry.check, kind, name, values) == message
     assert refusal_message(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
@@ -153,14 +153,14 @@ def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any],
     [
         (
             {"wandb": False},
-            "logger.wandb=false: expected the knobs of a logger; to leave it out, list the others: logger=[]",
+            "logger.wandb=false: expected the options of a logger; to leave it out, list the others: logger=[]",
         ),
         (
             {"wandb": None, "csv": False},
-            "logger.csv=false: expected the knobs of a logger; to leave it out, list the others: logger=[wandb]",
+            "logger.csv=false: expected the options of a logger; to leave it out, list the others: logger=[wandb]",
         ),
-        ({"wandb": 3}, "logger.wandb=3: expected the knobs of a logger"),
-        (["wandb"], 'logger=["wandb"]: expected knobs by name, as in {tensorboard: {}}'),
+        ({"wandb": 3}, "logger.wandb=3: expected the options of a logger"),
+        (["wandb"], 'logger=["wandb"]: expected options by name, as in {tensorboard: {}}'),
         (
             {5: {}},
             "unknown logger '5'; choose from tensorboard, wandb; plug-ins were searched in plugins/, "
@@ -168,7 +168,7 @@ def test_invalid_knobs_are_refused(kind: str, name: str, values: dict[str, Any],
         ),
         (
             {"wandb": {5: 3}},
-            "the logger 'wandb' has no knob 5; choose from artifact, entity, group, offline, project, tags, timeout",
+            "the logger 'wandb' has no option 5; choose from artifact, entity, group, offline, project, tags, timeout",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
     assert registry.names("scorer")[-1] == "shifted"
     info = registry.describe("scorer", "shifted")
     assert (info.injected_params, info.properties["requires_equal_dims"]) == (("memory_size",), True)
-    assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [("shift", "float", 2.0)]
+    assert [(option.name, option.annotation, option.default) for option in info.options] == [("shift", "float", 2.0)]
     assert info.doc_line("Formula") == "q . m + shift"
     scorer = registry.build("scorer", ("shifted", {"shift": 3.0}), query_size=2, memory_size=2)
     assert scorer.score(torch.ones(1, 2), torch.ones(1, 2)).tolist() == [[5.0]]
@@ -284,7 +284,7 @@ def test_a_part_of_a_notebook_works_in_a_model(cell: Cell, build_model: Callable
 
 
 def test_a_cell_may_be_run_again(cell: Cell) -> None:
-    """The class of the last run counts, its knobs too."""
+    """The class of the last run counts, its options too."""
     for shift in ("2.0", "5.0"):
         made = cell(SHIFTED.replace("SHIFT)", f"{shift})"))
     assert registry.find("scorer", "shifted") is made["Shifted"]
@@ -341,17 +341,17 @@ def test_types_of_a_notebook_are_checked(
     assert refusal_message(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
 
 
-def test_an_unsupported_knob_type_is_refused(cell: Cell) -> None:
+def test_an_unsupported_option_type_is_refused(cell: Cell) -> None:
     message = refusal_message(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
-    assert message.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
+    assert message.startswith("the scorer 'shifted', option 'shift': an option cannot have the type dict")
 
 
 def test_a_part_needs_no_constructor(cell: Cell) -> None:
-    """It has no knobs and needs no arguments, as in a file."""
+    """It has no options and needs no arguments, as in a file."""
     start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
     info = registry.describe("scorer", "shifted")
-    assert (info.knobs, info.injected_params) == ((), ())
+    assert (info.options, info.injected_params) == ((), ())
     assert registry.build("scorer", "shifted", query_size=2, memory_size=2).shift == 0.0
 
 

@@ -122,8 +122,8 @@ def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: f
     return folders
 
 
-def test_varying_knobs_are_found() -> None:
-    """A part by its name, a knob only where runs with the same part differ in it, a set by its names, never a seed."""
+def test_varying_options_are_found() -> None:
+    """A part by its name, an option where runs with the same part differ in it, a set by its names, never a seed."""
     token, same = {"token": {"width": 3}}, {"task": {"name": "g2p"}}
     runs: list[dict[str, Any]] = [
         {"seed": 1, "scorer": {"name": "mlp", "depth": 1, "bias": True}, "query": token, **same},
@@ -149,7 +149,7 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     assert second.difference.p == pytest.approx(stats.ttest_ind(*logs).pvalue, abs=0.01)
 
 
-def test_knobs_that_follow_from_the_data_file_are_not_listed() -> None:
+def test_options_that_follow_from_the_data_file_are_not_listed() -> None:
     def run(train: str, data: str, scorer: str = "dot") -> dict[str, str]:
         return {"task.train": train, "training data": data, "scorer": scorer}
 
@@ -244,7 +244,7 @@ def test_other_metrics_that_disagree_are_named(write: Write) -> None:
     assert " By WER **mlp** is first, 20.20 (50 %) better than **dot**, p < 0.001." in first
 
 
-def test_the_defaults_are_known_beside_knobs_of_other_parts(write: Write) -> None:
+def test_the_defaults_are_known_beside_options_of_other_parts(write: Write) -> None:
     """``additive`` has no depth, and is the default."""
     scorers: list[Any] = ["additive", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), 7.0 + n, scorer=scorer) for n, scorer in enumerate(scorers)])
@@ -743,7 +743,7 @@ def test_confounded_effects_are_not_reported(write: Write) -> None:
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
-def test_a_knob_of_one_part_belongs_to_that_part(write: Write) -> None:
+def test_an_option_of_one_part_belongs_to_that_part(write: Write) -> None:
     scorers: list[Any] = ["dot", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), float(n), scorer=scorer, metric="loss") for n, scorer in enumerate(scorers)])
     assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]

@@ -171,7 +171,7 @@ def test_a_long_cell_is_read(table: Path) -> None:
 
 
 def test_an_empty_cell_is_a_value(table: Path) -> None:
-    """Rows without a knob that rows with the same parts have are settings of their own, not the same runs again."""
+    """Rows without an option that rows with the same parts have are settings of their own, not the same runs again."""
     runs = [run for run in load_runs([table]) if run.status == RunStatus.FINISHED]
     further = [replace(run, choices={**run.choices, "attention.hops": "2"}) for run in runs]
     text = table_text([*runs, *further], ["attention.hops", "scorer", "scope"])

@@ -243,7 +243,7 @@ def test_the_bootstrap_matches_resampling_one_by_one(groups: list[str] | None) -
             "the intervals are of the test examples, not of the seeds",
         ),
         ([{"seed": 1}, {"seed": 2}], {"seed": ["1", "2"]}, "the runs differ in their seeds alone"),
-        ([{"seed": 1}, {"seed": 1}], {}, "the same settings and seed"),
+        ([{"seed": 1}, {"seed": 1}], {}, "the same options and seed"),
     ],
 )
 def test_what_differs_is_shown_and_what_the_seeds_can_tell(

@@ -169,9 +169,9 @@ def folders(write: Write) -> Path:
     return write({**WORDS, **judged})
 
 
-def task(folder: Path, **knobs: Any) -> G2p:
+def task(folder: Path, **options: Any) -> G2p:
     paths = {part: str(folder / name) for part, name in (("train", "train"), ("valid", "dev"), ("test", "test"))}
-    return G2p(**{**paths, **knobs})
+    return G2p(**{**paths, **options})
 
 
 def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,8 +242,8 @@ def test_the_word_alone_decides_what_is_held_out(write: Write, kind: str) -> Non
     path = str(folder / "all" / ("*_all.tsv" if kind == "pattern" else ""))
     expected = {word for word in words if hash_fraction(word) >= 0.8}
     assert 0 < len(expected) < len(words)
-    for knobs in ({"graphemes": "nfc"}, {"graphemes": "nfd", "tag_token": True}, {"graphemes": "jamo"}, {}):
-        valid = G2p(path, holdout=0.2, **knobs).load().pairs.valid
+    for options in ({"graphemes": "nfc"}, {"graphemes": "nfd", "tag_token": True}, {"graphemes": "jamo"}, {}):
+        valid = G2p(path, holdout=0.2, **options).load().pairs.valid
         for tag in ("fre", "ita"):
             saved = ["".join(pair.source).removeprefix(f"<tag:{tag}>") for pair in valid if pair.tag == tag]
             assert {unicodedata.normalize("NFC", word) for word in saved} == expected

@@ -66,16 +66,17 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_source_and_signature_describe_the_same_knobs(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every part: its knobs, what is supplied, what it declares, its docstring and its place."""
+def test_source_and_signature_describe_the_same_options(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every part: its options, what is supplied, what it declares, its docstring and its place."""
     monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
     info, item = registry.describe(kind, name), registry.find(kind, name)
     signature = part_of(item, info)
-    knobs = [(knob.name, knob.annotation, knob.default) for knob in info.knobs]
-    assert knobs == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
+    options = [(option.name, option.annotation, option.default) for option in info.options]
+    assert options == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
     assert list(info.injected_params) == [name for name, _, default in signature if default is inspect.Parameter.empty]
     assert all(
-        type(knob.default) is type(entry[2]) for knob, entry in zip(info.knobs, signature[-len(knobs) :], strict=False)
+        type(option.default) is type(entry[2])
+        for option, entry in zip(info.options, signature[-len(options) :], strict=False)
     )
     assert {word: getattr(item, word) for word in info.properties} == info.properties
     assert info.module == item.__module__
@@ -88,7 +89,7 @@ def test_source_and_signature_describe_the_same_knobs(kind: str, name: str, monk
 def test_every_default_is_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     info = registry.describe(kind, name)
-    assert registry.check(kind, name, {}) == {knob.name: knob.default for knob in info.knobs}
+    assert registry.check(kind, name, {}) == {option.name: option.default for option in info.options}
     assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
 
 
@@ -133,7 +134,7 @@ GOOD = '''
 def test_a_plug_in_is_read_without_execution(write: Write) -> None:
     file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
     info = catalog().parts["scorer", "sound"]
-    assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [
+    assert [(option.name, option.annotation, option.default) for option in info.options] == [
         ("width", "PositiveInt", 5),
         ("kinds", "list[Literal['a', 'b']]", ["a"]),
     ]
@@ -146,8 +147,8 @@ def test_a_plug_in_is_read_without_execution(write: Write) -> None:
     assert catalog().names("scorer")[-1] == "sound"
 
 
-def knob(parameter: str) -> str:
-    """A plug-in whose knob stands on line 6."""
+def option(parameter: str) -> str:
+    """A plug-in whose option stands on line 6."""
     return f"""\
 from attnx.registry import register
 
@@ -161,13 +162,17 @@ class Bad:
 BROKEN = {
     "syntax error": ("def f(:\n", 1, "invalid syntax"),
     "syntax error further down": ("x = 1\n\nclass A\n", 3, "expected ':'"),
-    "default that is no literal": (knob("width: int = 2 * size"), 6, "knob 'width': needs a literal default"),
-    "missing annotation": (knob("width=3"), 6, "knob 'width': needs a type, such as width: int = ..."),
-    "unknown type": (knob("width: dict = 3"), 6, "knob 'width': a knob cannot have the type dict"),
-    "default of another type": (knob("width: int = 'x'"), 6, "knob 'width': its default 'x' is not a whole number"),
-    "default out of range": (knob("width: PositiveInt = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
-    "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width': needs a literal default"),
-    "a knob called name": (knob("name: str = 'x'"), 6, "knob 'name': is where the configuration names the part"),
+    "default that is no literal": (option("width: int = 2 * size"), 6, "option 'width': needs a literal default"),
+    "missing annotation": (option("width=3"), 6, "option 'width': needs a type, such as width: int = ..."),
+    "unknown type": (option("width: dict = 3"), 6, "option 'width': an option cannot have the type dict"),
+    "default of another type": (option("width: int = 'x'"), 6, "option 'width': its default 'x' is not a whole number"),
+    "default out of range": (
+        option("width: PositiveInt = 0"),
+        6,
+        "option 'width': its default 0 is not a whole number, 1",
+    ),
+    "unhashable default": (option("width: int = {[]}"), 6, "option 'width': needs a literal default"),
+    "an option called name": (option("name: str = 'x'"), 6, "option 'name': is where the configuration names the part"),
     "unknown kind": (
         "@register('scorrer', 'bad')\nclass A: ...\n",
         1,
@@ -180,7 +185,7 @@ BROKEN = {
     "a literal that is computed": (
         "@register('scorer', 'a')\nclass A:\n    def __init__(self, cap: Literal[X.a] = 1): ...\n",
         3,
-        "knob 'cap': Literal[X.a] takes words and numbers as they are written",
+        "option 'cap': Literal[X.a] takes words and numbers as they are written",
     ),
     "one argument": ("@register('scorer')\nclass A: ...\n", 1, "with two plain strings"),
     "three arguments": ("@register('scorer', 'a', 'b')\nclass A: ...\n", 1, "with two plain strings"),
@@ -198,7 +203,7 @@ def test_a_part_registered_in_python_has_the_same_description(kind: str, name: s
     descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
     read, described = (
         (
-            [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
+            [(option.name, option.annotation, option.type.phrase, option.default) for option in part.options],
             (part.injected_params, part.properties, part.doc, part.module),
         )
         for part in descriptions

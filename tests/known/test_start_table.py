@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.config.changes import changed_settings
+from attnx.config.changes import changed_options
 from attnx.config.view import dotted_keys
-from attnx.reports.run.start_table import setting_rows, start_table
+from attnx.reports.run.start_table import option_rows, start_table
 from attnx.runs.run import Run
 
 COMPOSITION = ["task", "model", "scorer", "scope", "query", "normalizer", "seed"]
@@ -31,10 +31,10 @@ def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
 
 
 def test_the_default_run_shows_its_composition() -> None:
-    rows = list(setting_rows(make_run()))
+    rows = list(option_rows(make_run()))
     assert [row.key for row in rows] == COMPOSITION
     assert not any(row.is_override for row in rows)
-    assert changed_settings(attnx.compose([])) == {}
+    assert changed_options(attnx.compose([])) == {}
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_the_default_run_shows_its_composition() -> None:
     ids=str,
 )  # fmt: skip
 def test_overrides_are_marked(overrides: list[str], expected: dict[str, str]) -> None:
-    rows = [row for row in setting_rows(make_run(*overrides)) if row.is_override]
+    rows = [row for row in option_rows(make_run(*overrides)) if row.is_override]
     assert {row.key: row.value for row in rows} == expected
-    unmarked = {row.key for row in setting_rows(make_run(*overrides)) if not row.is_override}
+    unmarked = {row.key for row in option_rows(make_run(*overrides)) if not row.is_override}
     assert unmarked == {*COMPOSITION} - set(expected)
 
 
 def test_what_a_recipe_sets_is_shown_without_a_mark() -> None:
     """Luong et al. 2015 multiply, and predict the center of a window; an override wins, and is marked."""
     run = make_run("recipe=luong_local_p", "scope.window=3")
-    rows = {row.key: (row.value, row.is_override) for row in setting_rows(run)}
+    rows = {row.key: (row.value, row.is_override) for row in option_rows(run)}
     assert rows["recipe"] == ("luong_local_p", True)
     assert rows["scorer"] == ("multiplicative", False)
     assert rows["scope.center"] == ("predictive", False)
@@ -78,7 +78,7 @@ def test_the_table_continues_with_the_schedule_and_kernels() -> None:
     assert not any("trainer.max_time" in line for line in lines)
 
 
-def test_verbose_shows_every_setting() -> None:
+def test_verbose_shows_every_option() -> None:
     run = make_run("scorer=dot")
     lines = shown(run, is_verbose=True)
     assert {*dotted_keys(run.config)} <= {line[0] for line in lines if line}

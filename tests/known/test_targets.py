@@ -56,10 +56,10 @@ class Scripted:
     reorder_beams = select_rows
 
 
-def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
+def decode(model: Scripted, lengths: list[int], **options: Any) -> Any:
     """A greedy search over sources of these lengths."""
     source_mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return Greedy(**knobs)(model, source_mask.long(), source_mask)
+    return Greedy(**options)(model, source_mask.long(), source_mask)
 
 
 def test_symbols_have_cross_entropy_loss() -> None:

@@ -206,11 +206,14 @@ def test_an_odd_size_cannot_be_rotated() -> None:
         (["attention=none"], "model=transformer needs attention"),
         (
             ["model.scheduled_sampling=0.1"],
-            "the chosen model has no knob 'scheduled_sampling'; it belongs to model=.*seq2seq",
+            "the chosen model has no option 'scheduled_sampling'; it belongs to model=.*seq2seq",
         ),
         (["+query=token"], "query=token does not work with model=transformer"),
         (["model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
-        (["model.self_scorer=3"], "model.self_scorer=3: expected a part's name, or {name: ..., and its knobs} or null"),
+        (
+            ["model.self_scorer=3"],
+            "model.self_scorer=3: expected a part's name, or {name: ..., and its options} or null",
+        ),
         (["+scorer@model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
         (["task=language_model", "task.train=text.txt"], "task=language_model has no source for an encoder to read"),
     ],
@@ -221,7 +224,7 @@ def test_an_invalid_configuration_is_refused(overrides: list[str], message: str)
         compose(["model=transformer", *overrides])
 
 
-def test_unused_knobs_are_not_in_the_configuration() -> None:
+def test_unused_options_are_not_in_the_configuration() -> None:
     assert not {"encoder", "decoder", "readout"} & compose(["model=transformer"]).keys()
 
 
@@ -241,7 +244,7 @@ def test_a_part_can_be_set_for_one_site(overrides: list[str]) -> None:
     assert (self_scorers, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
-def test_a_part_with_knobs_can_be_set_for_one_site() -> None:
+def test_a_part_with_options_can_be_set_for_one_site() -> None:
     for overrides in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
         self_heads, cross = _places(build_model(*RECIPE, *overrides))
         assert cross.heads[1].scope.window == 5

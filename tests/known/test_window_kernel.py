@@ -40,10 +40,10 @@ class Always(WindowKernel):
         return True
 
 
-def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
+def both(scorer: Any, normalizer: Any = "softmax", options: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    plain = build_attention(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {}).eval()
+    plain = build_attention(scorer, ("local", {"window": 2, **(options or {})}), normalizer, sizes, {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = (Always(),)
     return fast, plain
@@ -85,7 +85,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
     """With padding and an empty row, for all queries at once and for one query with its step."""
-    fast, plain = both(scorer, knobs={"center": center})
+    fast, plain = both(scorer, options={"center": center})
     the_same(fast, plain, padded_memory)
     the_same(fast, plain, padded_memory, step_count=1, steps=STEPS_OF_QUERIES)
 
@@ -104,7 +104,7 @@ def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 def test_windows_of_any_size_match_the_definition(window: int, center: str) -> None:
     """From one position to more than there are, and none where there are none."""
-    fast, plain = both("additive", knobs={"center": center, "window": window})
+    fast, plain = both("additive", options={"center": center, "window": window})
     the_same(fast, plain, padded_memory)
     the_same(fast, plain, lambda attention, states, values: attention.make_memory(states, values=values), positions=0)
 
@@ -123,7 +123,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 def test_several_sources_match_the_definition(center: str) -> None:
     """Each has a window of its own, of its own length; one row of weights is shared."""
-    fast, plain = both("additive", knobs={"center": center})
+    fast, plain = both("additive", options={"center": center})
 
     def joined_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
         first = attention.make_memory(states, MEMORY_MASK, values)
@@ -150,7 +150,7 @@ def test_masks_and_dropout_of_the_caller_are_applied() -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("scorer", ["dot", "additive"])
 def test_gradients(scorer: str) -> None:
-    attention, _ = both(scorer, knobs={"center": "predictive", "window": 1})
+    attention, _ = both(scorer, options={"center": "predictive", "window": 1})
     assert torch.autograd.gradcheck(
         lambda queries, *parts: attention(queries, padded_memory(attention, *parts)).context,
         random_operands(),

@@ -27,7 +27,7 @@ from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.progress import ProgressDisplay
 from attnx.training.callbacks.throughput import WARMUP_BATCHES, Throughput
 from attnx.training.loaders import TrainingDataModule
-from attnx.training.trainers.lightning import TrainerSettings
+from attnx.training.trainers.lightning import TrainerOptions
 
 DEVICE = torch.device("meta")
 SOURCE = torch.tensor([[3, 19, 7], [5, 0, 0]])
@@ -140,8 +140,8 @@ def test_batches_for_a_gpu_are_pinned(
 ) -> None:
     monkeypatch.setattr(loaders, "training_device", lambda trainer: torch.device(device))
     pairs = [Pair(("a", "b"), (("c",),))]
-    settings = asdict(TrainerSettings(num_workers=workers))
-    all_loaders = TrainingDataModule(SequenceData.of(Splits(pairs, pairs, pairs)), settings, seed=1)
+    options = asdict(TrainerOptions(num_workers=workers))
+    all_loaders = TrainingDataModule(SequenceData.of(Splits(pairs, pairs, pairs)), options, seed=1)
     for loader in (all_loaders.train_dataloader(), all_loaders.val_dataloader(), all_loaders.test_dataloader()):
         assert loader.pin_memory == is_pinned
 

@@ -180,7 +180,7 @@ def test_the_python_interface_adds_no_projection(plain_scorer: Choice) -> None:
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)
 
 
-def test_a_part_is_given_by_name_with_knobs_or_as_an_instance() -> None:
+def test_a_part_is_given_by_name_with_options_or_as_an_instance() -> None:
     """The three spellings make the same module."""
     queries, states, values = random_inputs()
     scorer = registry.build("scorer", ("mlp", {"hidden_sizes": [19]}), query_size=WIDTH, memory_size=KEYS)

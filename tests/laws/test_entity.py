@@ -43,14 +43,14 @@ def possible(choices: dict[str, Any]) -> bool:
 def build_model(**choices: Any) -> Any:
     config = {kind: node(kind, *choices.get(kind, (name, {}))) for kind, name in PARTS.items()}
     config["attention"] = node("attention", "standard", {"heads": choices.get("heads", 1)})
-    options = {knob: value for knob, value in choices.items() if knob not in (*PARTS, "heads")}
+    options = {option: value for option, value in choices.items() if option not in (*PARTS, "heads")}
     config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **options})
     sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
     return registry.build("model", config["model"], config=config, tags=0, **sizes).eval()
 
 
-def node(kind: str, name: str, knobs: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:

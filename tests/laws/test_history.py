@@ -31,8 +31,8 @@ def possible(choices: dict[str, Any]) -> bool:
     return not (choices.get("include_self") and choices.get("asks", "p")[0] in ("last_context", "token"))
 
 
-def node(kind: str, name: str, knobs: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def build_model(**choices: Any) -> Any:

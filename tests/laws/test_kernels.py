@@ -147,8 +147,8 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
     heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
-    knobs = {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}
-    without = build_attention(*parts, sizes, knobs).to(device).eval()
+    options = {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}
+    without = build_attention(*parts, sizes, options).to(device).eval()
     with_it = accel.enable(copy.deepcopy(without))
     kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
     for module in with_it.modules():

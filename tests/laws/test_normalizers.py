@@ -31,7 +31,7 @@ def test_law(law: Any, each_normalizer: tuple[str, dict[str, Any]]) -> None:
 def test_every_normalizer_of_the_core_has_a_temperature() -> None:
     """So that the law of it is tried."""
     for part in (registry.describe("normalizer", name) for name in registry.names("normalizer")):
-        assert part.origin != "core" or "temperature" in [knob.name for knob in part.knobs]
+        assert part.origin != "core" or "temperature" in [option.name for option in part.options]
 
 
 WRONG: dict[str, tuple[Any, str]] = {

@@ -87,9 +87,9 @@ def test_states_that_processes_merge_wrongly_break_a_law(
 
 def test_missing_hypotheses_are_in_order() -> None:
     """A beam that finds fewer than it is asked for gives the others a score of -inf."""
-    knobs = {"beam_size": 20, "nbest": 20, "max_length_ratio": 0.1, "max_length_extra": 0}
+    options = {"beam_size": 20, "nbest": 20, "max_length_ratio": 0.1, "max_length_extra": 0}
     (law,) = (law for law in kind_laws("decoding") if law.method == "shapes")
-    assert law_failure(law, Candidate("decoding", "beam", knobs)) == ""
+    assert law_failure(law, Candidate("decoding", "beam", options)) == ""
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -23,13 +23,13 @@ ORDERS = ([3, 0, 4, 1, 2], [1, 2, 0], [6, 2, 0, 5, 1, 4, 3])
 RULES = ("any", "distinct", "permutation", "ring")
 
 
-def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
-    name, own_knobs = registry.parse_spec(kind, choice)
-    return {"name": name, **registry.check(kind, name, {**own_knobs, **knobs})}
+def node(kind: str, choice: Any, **options: Any) -> dict[str, Any]:
+    name, own_options = registry.parse_spec(kind, choice)
+    return {"name": name, **registry.check(kind, name, {**own_options, **options})}
 
 
 def build_model(
-    scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any
+    scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **options: Any
 ) -> Any:
     """A pointer of small sizes with weights of its own."""
     torch.manual_seed(3)
@@ -38,11 +38,11 @@ def build_model(
         pytest.skip("a pointer refuses a recurrent scorer, and one that does not read the memory")
     config = {
         "scorer": node("scorer", scorer),
-        "scope": node("scope", knobs.pop("scope", "global")),
-        "query": {name: {} for name in knobs.pop("query", ["current_state"])},
-        "normalizer": node("normalizer", knobs.pop("normalizer", "softmax")),
+        "scope": node("scope", options.pop("scope", "global")),
+        "query": {name: {} for name in options.pop("query", ["current_state"])},
+        "normalizer": node("normalizer", options.pop("normalizer", "softmax")),
         "attention": node("attention", "standard"),
-        "model": node("model", "pointer", embedding_dim=5, **knobs),
+        "model": node("model", "pointer", embedding_dim=5, **options),
         "encoder": node("encoder", "recurrent", hidden_size=11, cell=cell),
         "decoder": node("decoder", "recurrent", hidden_size=13, cell=cell),
     }

@@ -44,7 +44,7 @@ SCOPES: list[Any] = [
     ("history", {"include_self": True}),
 ]
 DEFAULTS = {
-    part.name: {"sources": ["encoder"], **part.properties, **{knob.name: knob.default for knob in part.knobs}}
+    part.name: {"sources": ["encoder"], **part.properties, **{option.name: option.default for option in part.options}}
     for part in (registry.describe("scope", name) for name in sound_names("scope"))
 }
 SCORERS, NORMALIZERS = (
@@ -86,8 +86,8 @@ def needs(query: tuple[str, ...]) -> set[str]:
     return {NEEDS[name] for name in query}
 
 
-def knob(scope: Any, name: str) -> Any:
-    """The value of a scope's knob: what is given, or its default."""
+def option(scope: Any, name: str) -> Any:
+    """The value of a scope's option: what is given, or its default."""
     return scope[1].get(name, DEFAULTS[scope[0]].get(name))
 
 
@@ -106,7 +106,7 @@ def admitted_schedules(query: tuple[str, ...], feed: str | None, scope: Any, sco
     """The design's table, under teacher forcing throughout."""
     feed, grows, has_known_queries = (
         feed_of(query, feed),
-        "decoder" in knob(scope, "sources"),
+        "decoder" in option(scope, "sources"),
         needs(query) <= {"token", "tag", "nothing"},
     )
     if (
@@ -129,7 +129,7 @@ def needs_history(scorer: str) -> bool:
 def all_is_read(query: tuple[str, ...], feed: str | None, scope: Any, read_out: list[str]) -> bool:
     """State and context both reach the output: read out, or one by way of the other."""
     from_context_to_state = feed_of(query, feed) == "now"
-    from_state_to_context = bool(needs(query) & {"prev_state", "state"}) or "decoder" in knob(scope, "sources")
+    from_state_to_context = bool(needs(query) & {"prev_state", "state"}) or "decoder" in option(scope, "sources")
     return ("state" in read_out or ("context" in read_out and from_state_to_context)) and (
         "context" in read_out or ("state" in read_out and from_context_to_state)
     )
@@ -137,7 +137,7 @@ def all_is_read(query: tuple[str, ...], feed: str | None, scope: Any, read_out: 
 
 def has_encoder(scope: Any, memory: str, values: str | None, bridge: str | None) -> bool:
     """Something of an encoder is remembered; or nothing of the source is, and the decoder starts from one."""
-    if "encoder" not in knob(scope, "sources"):
+    if "encoder" not in option(scope, "sources"):
         return bridge in (None, "last")
     picked = {memory, values or ("states" if memory in POSITIONS else memory)}
     return not picked <= {"inputs", *POSITIONS}
@@ -146,11 +146,13 @@ def has_encoder(scope: Any, memory: str, values: str | None, bridge: str | None)
 # What some choices must not be together.
 RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("query", "feed"): lambda query, feed: not contradicts(query, feed),
-    ("query", "scope"): lambda query, scope: not knob(scope, "include_self") or needs(query) & {"prev_state", "state"},
-    ("scope", "keys_from"): lambda scope, memory: (
-        "encoder" in knob(scope, "sources") or memory in ["states", *POSITIONS]
+    ("query", "scope"): lambda query, scope: (
+        not option(scope, "include_self") or needs(query) & {"prev_state", "state"}
     ),
-    ("scope", "values_from"): lambda scope, values: "encoder" in knob(scope, "sources") or values in [None, "states"],
+    ("scope", "keys_from"): lambda scope, memory: (
+        "encoder" in option(scope, "sources") or memory in ["states", *POSITIONS]
+    ),
+    ("scope", "values_from"): lambda scope, values: "encoder" in option(scope, "sources") or values in [None, "states"],
     ("bridge", "scope", "keys_from", "values_from"): lambda bridge, *of: bridge != "last" or has_encoder(*of, bridge),
     ("tag_inputs", "scope", "keys_from", "values_from", "bridge"): lambda tag, *of: (
         "encoder" not in (tag or []) or has_encoder(*of)
@@ -158,32 +160,32 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("query", "feed", "scope", "read_out"): all_is_read,
     ("tie_embeddings", "written"): lambda tied, written: not tied or written == "symbols",
     ("encoder", "scope", "keys_from", "values_from"): lambda encoder, scope, memory, values: (
-        encoder == "recurrent" or "encoder" not in knob(scope, "sources") or {memory, values or memory} == {"states"}
+        encoder == "recurrent" or "encoder" not in option(scope, "sources") or {memory, values or memory} == {"states"}
     ),
     # What is copied are symbols of the source, by weights that are shares of one.
     ("output", "written"): lambda output, written: output == "linear" or written == "symbols",
-    ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in knob(scope, "sources"),
+    ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in option(scope, "sources"),
     ("output", "normalizer"): lambda output, normalizer: (
         output == "linear" or NORMALIZERS[normalizer]["is_distribution"]
     ),
     ("scorer", "scope"): lambda scorer, scope: (
-        not SCORERS[scorer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
+        not SCORERS[scorer].get("is_recurrent") or option(scope, "sources") == ["encoder"]
     ),
     ("scorer", "keys_from"): lambda scorer, memory: SCORERS[scorer].get("needs_keys", True) or memory not in POSITIONS,
     ("normalizer", "scope"): lambda normalizer, scope: (
-        not NORMALIZERS[normalizer].get("is_recurrent") or knob(scope, "sources") == ["encoder"]
+        not NORMALIZERS[normalizer].get("is_recurrent") or option(scope, "sources") == ["encoder"]
     ),
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
         NORMALIZERS[normalizer].get("is_differentiable", True)
         or memory not in POSITIONS
-        or knob(scope, "sources") != BOTH
+        or option(scope, "sources") != BOTH
     ),
     # So are the scores of positions without their vectors.
     ("normalizer", "scorer", "scope"): lambda normalizer, scorer, scope: (
         NORMALIZERS[normalizer].get("is_differentiable", True)
         or SCORERS[scorer].get("needs_keys", True)
-        or knob(scope, "sources") != BOTH
+        or option(scope, "sources") != BOTH
     ),
 }
 

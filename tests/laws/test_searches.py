@@ -295,8 +295,8 @@ def test_a_wide_beam_finds_the_best_of_all(small: BuildModel, composition: str, 
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[2]], ids=str)
 def test_a_wide_beam_finds_the_best_of_the_allowed(small: BuildModel, rule: str, penalty: Any) -> None:
     model = small()
-    knobs, allowed = RULES[rule]
-    decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
+    options, allowed = RULES[rule]
+    decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **options)(model, TWO, TWO != 0)
     for row in range(2):
         best = list_hypotheses(model, row, allowed, **penalty)[:7]
         written = [tuple(x for x in result if x != PAD) for result in decoded.sequences[row].tolist()]
@@ -475,23 +475,23 @@ def change_shares(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "options",
     [{}, {"temperature": 2.0}, {"temperature": 0.5}, {"top_k": 2}, {"top_p": 0.8}, {"top_k": 3, "top_p": 0.7}],
     ids=str,
 )
-def test_samples_follow_the_distribution(small: BuildModel, knobs: Any) -> None:
+def test_samples_follow_the_distribution(small: BuildModel, options: Any) -> None:
     """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
     model = small()
-    decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
+    decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **options)(
         model, TWO[:1], TWO[:1] != 0
     )
     written = [tuple(x for x in sequence if x != PAD) for sequence in decoded.sequences[0].tolist()]
     counts = {item: written.count(item) for item in set(written)}
 
-    def shares(**knobs: Any) -> dict[tuple[int, ...], float]:
+    def shares(**options: Any) -> dict[tuple[int, ...], float]:
         inputs = torch.tensor([[BOS, symbol] for symbol in FEW])
         logits = model(TWO[:1].expand(5, -1), TWO[:1].expand(5, -1) != 0, inputs).logits[..., EOS:].softmax(-1)
-        first, then = change_shares(logits[0, 0], **knobs), [change_shares(row, **knobs) for row in logits[:, 1]]
+        first, then = change_shares(logits[0, 0], **options), [change_shares(row, **options) for row in logits[:, 1]]
         pairs = {
             (first_symbol, second_symbol): first[m] * then[m][n]
             for m, first_symbol in enumerate(FEW)
@@ -500,7 +500,7 @@ def test_samples_follow_the_distribution(small: BuildModel, knobs: Any) -> None:
         }
         return {(EOS,): first[0], **pairs}
 
-    expected = shares(**knobs)
+    expected = shares(**options)
     assert p_value(counts, expected) > 0.001
     assert p_value(counts, shares(temperature=5.0)) < 1e-9
     assert all(expected[sequence] > 0 for sequence in counts)

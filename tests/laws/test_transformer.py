@@ -94,12 +94,15 @@ def possible(choices: Config) -> bool:
 
 
 def node(kind: str, choice: Any) -> Config:
-    name, knobs = registry.parse_spec(kind, choice)
-    return {"name": name, **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **knobs})}
+    name, options = registry.parse_spec(kind, choice)
+    return {
+        "name": name,
+        **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **options}),
+    }
 
 
 def compose_config(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Config:
-    """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
+    """A configuration; what is not a group's choice is an option of the model's, or of attention's."""
     heads = choices.pop("heads", 2)
     is_none = choices.pop("name", None) == "none"
     attention = {"name": "none"} if is_none else node("attention", ("standard", {"heads": heads}))
@@ -123,9 +126,9 @@ def of(combination: Config) -> Any:
     """The model of a combination."""
     choices = dict(combination)
     layers, below = choices.pop("layers")
-    for knob in ("cross_scope", "cross_scorer"):
-        picked = choices[knob]
-        choices[knob] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
+    for option in ("cross_scope", "cross_scorer"):
+        picked = choices[option]
+        choices[option] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
     return build_model(**choices, layers=layers, encoder_layers=below)
 
 
@@ -311,7 +314,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
     ),
     "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers needs an encoder"),
     "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
-    "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
+    "option": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no option 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),
     **{
         f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs earlier attention weights")

@@ -16,8 +16,8 @@ from attnx.data.batches import Batch
 LENGTHS, STEPS = (3, 7), 250
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def compose_config(scorer: str, scope: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
 TAUGHT, UNTAUGHT = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def model_of(output: str) -> Any:

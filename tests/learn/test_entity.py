@@ -18,8 +18,8 @@ NAMES, PLACES = range(5, 8), range(8, 13)
 SENTENCES, STEPS = 3, 300
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def draw(rows: int, chance: random.Random) -> Batch:

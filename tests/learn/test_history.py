@@ -18,8 +18,8 @@ from attnx.tasks.contract import token_loss
 PERIOD, PAST, AHEAD = 8, 12, 6
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 PARTS = {

@@ -24,10 +24,10 @@ def draw(chance: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
 class Reader(nn.Module):
     """Answers with the context of a memory of facts: keys are their first symbols, values their second."""
 
-    def __init__(self, **knobs: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
         self.embedding, self.output = nn.Embedding(SYMBOLS, SIZE), nn.Linear(SIZE, SYMBOLS)
-        self.attention = build(scorer="scaled", query_size=SIZE, memory_size=SIZE, **knobs)
+        self.attention = build(scorer="scaled", query_size=SIZE, memory_size=SIZE, **options)
 
     def forward(self, facts: Tensor, first: Tensor) -> Tensor:
         keys, values = self.embedding(facts).unbind(2)
@@ -36,9 +36,9 @@ class Reader(nn.Module):
         return answer
 
 
-def share_right(**knobs: Any) -> float:
+def share_right(**options: Any) -> float:
     torch.manual_seed(1)
-    chance, model = torch.Generator().manual_seed(2), Reader(**knobs)
+    chance, model = torch.Generator().manual_seed(2), Reader(**options)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(STEPS):
         facts, first, last = draw(chance)

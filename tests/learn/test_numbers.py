@@ -15,8 +15,8 @@ from attnx.tasks.contract import token_loss
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 CONFIG = {

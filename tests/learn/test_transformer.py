@@ -13,12 +13,12 @@ from attnx import registry
 STEPS = 300
 
 
-def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, knobs)}
+def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, options)}
 
 
-def build_model(sizes: dict[str, int], **knobs: Any) -> Any:
-    model = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **knobs}
+def build_model(sizes: dict[str, int], **options: Any) -> Any:
+    model = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **options}
     config = {
         "scorer": node("scorer", "scaled"),
         "scope": node("scope", "global"),
@@ -31,7 +31,7 @@ def build_model(sizes: dict[str, int], **knobs: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("reverse", "knobs"),
+    ("reverse", "options"),
     [
         (True, {}),
         (False, {"form": "decoder_only", "position_encoding": "learned"}),
@@ -40,11 +40,11 @@ def build_model(sizes: dict[str, int], **knobs: Any) -> Any:
     ids=str,
 )
 def test_the_model_learns_to_copy_and_to_reverse(
-    reverse: bool, knobs: dict[str, Any], train: Callable[..., Any], strings: Any
+    reverse: bool, options: dict[str, Any], train: Callable[..., Any], strings: Any
 ) -> None:
     torch.manual_seed(7)
     chance, drawn = torch.Generator().manual_seed(11), strings(2, 5)
-    model = build_model(drawn.sizes, **knobs).train()
+    model = build_model(drawn.sizes, **options).train()
     batch = drawn.draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those of the training
     assert drawn.share_right(model, batch)[0] < 0.1
 

@@ -1,4 +1,4 @@
-"""The page of parts that move: every part has its pictures, and its knobs move them to the part's own numbers."""
+"""The page of parts that move: every part has its pictures, and its options move them to the part's own numbers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def weights(browser: Any) -> list[float]:
     return list(map(float, written[1].split()))
 
 
-def test_every_part_has_a_frame_for_every_value_of_its_knobs(page: Path) -> None:
+def test_every_part_has_a_frame_for_every_value_of_its_options(page: Path) -> None:
     parts, pages = drawable_parts(), animations(page)
     assert list(pages) == [str(PartVariant(part)) for part in parts]
     assert page.stat().st_size < MAX_PAGE_BYTES
@@ -108,7 +108,7 @@ def test_every_part_has_a_frame_for_every_value_of_its_knobs(page: Path) -> None
         combinations = [tuple(map(int, key.split(","))) for key in animation["frames"] if key]
         fixed = part.properties.get("for_models", ())
         assert [dial["name"] for dial in animation["dials"]] == [
-            knob.name for knob in part.knobs if knob.name not in fixed
+            option.name for option in part.options if option.name not in fixed
         ]
         for axis, dial in enumerate(animation["dials"]):
             assert {combination[axis] for combination in combinations} == set(range(len(dial["values"])))
@@ -177,7 +177,7 @@ def test_a_combination_that_a_part_refuses_shows_its_message(see: Callable[..., 
     assert weights(browser) == pytest.approx(row_weights("sparsemax"), abs=0.0006)
 
 
-def test_play_sweeps_a_knob_until_it_is_pressed_again(see: Callable[..., Any]) -> None:
+def test_play_sweeps_an_option_until_it_is_pressed_again(see: Callable[..., Any]) -> None:
     """With reduced motion a press is one step."""
     browser = see("scope=local")
     button = "#dials .dial:nth-child(2) .play"
@@ -223,12 +223,12 @@ def test_parts_are_reached_by_keyboard_with_a_visible_focus(see: Callable[..., A
 
 
 def test_grids_stay_within_what_a_part_takes(page: Path) -> None:
-    def values(override: str, knob: str) -> list[str]:
-        return next(dial["values"] for dial in animations(page)[override]["dials"] if dial["name"] == knob)
+    def values(override: str, option: str) -> list[str]:
+        return next(dial["values"] for dial in animations(page)[override]["dials"] if dial["name"] == option)
 
     assert values("normalizer=entmax", "alpha") == [f"{1 + tenth / 10}" for tenth in range(1, 11)]
     assert values("scope=local", "window") == list(map(str, range(8)))
     assert values("scorer=raised", "power")[0] == "0.0"
     assert values("scope=global", "sources") == ["[encoder]", "[decoder]", "[encoder,decoder]"]
     bias = list(map(float, values("normalizer=sigmoid", "bias")))
-    assert (min(bias), max(bias), registry.describe("normalizer", "sigmoid").knobs[0].default) == (-5, 5, 0)
+    assert (min(bias), max(bias), registry.describe("normalizer", "sigmoid").options[0].default) == (-5, 5, 0)

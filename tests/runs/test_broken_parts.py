@@ -553,11 +553,11 @@ def test_check_tries_a_task(
     assert message in answer.out
 
 
-def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_check_takes_options(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
     assert command("check", "scope=local", "scope.window=2").code == 0
     answer = command("check", "scope=local", "scope.windw=2")
     assert (answer.code, answer.out) == (2, "")
-    assert "no knob 'windw'; did you mean window" in answer.err
+    assert "no option 'windw'; did you mean window" in answer.err
 
 
 SEARCHED = "Greedy()(model, source, source_mask, *more, **others)"

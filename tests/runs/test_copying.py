@@ -57,11 +57,11 @@ def test_a_resumed_run_ends_with_equal_weights(
     interrupt_at: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
-    knobs = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
-    run(*knobs, folder="whole")
+    options = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
+    run(*options, folder="whole")
     interrupt_at(4)
     with pytest.raises(Interrupted, match="cut"):
-        run(*knobs, folder="cut")
+        run(*options, folder="cut")
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()

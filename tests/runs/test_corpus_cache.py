@@ -76,7 +76,7 @@ def texts(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return result
 
 
-def task(cache_folder: str | None = "corpus", **knobs: Any) -> Translation:
+def task(cache_folder: str | None = "corpus", **options: Any) -> Translation:
     return Translation(
         **{
             "train": ["a.de.gz", "b.en"],
@@ -85,7 +85,7 @@ def task(cache_folder: str | None = "corpus", **knobs: Any) -> Translation:
             "max_length": 7,
             "holdout": 0.1,
             **({"cache_processes": 1} if cache_folder else {}),
-            **knobs,
+            **options,
         },
         cache_folder=cache_folder,
     )
@@ -104,9 +104,9 @@ def rows(data: SequenceData) -> list[tuple[list[str], list[str], str]]:
     ]
 
 
-def message(**knobs: Any) -> str:
+def message(**options: Any) -> str:
     with pytest.raises(UserError) as caught:
-        task(**knobs).load()
+        task(**options).load()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -134,10 +134,10 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
-def test_a_cached_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+def test_a_cached_corpus_equals_one_in_memory(options: dict[str, Any]) -> None:
     """Symbols, rows and their order, the other parts, tags and notes: when it is written, and when it is found."""
-    plain, first, second = task(None, **knobs), task(**knobs), task(**knobs)
+    plain, first, second = task(None, **options), task(**options), task(**options)
     expected = plain.load()
     for item in (first, second):
         data = item.load()
@@ -153,10 +153,10 @@ def test_a_cached_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
     assert len(rows(expected)) > 60
 
 
-@pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
-def test_an_existing_cache_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", [{}, FILES_OF_PARTS], ids=["held out", "given"])
+def test_an_existing_cache_is_not_rebuilt(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its training files are only looked at: their names, sizes and times."""
-    first = task(**knobs).load()
+    first = task(**options).load()
     opened: list[str] = []
 
     def watch_reads(path: Path, **options: Any) -> Iterator[tuple[int, str]]:
@@ -165,8 +165,8 @@ def test_an_existing_cache_is_not_rebuilt(knobs: dict[str, Any], monkeypatch: py
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
     time_before = Path("corpus/origin.json").stat().st_mtime_ns
-    again = task(**knobs).load()
-    assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
+    again = task(**options).load()
+    assert sorted(set(opened)) == sorted(name for part in options.values() for name in part)
     assert again.train_dataset().fingerprint() == first.train_dataset().fingerprint()
     assert Path("corpus/origin.json").stat().st_mtime_ns == time_before
 
@@ -185,11 +185,11 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("knobs", "reason"), CHANGES.values(), ids=CHANGES)
-def test_a_cache_of_other_settings_is_refused(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+@pytest.mark.parametrize(("options", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_cache_of_other_settings_is_refused(options: dict[str, Any], reason: str, work_folder: Path) -> None:
     task().load()
     files_before = files(work_folder)
-    text = message(**knobs)
+    text = message(**options)
     assert text.startswith("corpus: was written from other files or settings: ")
     assert reason in text
     assert text.endswith("; delete the folder or name another")
@@ -276,9 +276,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("knobs", "reason"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize(("options", "reason"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_reported_before_anything_is_written(
-    knobs: dict[str, Any], reason: str, work_folder: Path
+    options: dict[str, Any], reason: str, work_folder: Path
 ) -> None:
     Path("folder").mkdir()
     write("folder/mine", ["some"])
@@ -288,7 +288,7 @@ def test_a_mistake_is_reported_before_anything_is_written(
     Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
     os.mkfifo("pipe")
     files_before = files(work_folder)
-    assert reason in message(**{"cache_folder": "new/corpus", **knobs})
+    assert reason in message(**{"cache_folder": "new/corpus", **options})
     assert files(work_folder) == files_before
 
 
@@ -400,10 +400,10 @@ PROCESSES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("knobs", PROCESSES.values(), ids=PROCESSES)
-def test_the_number_of_processes_changes_no_byte(knobs: dict[str, Any]) -> None:
-    task("alone", **{**knobs, "cache_processes": 1}).load()
-    task("several", **knobs).load()
+@pytest.mark.parametrize("options", PROCESSES.values(), ids=PROCESSES)
+def test_the_number_of_processes_changes_no_byte(options: dict[str, Any]) -> None:
+    task("alone", **{**options, "cache_processes": 1}).load()
+    task("several", **options).load()
     written, expected = contents("several"), contents("alone")
     assert written == expected
     assert len([name for name, _ in written if name.endswith("source.ids")]) == 7
@@ -467,8 +467,8 @@ def test_a_partial_cache_of_other_settings_is_discarded(
             task().load()
     if change == "files":
         write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
-    knobs = {"max_length": 6} if change == "settings" else {}
-    assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
+    options = {"max_length": 6} if change == "settings" else {}
+    assert rows(task(**options).load()) == rows(task(None, **options).load())
 
 
 def test_a_damaged_partial_cache_is_discarded(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

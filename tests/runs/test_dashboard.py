@@ -48,8 +48,8 @@ def write_run(work_folder: Path) -> Callable[..., Path]:
     return make
 
 
-def wandb_with(**knobs: Any) -> dict[str, Any]:
-    return {"wandb": registry.check("logger", "wandb", knobs)}
+def wandb_with(**options: Any) -> dict[str, Any]:
+    return {"wandb": registry.check("logger", "wandb", options)}
 
 
 def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
@@ -89,8 +89,8 @@ def test_a_misspelled_folder_is_no_project(write_run: Callable[..., Path]) -> No
         run_command(["dashboard", "scorers/1"])
 
 
-def test_malformed_knobs_of_the_logger_are_reported(write_run: Callable[..., Path]) -> None:
-    with pytest.raises(attnx.UserError, match=r"logger\.wandb=3: expected the knobs of a logger"):
+def test_malformed_options_of_the_logger_are_reported(write_run: Callable[..., Path]) -> None:
+    with pytest.raises(attnx.UserError, match=r"logger\.wandb=3: expected the options of a logger"):
         workspace_request(write_run("run", {"wandb": 3}))
 
 

@@ -67,8 +67,8 @@ def test_data_checks_import_no_torch(files: Path) -> None:
     assert output == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
 
 
-def test_every_knob_that_names_files_is_checked() -> None:
-    """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
+def test_every_option_that_names_files_is_checked() -> None:
+    """Options of tasks that are texts, or lists of them, are files or are known not to be."""
     remaining = {
         "tokenizer",
         "languages",
@@ -83,7 +83,9 @@ def test_every_knob_that_names_files_is_checked() -> None:
     remaining |= {"group_column", "step_names", "target_step_names", "sizes", "split", "statements"}
     for name in registry.names("task"):
         part = registry.describe("task", name)
-        texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
+        texts = {
+            option.name for option in part.options if "str" in option.annotation and "Literal" not in option.annotation
+        }
         files = set(part.properties.get("data_files", ()))
         # The test of pointing is the sizes of problems, that of stories may be their lengths.
         assert texts - remaining - ({"test"} if name in ("pointing", "qa") else set()) == files, name

@@ -103,9 +103,9 @@ def test_two_processes_learn_the_same_as_one(
     metric_rows: MetricRows,
 ) -> None:
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
-    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
-    run(*knobs, "trainer.batch_size=12", folder="one")
-    run(*knobs, "trainer.batch_size=3", "trainer.accumulate_grad_batches=2", *TWO, folder="two")
+    options = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
+    run(*options, "trainer.batch_size=12", folder="one")
+    run(*options, "trainer.batch_size=3", "trainer.accumulate_grad_batches=2", *TWO, folder="two")
     alone, together = weights("one"), weights("two")
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
@@ -134,9 +134,9 @@ def test_accumulated_batches_learn_the_same_as_one(
     run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], metric_rows: MetricRows
 ) -> None:
     """With the same losses, also of the last batch of an epoch, of which some shares are empty."""
-    knobs = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
-    run(*knobs, "trainer.batch_size=24", folder="one")
-    run(*knobs, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
+    options = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
+    run(*options, "trainer.batch_size=24", folder="one")
+    run(*options, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
     alone, turns = weights("one"), weights("two")
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
     losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
@@ -180,9 +180,9 @@ def test_a_stopped_run_resumes_with_equal_results(
     metric_rows: MetricRows,
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
-    knobs = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
-    run(*knobs, folder="whole")
-    process = fork_command(*sized(*knobs, "folder=cut"))
+    options = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
+    run(*options, folder="whole")
+    process = fork_command(*sized(*options, "folder=cut"))
     ranks = ranks_of(process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
@@ -333,10 +333,10 @@ def test_two_machines_train_together(
     fork_command: Callable[..., Any], sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
 ) -> None:
     """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
-    knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
-    run(*knobs, *TWO, folder="one")
+    options = ["trainer.max_steps=4", "trainer.test_examples=5"]
+    run(*options, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
-    overrides = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
+    overrides = sized(*options, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
     machines = [fork_command(*overrides, **variables) for variables in (first, second)]
     answers = [machine.communicate() for machine in machines]
@@ -345,26 +345,26 @@ def test_two_machines_train_together(
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
 
-KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}
+OPTIONS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}
 
 
 def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
-        resolve_device_count({**KNOBS, "devices": None})
+        resolve_device_count({**OPTIONS, "devices": None})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     with pytest.raises(UserError, match=r"trainer\.devices=5: only 3 GPUs are available"):
-        resolve_device_count({**KNOBS, "accelerator": "auto", "devices": 5})
-    assert resolve_device_count({**KNOBS, "accelerator": "auto", "devices": None})["devices"] == 3
+        resolve_device_count({**OPTIONS, "accelerator": "auto", "devices": 5})
+    assert resolve_device_count({**OPTIONS, "accelerator": "auto", "devices": None})["devices"] == 3
     for name in ("NODE_RANK", "SLURM_NODEID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match="start the command once on each machine"):
-        rank_infos({**KNOBS, "num_nodes": 2})
+        rank_infos({**OPTIONS, "num_nodes": 2})
 
 
 def test_ranks_of_the_second_machine_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
-    result = rank_infos({**KNOBS, "devices": 3, "num_nodes": 2})
+    result = rank_infos({**OPTIONS, "devices": 3, "num_nodes": 2})
     assert [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in result] == [
         (3, 0, 6, 1),
         (4, 1, 6, 1),

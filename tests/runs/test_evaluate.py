@@ -357,12 +357,12 @@ def test_a_test_file_is_read_without_the_other_parts(name: str, work_folder: Pat
     letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
     train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])
     test = write_table("test.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[20:]])
-    knobs = {**TASKS[name], "train": train, "test": test, "holdout": 0.2}
-    data = (task := registry.build("task", (name, knobs))).load()
+    options = {**TASKS[name], "train": train, "test": test, "holdout": 0.2}
+    data = (task := registry.build("task", (name, options))).load()
     Path("vocabulary").mkdir()
     task.save(Path("vocabulary"))
     Path("train.tsv").unlink()
-    alone = registry.build("task", (name, knobs))
+    alone = registry.build("task", (name, options))
     alone.restore(Path("vocabulary"))
     assert alone.test_pairs() == data.pairs.test
     assert len(data.pairs.test) == 7

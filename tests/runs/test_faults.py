@@ -22,7 +22,7 @@ from attnx.training.failure_report import failure_line
 from attnx.training.lightning_module import TrainingModule
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
-KNOBS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
+OPTIONS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def faults() -> Iterator[pytest.MonkeyPatch]:
 @pytest.fixture
 def overrides(sized: Callable[..., list[str]]) -> list[str]:
     """The command of a run that has a checkpoint early."""
-    return sized(*KNOBS)
+    return sized(*OPTIONS)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_exhausted_memory_is_reported(failure_message: Callable[..., str], fault
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError()]
 )
-def test_a_lack_of_memory_names_the_knob(error: Exception) -> None:
+def test_a_lack_of_memory_names_the_option(error: Exception) -> None:
     error.add_note("at step 3, in training, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")

@@ -91,12 +91,12 @@ def test_a_killed_run_resumes_with_equal_results(
 ) -> None:
     """Bit by bit, by commands."""
     variables = {**os.environ, "PYTHONPATH": no_pictures_folder}
-    knobs = sized(GPU, "trainer.max_steps=2000", "trainer.num_validations=40", "model.dropout=0.2")
+    options = sized(GPU, "trainer.max_steps=2000", "trainer.num_validations=40", "model.dropout=0.2")
 
     def start(*words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "attnx", *words], env=variables, stdout=subprocess.DEVNULL)
 
-    processes = [start(*knobs, f"folder={folder}") for folder in ("complete", "cut")]
+    processes = [start(*options, f"folder={folder}") for folder in ("complete", "cut")]
     while not Path("cut/checkpoints/last.ckpt").exists():
         assert processes[1].poll() is None
         time.sleep(0.01)

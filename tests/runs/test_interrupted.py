@@ -49,12 +49,12 @@ def test_a_resumed_run_ends_with_equal_weights(
     metric_rows: MetricRows,
 ) -> None:
     """Its losses are logged every third step, and the mean of some that were not logged is in the checkpoint."""
-    knobs, step = CASES[case]
-    knobs = [*knobs, "trainer.log_every_n_steps=3"]
-    run(*knobs, folder="whole")
+    options, step = CASES[case]
+    options = [*options, "trainer.log_every_n_steps=3"]
+    run(*options, folder="whole")
     interrupt_at(step)
     with pytest.raises(Interrupted, match="cut"):
-        run(*knobs, folder="cut")
+        run(*options, folder="cut")
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
     answer = command("resume", "cut")

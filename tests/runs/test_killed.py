@@ -213,9 +213,9 @@ def test_the_checkpoint_interval_is_respected(run: Callable[..., Any], monkeypat
     run("trainer.max_steps=11", "trainer.num_validations=3", "trainer.checkpoint_every=3", folder="steps")
     assert steps == [3, 4, 6, 8, 9, 11]
     steps.clear()
-    knobs = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.num_validations=1"]
-    run(*knobs, folder="minutes")
+    options = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.num_validations=1"]
+    run(*options, folder="minutes")
     assert steps == [1, 2, 3, 4]
     steps.clear()
-    run("trainer.checkpoint_minutes=null", *knobs[1:], folder="neither")
+    run("trainer.checkpoint_minutes=null", *options[1:], folder="neither")
     assert steps == [4]

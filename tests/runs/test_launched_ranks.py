@@ -117,9 +117,9 @@ def test_torchrun_trains_what_the_command_trains(
     same_weights: Callable[..., bool],
 ) -> None:
     """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
-    knobs = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
-    run(*knobs, "trainer=ddp", "trainer.devices=2", folder="one")
-    machines = start_machines(*sized(*knobs))
+    options = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
+    run(*options, "trainer=ddp", "trainer.devices=2", folder="one")
+    machines = start_machines(*sized(*options))
     wait_until(saved_times)
     killed = ranks_of(machines)
     os.kill(killed[1], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""``attnx list``: one line per choice, a kind with its knobs, one choice in full, at any width."""
+"""``attnx list``: one line per choice, a kind with its options, one choice in full, at any width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnx.cli.commands.list_ import UNPICKED
-from attnx.config.groups import GROUPS, PART_GROUPS, group_options
+from attnx.config.groups import GROUPS, PART_GROUPS, group_choices
 from attnx.registry import source_scan
 
 WIDTHS = (60, 80, 120)
@@ -48,7 +48,7 @@ def test_every_selectable_part_has_a_line(width: int | None, list_parts: Callabl
     lines = list_parts(width=width)
     shown = groups(lines[:-2])
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
-        kind: list(dict.fromkeys(group_options(kind))) for kind in GROUPS
+        kind: list(dict.fromkeys(group_choices(kind))) for kind in GROUPS
     }
     assert set(shown) == {*GROUPS, "tokenizer", "bias"}
     assert not set(shown) & set(UNPICKED)
@@ -61,7 +61,7 @@ def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
     complete = groups(list_parts())
     parts = source_scan.catalog().parts
     for kind in PART_GROUPS:
-        for name in (name for name in group_options(kind) if (kind, name) in parts):
+        for name in (name for name in group_choices(kind) if (kind, name) in parts):
             assert complete[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
     for width in WIDTHS:
         lines = list_parts(width=width)
@@ -93,9 +93,9 @@ def test_pages_are_wrapped_between_words(word: str, width: int, list_parts: Call
         assert len(line) <= width or re.search(r"\S+://\S+$|/\S+\.(py|yaml)\S*$|^ *\S+$", line), line
 
 
-def test_a_kind_is_listed_with_formulas_and_knobs(list_parts: Callable[..., list[str]]) -> None:
+def test_a_kind_is_listed_with_formulas_and_options(list_parts: Callable[..., list[str]]) -> None:
     text = "\n".join(list_parts("scorer", width=80))
-    for name in group_options("scorer"):
+    for name in group_choices("scorer"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
     assert "score(q, m) = v . tanh(W q + U m)" in text
     assert "scorer.hidden_size=128" in text

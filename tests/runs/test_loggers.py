@@ -71,12 +71,12 @@ def test_loggers_are_a_set() -> None:
         (["+logger=wandbb"], "unknown logger 'wandbb'; did you mean wandb"),
         (["logger=wandb", "logger.project=mine"], "write logger.wandb.project"),
         (["logger.wandb.project=mine"], r"not part of this logger; add it with \+logger="),
-        (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
+        (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no option 'projct'"),
         (["logger=wandb", "logger.wandb.timeout=0"], "^logger.wandb.timeout=0: expected a number above 0"),
         (["logger=wandb", "logger.wandb=false"], r"to leave it out, list the others: logger=\[\]$"),
         (["logger=[wandb,tensorboard]", "logger.tensorboard=false"], r"list the others: logger=\[wandb\]$"),
         (["logger=[wandb,wandb]"], "name each logger once"),
-        (["query=[token]", "query.token=5"], "query.token=5: expected the knobs of a query"),
+        (["query=[token]", "query.token=5"], "query.token=5: expected the options of a query"),
     ],
 )
 def test_mistakes_are_reported(overrides: list[str], message: str) -> None:
@@ -158,9 +158,9 @@ def test_a_mean_loss_spans_an_interruption(
     interrupt_at: Callable[..., None],
 ) -> None:
     interrupt_at(3)
-    knobs = ["attention=none", "+logger=journal", "trainer.log_every_n_steps=2", "trainer.num_validations=1"]
+    options = ["attention=none", "+logger=journal", "trainer.log_every_n_steps=2", "trainer.num_validations=1"]
     with pytest.raises(Interrupted):
-        run(*knobs, folder="cut")
+        run(*options, folder="cut")
     assert command("resume", "cut").code == 0
     logged = {line["step"]: line["train/loss"] for line in journal("cut") if "train/loss" in line}
     written = {int(row["step"]): float(row["train_loss"]) for row in metrics("cut")}

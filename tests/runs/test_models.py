@@ -76,9 +76,9 @@ def test_two_processes_learn_the_same_as_one(
     model: str, make: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """In two turns each, beside one process whose batch is as large as both of theirs together."""
-    knobs = ["trainer.max_steps=20", "trainer.gradient_clip_val=0.1"]
-    make(model, *knobs, "trainer.batch_size=12", folder="one")
-    make(model, *knobs, *TWO, folder="two")
+    options = ["trainer.max_steps=20", "trainer.gradient_clip_val=0.1"]
+    make(model, *options, "trainer.batch_size=12", folder="one")
+    make(model, *options, *TWO, folder="two")
     alone, together = weights("one"), weights("two")
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
@@ -92,9 +92,9 @@ def test_a_killed_run_resumes_with_equal_results(
     model: str, make: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
     """It is killed in its seventh step of nine, of which its last checkpoint holds six: the middle of an epoch."""
-    knobs = ["trainer.max_steps=9", "trainer.batch_size=8", "trainer.checkpoint_every=3"]
-    knobs += [CHANCE[model]] if model in CHANCE else []
-    make(model, *knobs, folder="whole")
+    options = ["trainer.max_steps=9", "trainer.batch_size=8", "trainer.checkpoint_every=3"]
+    options += [CHANCE[model]] if model in CHANCE else []
+    make(model, *options, folder="whole")
     if not (process := os.fork()):
         try:
             step, steps = TrainingModule.training_step, iter(range(6))
@@ -105,7 +105,7 @@ def test_a_killed_run_resumes_with_equal_results(
                 return step(self, *args)
 
             TrainingModule.training_step = deadly  # type: ignore[method-assign]
-            make(model, *knobs, folder="cut")
+            make(model, *options, folder="cut")
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL

@@ -126,18 +126,18 @@ def test_every_recipe_and_experiment_composes(preset: str) -> None:
                 continue
             part_node = config[group.removeprefix("override /")]
             assert part_node["name"] == choice if isinstance(choice, str) else list(part_node) == choice
-    for node, knobs in written.items():
+    for node, options in written.items():
         if node not in ("defaults", "hydra"):
-            assert_contains(config[node], knobs)
+            assert_contains(config[node], options)
 
 
-def assert_contains(node: Mapping[str, Any], knobs: Mapping[str, Any]) -> None:
-    """A part has these knobs, a set of parts these parts with their knobs."""
-    for knob, value in knobs.items():
+def assert_contains(node: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """A part has these options, a set of parts these parts with their options."""
+    for option, value in options.items():
         if isinstance(value, dict):
-            assert_contains(node[knob], value)
+            assert_contains(node[option], value)
         else:
-            assert node[knob] == value
+            assert node[option] == value
 
 
 def test_a_preset_file_is_a_choice() -> None:

@@ -200,11 +200,11 @@ def test_changed_code_does_not_resume_a_run(command: Callable[..., Any]) -> None
         resume("one")
 
 
-def test_removed_knobs_are_reported_with_the_code(command: Callable[..., Any]) -> None:
+def test_removed_options_are_reported_with_the_code(command: Callable[..., Any]) -> None:
     config = Path("one/config.yaml")
     config.write_text(config.read_text().replace("scorer:\n  name: mine\n", "scorer:\n  name: mine\n  cap: 1.0\n"))
     edit(NEGATED)
-    with pytest.raises(UserError, match=r"the scorer 'mine' has no knob 'cap'.*; one: the code of mine\.py has"):
+    with pytest.raises(UserError, match=r"the scorer 'mine' has no option 'cap'.*; one: the code of mine\.py has"):
         open_run("one")
 
 

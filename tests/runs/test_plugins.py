@@ -166,9 +166,9 @@ def test_a_new_scorer_trains_and_is_reopened(plug: Callable[..., Path], run: Cal
     assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
 
 
-def test_knobs_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
+def test_options_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
     plug("mine", SCORER.format(name="mine"))
-    with pytest.raises(UserError, match="no knob 'step'; did you mean steep"):
+    with pytest.raises(UserError, match="no option 'step'; did you mean steep"):
         compose(["scorer=mine", "+scorer.step=3"])
     with pytest.raises(UserError, match=r"scorer\.steep=-1: expected a number above 0"):
         compose(["scorer=mine", "scorer.steep=-1"])
@@ -357,7 +357,7 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package: Pat
         (
             SCORER.format(name="mine").replace("steep: PositiveFloat = 2.0", "steep=2.0"),
             20,
-            "knob 'steep': needs a type",
+            "option 'steep': needs a type",
         ),
         (
             SCORER.format(name="mine").replace("PositiveFloat = 2.0", "complex = 2.0"),

@@ -149,7 +149,7 @@ def test_invalid_inputs_are_refused(make: Callable[..., Any], work_folder: Path)
             run.predict([source])
 
 
-def test_an_unused_knob_is_refused() -> None:
+def test_an_unused_option_is_refused() -> None:
     """How long tours may be to be the shortest, where there are none."""
     with pytest.raises(attnx.UserError, match=r"task\.max_exact_points=9 is for task\.problem=tsp, not sorting"):
         build("task", {"name": "pointing", "problem": "sorting", "max_exact_points": 9})

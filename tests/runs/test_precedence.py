@@ -83,7 +83,7 @@ def test_the_command_line_wins_over_both(user_configs: str) -> None:
     assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 
-def test_a_replaced_choice_loses_its_knobs(user_configs: str) -> None:
+def test_a_replaced_choice_loses_its_options(user_configs: str) -> None:
     plain = {"name": "global", "sources": ["encoder"], "include_self": False}
     assert compose(["recipe=mine", "scorer=additive"], user_configs)["scorer"] == {
         "name": "additive",
@@ -94,17 +94,17 @@ def test_a_replaced_choice_loses_its_knobs(user_configs: str) -> None:
     assert compose(["experiment=mine", "recipe=luong_global"], user_configs)["scope"] == plain
 
 
-def test_a_given_knob_is_never_dropped(user_configs: str) -> None:
-    with pytest.raises(UserError, match="'additive' has no knob 'depth'"):
+def test_a_given_option_is_never_dropped(user_configs: str) -> None:
+    with pytest.raises(UserError, match="'additive' has no option 'depth'"):
         compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], user_configs)
 
 
-def test_a_wrong_knob_in_a_recipe_is_reported(user_configs: str) -> None:
+def test_a_wrong_option_in_a_recipe_is_reported(user_configs: str) -> None:
     Path(user_configs, "recipe", "wrong.yaml").write_text(
         "# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8"
     )
     for line in (["recipe=wrong"], ["recipe=wrong", "scorer=additive"], ["recipe=wrong", "experiment=mine"]):
-        with pytest.raises(UserError, match="no knob 'hiden'"):
+        with pytest.raises(UserError, match="no option 'hiden'"):
             compose(line, user_configs)
 
 

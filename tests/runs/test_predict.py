@@ -84,7 +84,7 @@ def test_the_n_best_are_printed_in_order(runs: Path, command: Callable[..., Any]
     assert expected[0][0] > expected[1][0] > expected[2][0]
 
 
-def test_a_search_and_its_knobs_can_be_set(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_search_and_its_options_can_be_set(runs: Path, command: Callable[..., Any]) -> None:
     """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
     short = command("predict", "one", "words.txt", "decoding.max_length_ratio=0.2", "decoding.max_length_extra=1").out
@@ -98,8 +98,8 @@ def test_a_search_and_its_knobs_can_be_set(runs: Path, command: Callable[..., An
     assert len(wide) == 7
 
 
-def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
-    best = attnx.open_run(folder).predict([word], decoding=("beam", knobs))[0]
+def best_of(folder: str, word: str, **options: int) -> list[Any]:
+    best = attnx.open_run(folder).predict([word], decoding=("beam", options))[0]
     return [best, *best.alternatives]
 
 

@@ -40,7 +40,9 @@ def test_a_changed_configuration_is_checked(words: Path) -> None:
     assert refusal_message(attnx.fit, {**config, "scorer": {"name": "dott"}}).startswith(
         "unknown scorer 'dott'; did you mean dot?;"
     )
-    assert refusal_message(attnx.fit, {**config, "logger": ["wandb"]}).startswith('logger=["wandb"]: expected knobs by')
+    assert refusal_message(attnx.fit, {**config, "logger": ["wandb"]}).startswith(
+        'logger=["wandb"]: expected options by'
+    )
     config["trainer"]["batch_size"] = 0
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
 
@@ -74,7 +76,7 @@ def test_an_invalid_source_is_refused(runs: Path) -> None:
     assert refusal_message(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")
     assert refusal_message(run.predict, ["dab"], nbest="3") == "nbest='3': expected a whole number, 1 or more"
     assert refusal_message(run.predict, ["dab"], decoding=5).startswith(
-        "decoding=5: expected a name, or a name with knobs"
+        "decoding=5: expected a name, or a name with options"
     )
     assert refusal_message(attnx.open_run, "one", 3).startswith(
         "one/checkpoints/3.ckpt: no such checkpoint; choose from best"

@@ -153,11 +153,11 @@ def test_a_stopped_run_resumes_with_equal_results(
 
     shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
-    knobs = [*ENTITY, "model.dropout=0.3"]
-    train("whole", *knobs)
+    options = [*ENTITY, "model.dropout=0.3"]
+    train("whole", *options)
     interrupt_at(4)
     with pytest.raises(Interrupted):
-        train("cut", *knobs)
+        train("cut", *options)
     resume("cut", console=Console(file=io.StringIO()))
     assert same_weights(["whole", "cut"])
 
@@ -175,15 +175,15 @@ def test_other_models_train_on_the_same_task(
 def test_word_keys_are_restored(trained_folder: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
-    knobs = [size for size in ENTITY if "slots" not in size]
-    run = train("tied", *knobs, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
+    options = [size for size in ENTITY if "slots" not in size]
+    run = train("tied", *options, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
     assert run.source.symbols[5:7] == ("mary", "john")
     (prediction,) = run.predict([STORY], need_weights=True)
     assert prediction.weights is not None
     assert prediction.weights.shape == (2, 1, 16)
 
 
-def test_knobs_of_the_entity_model_are_refused_by_other_models(run_folder: Path) -> None:
+def test_options_of_the_entity_model_are_refused_by_other_models(run_folder: Path) -> None:
     """Its keys are those of an entity net; nor has that an encoder that could lie elsewhere."""
     with pytest.raises(UserError, match=r"task\.entities=\[mary,john\] is read by model=entity alone; leave it out"):
         compose(["task=qa", "task.entities=[mary,john]"])
@@ -198,8 +198,8 @@ def test_an_ensemble_shows_slots_named_by_words(run_folder: Path) -> None:
     train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
     (prediction,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
     assert prediction.weights is None
-    knobs = [*(size for size in ENTITY if "slots" not in size), "model.keys=tied", "task.entities=[Mary,John]"]
-    runs = [train(name, *knobs, f"seed={name}", "task.tasks=[4]") for name in ("3", "5")]
+    options = [*(size for size in ENTITY if "slots" not in size), "model.keys=tied", "task.entities=[Mary,John]"]
+    runs = [train(name, *options, f"seed={name}", "task.tasks=[4]") for name in ("3", "5")]
     weights = [run.predict([STORY], need_weights=True)[0].weights for run in runs]
     (prediction,) = attnx.open_ensemble(["3", "5"]).predict([STORY], need_weights=True)
     np.testing.assert_allclose(prediction.weights, (weights[0] + weights[1]) / 2, rtol=1e-5, atol=1e-7)

@@ -101,8 +101,8 @@ def test_a_registered_part_trains_and_its_copy_is_equal(
     assert trained.config["scorer"] == {"name": "mine", "steep": 5}
     log_probabilities = [prediction.log_probability for prediction in trained.predict(["dab", "kebab"])]
     (registered, copied) = registry.describe("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
-    assert [(knob.name, knob.annotation, knob.default) for knob in registered.knobs] == [
-        (knob.name, knob.annotation, knob.default) for knob in copied.knobs
+    assert [(option.name, option.annotation, option.default) for option in registered.options] == [
+        (option.name, option.annotation, option.default) for option in copied.options
     ]
     assert (registered.properties, registered.injected_params, registered.doc) == (
         copied.properties,

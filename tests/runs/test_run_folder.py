@@ -93,7 +93,7 @@ def _as_overrides(config: dict[str, Any]) -> list[str]:
     for kind, node in config.items():
         if isinstance(node, dict) and kind not in MULTI_SELECT_KINDS:
             words.append(f"{kind}={node['name']}")
-            words += [f"{kind}.{knob}={json.dumps(value)}" for knob, value in node.items() if knob != "name"]
+            words += [f"{kind}.{option}={json.dumps(value)}" for option, value in node.items() if option != "name"]
     return [*words, f"seed={config['seed']}"]
 
 
@@ -290,10 +290,10 @@ def test_no_run_is_written_inside_another(run: Callable[..., Any]) -> None:
 
 
 def test_the_same_command_gives_the_same_weights(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
-    knobs = ["model.dropout=0.2", "encoder.layers=2", "encoder.dropout=0.2", "attention.dropout=0.1"]
-    run(*knobs, folder="one")
-    run(*knobs, folder="two")
-    run(*knobs, "seed=2", folder="other")
+    options = ["model.dropout=0.2", "encoder.layers=2", "encoder.dropout=0.2", "attention.dropout=0.1"]
+    run(*options, folder="one")
+    run(*options, folder="two")
+    run(*options, "seed=2", folder="other")
     assert same_weights(["one", "two"])
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
     assert not same_weights(["one", "other"])

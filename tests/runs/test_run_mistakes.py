@@ -47,9 +47,9 @@ MESSAGES = {
         "decoding.beam_size=0: expected a whole number, 1 or more"
     ],
     "predict one words.tsv decoding=beam decoding.beam_sise=3": [
-        "the decoding 'beam' has no knob 'beam_sise'; did you mean beam_size?"
+        "the decoding 'beam' has no option 'beam_sise'; did you mean beam_size?"
     ],
-    "predict one words.tsv decoding.beam_size=3": ["the decoding 'greedy' has no knob 'beam_size'"],
+    "predict one words.tsv decoding.beam_size=3": ["the decoding 'greedy' has no option 'beam_size'"],
     "predict one words.tsv decoding=beam decoding.beam_size=2 --nbest 3": [
         "decoding.beam_size=2 holds fewer than the 3 best"
     ],
@@ -84,7 +84,7 @@ MESSAGES = {
     "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
     "evaluate one task.test=null": ["task.test=null: leave it out"],
     "evaluate one trainer.test_examples=0": ["trainer.test_examples=0: expected a whole number, 1 or more, or null"],
-    "evaluate one decoding.beam_size=3": ["the decoding 'greedy' has no knob 'beam_size'"],
+    "evaluate one decoding.beam_size=3": ["the decoding 'greedy' has no option 'beam_size'"],
     "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
 }
 
@@ -171,15 +171,15 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     },
     "a strange configuration": (
         lambda: set_in("config.yaml", decoding=5),
-        "decoding: expected a name and knobs, found 5",
+        "decoding: expected a name and options, found 5",
     ),
     "a part that is gone": (
         lambda: set_in("config.yaml", scorer={"name": "addditive"}),
         "one/config.yaml: unknown scorer 'addditive'; did you mean additive?",
     ),
-    "a number for knobs": (
+    "a number for options": (
         lambda: set_in("config.yaml", query={"token": 5}),
-        "one/config.yaml: query.token=5: expected the knobs of a query",
+        "one/config.yaml: query.token=5: expected the options of a query",
     ),
     "no vocabulary": (lambda: shutil.rmtree("one/vocabulary"), "one/vocabulary/source.json: no such file"),
     "no target vocabulary": (lambda: Path("one/vocabulary/target.json").unlink(), "target vocabulary is missing"),

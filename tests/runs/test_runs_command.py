@@ -50,8 +50,8 @@ def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximize": False}
         facts["created"] = f"2026-03-17T12:{next(count):02d}:00+0000"
         (path / "run.json").write_text(json.dumps({**facts, **info}), encoding="utf-8")
-        knobs = {"hidden_size": 64} if scorer == "additive" else {}
-        config = {"seed": seed, "scorer": {"name": scorer, **knobs}, "query": {"token": {}, "last_context": {}}}
+        options = {"hidden_size": 64} if scorer == "additive" else {}
+        config = {"seed": seed, "scorer": {"name": scorer, **options}, "query": {"token": {}, "last_context": {}}}
         (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         (path / "metrics.csv").write_text(f"step,valid_per\n11,\n23,{valid}\n", encoding="utf-8")
         for name in ("best", "best-2", "last"):

@@ -155,11 +155,11 @@ def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Ca
 
 def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
     """Its metric, a mean over tags, is found though the first tag alone has more examples than are tried."""
-    knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
+    options = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     extra_lines = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]
     Path("train.tsv").write_text("".join([*extra_lines, *lines]), encoding="utf-8")
-    TaskLaws(Candidate("task", "sequences", knobs)).monitor_is_measured()
+    TaskLaws(Candidate("task", "sequences", options)).monitor_is_measured()
 
 
 def test_saved_points_are_those_of_the_test_sample(no_pictures: None, work_folder: Path) -> None:

@@ -93,9 +93,9 @@ def read_predicted(folder: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def load_task(**knobs: Any) -> Any:
+def load_task(**options: Any) -> Any:
     """What the task makes of a table."""
-    return AnySequence(train="train.tsv", **knobs).load()
+    return AnySequence(train="train.tsv", **options).load()
 
 
 def block(section: str) -> str:
@@ -351,7 +351,7 @@ def test_the_examples_of_the_page_train(
             assert Path(source).read_text(encoding="utf-8").splitlines()[: len(shown)] == shown
     overrides = dict(word.split("=", 1) for word in [*EXAMPLES[example].split(), *FEW])
     folder = overrides.setdefault("folder", "one")
-    answer = command(*(f"{knob}={value}" for knob, value in overrides.items()))
+    answer = command(*(f"{option}={value}" for option, value in overrides.items()))
     assert answer.code == 0, answer.err
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
     metrics = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
@@ -363,7 +363,7 @@ def test_the_examples_of_the_page_train(
     if example == "sensor":
         (listening,) = re.findall("^attnx (recipe=las_location .+)", "\n".join(SECTIONS), re.M)
         overrides = dict(word.split("=", 1) for word in [*listening.split(), *FEW])
-        assert command(*(f"{knob}={value}" for knob, value in overrides.items())).code == 0
+        assert command(*(f"{option}={value}" for option, value in overrides.items())).code == 0
         alignment = read_alignment(sorted(Path(overrides["folder"], "alignments").glob("*.npz"))[-1])
         assert alignment.weights.shape == (len(alignment.output), len(alignment.source)), "a column for each row"
         np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-4)

@@ -103,11 +103,11 @@ def test_training_goes_on_from_the_other_weights(
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
-    knobs = ["callback=[mean]", "trainer.max_steps=9", "trainer.num_validations=3"]
-    run(*knobs, folder="whole")
+    options = ["callback=[mean]", "trainer.max_steps=9", "trainer.num_validations=3"]
+    run(*options, folder="whole")
     interrupt_at(6)
     with pytest.raises(Interrupted):
-        run(*knobs, folder="cut")
+        run(*options, folder="cut")
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
 

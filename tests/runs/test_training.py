@@ -1,4 +1,4 @@
-"""Knobs of training do what they say."""
+"""Options of training do what they say."""
 
 from __future__ import annotations
 

@@ -195,10 +195,10 @@ def test_one_model_translates_into_two_languages(translate: Callable[..., Any], 
 @pytest.mark.parametrize("tokenizer", registry.names("tokenizer"))
 def test_only_training_data_build_the_tokenizer(tokenizer: str, texts: list[str]) -> None:
     """Other sentences to test and validate on, other scripts even, change no symbol."""
-    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
-    corpus = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
+    options: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
+    corpus = Translation(**options, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
     write("other", ["漢字 ñandú", "qq"])
-    other_corpus = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
+    other_corpus = Translation(**options, valid=["other", "other"], test=["other", "other"]).load()
     assert (other_corpus.source, other_corpus.target) == (corpus.source, corpus.target)
     assert other_corpus.train_dataset().fingerprint() == corpus.train_dataset().fingerprint()
     assert other_corpus.pairs.test[0].texts == ("漢字 ñandú",)
@@ -247,7 +247,7 @@ def test_dropped_pairs_are_reported(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "text", "cut"),
+    ("options", "text", "cut"),
     [
         ({}, "Ein  ﬁt\u00a0A\u0308", "Ein ﬁt Ä"),
         ({"lower": True}, "Ein ÄPFEL", "ein äpfel"),
@@ -256,14 +256,14 @@ def test_dropped_pairs_are_reported(texts: list[str]) -> None:
         ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
-def test_case_and_unicode_form_are_normalized(knobs: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
+def test_case_and_unicode_form_are_normalized(options: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
     write("a.tsv", [f"{text}\t{text}"])
-    task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **knobs)
+    task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **options)
     data = task.load()
     assert data.pairs.test[0].texts == (cut,)
     assert task.tokenize(text) == data.pairs.test[0].source == tuple(cut.split())
-    case = "lc" if knobs.get("lower") else "mixed"
+    case = "lc" if options.get("lower") else "mixed"
     metrics = torch.nn.ModuleDict(task.metrics(data.tags))
     task.update(metrics, [pair.references[0] for pair in data.pairs.test], data.pairs.test)
     assert metrics["chrf"].compute().item() == pytest.approx(100)

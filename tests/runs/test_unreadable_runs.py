@@ -79,7 +79,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "a part that is a word": (
         "config.yaml",
         "scorer: dot",
-        "config.yaml: scorer: expected a name and knobs, found 'do",
+        "config.yaml: scorer: expected a name and options, found 'do",
     ),
     "a list": ("config.yaml", "- 1", "config.yaml:1: expected names with values, found a list"),
     "a large file": ("config.yaml", "a: " + "x" * MAX_FILE_BYTES, "config.yaml: larger than 4 MiB"),

@@ -35,7 +35,7 @@ class Mlp(nn.Module):
         query_size: Size,
         memory_size: Size,
         depth: Depth = 1,
-        hidden_sizes: list[PositiveInt] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
+        hidden_sizes: list[PositiveInt] = [128],  # noqa: B006 - an option's default is a literal, and is only read
         activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
     ) -> None:
         super().__init__()

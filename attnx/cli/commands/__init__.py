@@ -10,7 +10,7 @@ import importlib
 from typing import Protocol, cast
 
 COMMANDS = {
-    "list": ("[KIND] [NAME]", "what can be chosen, with formulas and knobs"),
+    "list": ("[KIND] [NAME]", "what can be chosen, with formulas and options"),
     "check": ("NAME", "the laws of a part, yours too: which hold"),
     "data": ("list | get | check", "public data sets: fetch them, check them"),
     "resume": ("FOLDER", "continue an interrupted run or sweep"),

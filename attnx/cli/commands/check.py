@@ -39,26 +39,26 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s NAME [KIND.KNOB=VALUE ...]"
+    parser.usage = "%(prog)s NAME [KIND.OPTION=VALUE ...]"
     parser.add_argument("part", metavar="NAME", help="a part: capped, or scorer=capped if several kinds have the name")
-    knobs = "knobs of the part, as scorer.cap=30; a choice that is left out is tested with each of its values"
-    parser.add_argument("knobs", nargs="*", metavar="KIND.KNOB=VALUE", help=knobs)
+    options = "options of the part, as scorer.cap=30; a choice that is left out is tested with each of its values"
+    parser.add_argument("options", nargs="*", metavar="KIND.OPTION=VALUE", help=options)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Test the part and print the result of each law."""
     part = find_part(arguments.part)
     prefix = f"{part.kind}.{part.name}." if part.kind in MULTI_SELECT_KINDS else f"{part.kind}."
-    names, values = split_overrides(arguments.knobs, (prefix,))
+    names, values = split_overrides(arguments.options, (prefix,))
     if names:
         raise UserError(f"attnx check tests one part; leave out {names[0]!r}")
-    knobs = {key.removeprefix(prefix): value for key, value in values.items()}
-    if knobs:
-        registry.check(part.kind, part.name, knobs)  # before torch is imported
+    options = {key.removeprefix(prefix): value for key, value in values.items()}
+    if options:
+        registry.check(part.kind, part.name, options)  # before torch is imported
     from attnx.laws.candidate import Candidate
     from attnx.laws.check import check_part
 
-    return _show(part, check_part(Candidate(part.kind, part.name, knobs)))
+    return _show(part, check_part(Candidate(part.kind, part.name, options)))
 
 
 def find_part(word: str) -> Part:

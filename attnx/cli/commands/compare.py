@@ -1,4 +1,4 @@
-"""Compare runs: a column for each run, a row for each setting in which they
+"""Compare runs: a column for each run, a row for each option in which they
 differ, and one for each metric, the best of a row in bold;
 errors by length; and the difference of each run from the first, with
 95 % intervals. Runs tested on different examples are compared on the examples

@@ -93,7 +93,7 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
     """What a workspace of a run folder or a sweep's folder is of.
 
     Raises:
-        UserError: no run in it was logged to W&B, or the knobs of its logger are malformed.
+        UserError: no run in it was logged to W&B, or the options of its logger are malformed.
     """
     is_run = (folder / RUN_JSON).is_file()
     folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN_JSON}"))
@@ -102,13 +102,13 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         what = "this run was not" if is_run else "no run in it was"
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
-    knobs = registry.check_members("logger", run.config["logger"])["wandb"]
+    options = registry.check_members("logger", run.config["logger"])["wandb"]
     sweep = sweep_of(folder) if is_run else folder.resolve()
     return WorkspaceRequest(
-        project=knobs["project"],
-        entity=knobs["entity"] or "",
+        project=options["project"],
+        entity=options["entity"] or "",
         # As attnx.training.logger_session names it.
-        group=knobs["group"] or (sweep.name if sweep else run.info.get("name")),
+        group=options["group"] or (sweep.name if sweep else run.info.get("name")),
         metric=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )

@@ -132,8 +132,8 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     count = overrides.get("trainer.test_examples", default)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    search, search_knobs = decoding_override(overrides)
-    decoding = choose_decoding(run.config["decoding"], search, search_knobs)
+    search, search_options = decoding_override(overrides)
+    decoding = choose_decoding(run.config["decoding"], search, search_options)
     code = "+".join(dict.fromkeys(filter(None, map(changed_code_digest, runs))))
     name = evaluation_name(overrides, arguments.checkpoint, code, len(runs))
     return EvaluateArgs(
@@ -169,8 +169,8 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files]
     parts += [f"ensemble={num_runs}"] if num_runs > 1 else []
     parts += [str(overrides["decoding"])] if "decoding" in overrides else []
-    knobs = sorted((key, value) for key, value in overrides.items() if key.startswith("decoding."))
-    parts += [f"{key.removeprefix('decoding.')}={value}" for key, value in knobs]
+    options = sorted((key, value) for key, value in overrides.items() if key.startswith("decoding."))
+    parts += [f"{key.removeprefix('decoding.')}={value}" for key, value in options]
     if "trainer.test_examples" in overrides:
         parts.append(f"examples={value_text(overrides['trainer.test_examples'])}")
     parts += [checkpoint] if checkpoint != CHECKPOINT_CHOICES[0] else []
@@ -180,8 +180,8 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
 
 
 def _check_test(run: Run, test: Any) -> None:
-    task, knobs = registry.parse_spec("task", run.config["task"])
-    registry.check("task", task, {**knobs, "test": test})
+    task, options = registry.parse_spec("task", run.config["task"])
+    registry.check("task", task, {**options, "test": test})
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test split")
     check_task_files({"name": task, "test": test})

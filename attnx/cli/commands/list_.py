@@ -1,6 +1,6 @@
 """What can be chosen, grouped by kind: a line for each choice with its name, and
-its formula or purpose. For a KIND each choice with its formula and its knobs;
-for a NAME all that is known: what it computes, its source, every knob with
+its formula or purpose. For a KIND each choice with its formula and its options;
+for a NAME all that is known: what it computes, its source, every option with
 its default and its values. Recipes and experiments are choices, too. In a
 terminal a line that does not fit ends in an ellipsis; in a pipe or a file
 lines are whole.
@@ -29,7 +29,7 @@ from rich.text import Text
 
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
-from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key
+from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.plugin_files import searched
@@ -41,16 +41,16 @@ UNPICKED = {
     "kernel": "how attention is computed fast; attnx chooses, accel=off does without",
     "metric": "what is measured; each task has its own",
 }
-BY_KNOB = {
+BY_OPTION = {
     "tokenizer": "how text becomes symbols: task.tokenizer=NAME",
-    "bias": "a term of the scores by position: attention.bias=NAME, or 'attention.bias={name: NAME, KNOB: VALUE}'",
+    "bias": "a term of the scores by position: attention.bias=NAME, or 'attention.bias={name: NAME, OPTION: VALUE}'",
 }
-TITLES = {**CHOICES, **BY_KNOB, **UNPICKED}
-PICKED = (*GROUPS, *BY_KNOB)
+TITLES = {**CHOICES, **BY_OPTION, **UNPICKED}
+PICKED = (*GROUPS, *BY_OPTION)
 
 
 class Choice(NamedTuple):
-    """What can be chosen: a part, or a file of choices and knobs such as a recipe, with what its page shows."""
+    """What can be chosen: a part, or a file of choices and options such as a recipe, with what its page shows."""
 
     kind: str
     name: str
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
     body: str = ""
     formula: str = ""
     origin: str = ""
-    knobs: Mapping[str, str] = {}
+    options: Mapping[str, str] = {}
 
     @property
     def summary(self) -> str:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _choices(kind: str) -> list[Choice]:
     """The parts of a kind, plug-ins last, and its files."""
     names = registry.names(kind) if kind in KINDS else []
-    files = [conf_folder() / kind / f"{name}.yaml" for name in (group_options(kind) if kind in GROUPS else ())]
+    files = [conf_folder() / kind / f"{name}.yaml" for name in (group_choices(kind) if kind in GROUPS else ())]
     parts = [_part_choice(registry.describe(kind, name)) for name in names]
     return [*parts, *(_file_choice(kind, file) for file in files if file.is_file())]
 
@@ -108,7 +108,10 @@ def _part_choice(part: Part) -> Choice:
         ending=f"{part.origin}: {part.place}",
         formula=_plain(part.doc_line("Formula")),
         origin="" if part.origin == "core" else f"({part.origin}) ",
-        knobs={f"{knob_key(part, knob.name)}={value_text(knob.default)}": knob.type.phrase for knob in part.knobs},
+        options={
+            f"{option_key(part, option.name)}={value_text(option.default)}": option.type.phrase
+            for option in part.options
+        },
     )
 
 
@@ -152,7 +155,7 @@ def _known_pages(name: str, target: str, width: int) -> list[Text]:
     options = {
         choice.name: f"{option}: {phrase}"
         for choice in _choices(kind)
-        for option, phrase in choice.knobs.items()
+        for option, phrase in choice.options.items()
         if option.partition("=")[0] == key
     }
     shown = [filled(option, width, "  ", "    ") for option in dict.fromkeys(options.values())]
@@ -168,7 +171,7 @@ def _lines() -> Iterator[Text]:
             purpose = choice.origin + choice.formula if choice.formula else choice.summary
             yield Text(f"  {choice.name:<{longest}}  {purpose}")
     yield Text()
-    yield Text("One in full: attnx list NAME. A kind with its knobs: attnx list KIND.")
+    yield Text("One in full: attnx list NAME. A kind with its options: attnx list KIND.")
 
 
 def _cut(line: Text, width: int) -> Text:
@@ -187,7 +190,7 @@ def _kind(kind: str, width: int) -> Text:
     shown = Text.assemble((kind, "bold"), title.removeprefix(kind))
     for choice in choices:
         entry = [filled(choice.summary, width, f"  {choice.name:<{longest}}  ", indent)]
-        details = filter(None, (choice.formula, " ".join(choice.knobs)))
+        details = filter(None, (choice.formula, " ".join(choice.options)))
         shown.append("\n\n" + "\n".join([*entry, *(filled(text, width, indent, indent + "  ") for text in details)]))
     return shown
 
@@ -195,10 +198,10 @@ def _kind(kind: str, width: int) -> Text:
 def _page(choice: Choice, width: int) -> Text:
     """All that is known of a choice."""
     picked = f"{choice.kind}={choice.name}" if choice.kind in GROUPS else f"{choice.kind} {choice.name}"
-    longest = max(map(len, choice.knobs), default=0)
+    longest = max(map(len, choice.options), default=0)
     indent = " " * (longest + 6)
-    knobs = [filled(phrase, width, f"  {knob:<{longest}}  ", indent) for knob, phrase in choice.knobs.items()]
-    parts = [*_paragraphs(choice.doc, width), choice.body, "\n".join(knobs), choice.ending]
+    options = [filled(phrase, width, f"  {option:<{longest}}  ", indent) for option, phrase in choice.options.items()]
+    parts = [*_paragraphs(choice.doc, width), choice.body, "\n".join(options), choice.ending]
     return Text(picked, style="bold").append("\n" + "\n\n".join(filter(None, parts)), style="not bold")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 :nbest N                        show the N best with their scores
-:decoding NAME [KNOB=VALUE ...] decode in another way, such as :decoding beam beam_size=5
+:decoding NAME [OPTION=VALUE ...] decode in another way, such as :decoding beam beam_size=5
 :tag TAG                        the language of the next sources
 :unknown replace|refuse|keep    what to do with symbols that the run does not know
 :grid on|off                    show the attention, or not
@@ -42,7 +42,7 @@ MAX_LABEL_CELLS = 12
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s RUN [RUN ...] [decoding=NAME] [decoding.KNOB=VALUE ...] [FLAGS]"
+    parser.usage = "%(prog)s RUN ... [decoding=NAME] [decoding.OPTION=VALUE ...] [FLAGS]"
     parser.add_argument("words", nargs="*", metavar="RUN", help="run folders")
     parser.add_argument("--nbest", metavar="N", type=whole_number, help="the N best for each, with their scores")
     parser.add_argument("--tag", help="the language, if the run knows several")
@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         raise UserError(f"{file}: is not a run folder; attnx predict reads files")
     default = runs[0].config["decoding"]
-    name, knobs = decoding_override(overrides)
-    choose_decoding(default, name, knobs, arguments.nbest)  # refuses a beam narrower than --nbest
-    search = choose_decoding(default, name, knobs)
+    name, options = decoding_override(overrides)
+    choose_decoding(default, name, options, arguments.nbest)  # refuses a beam narrower than --nbest
+    search = choose_decoding(default, name, options)
     try:
         from attnx.inference.load import open_ensemble
 
@@ -147,18 +147,18 @@ class Prompt:
         self.set(self.settings._replace(**changes))
         if "decoding" in values:
             search = self.decoder.config["decoding"]
-            knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
-            print_line(f"decoding={search['name']} {knobs}".strip(), flush=True)
+            options = " ".join(f"{option}={value}" for option, value in search.items() if option != "name")
+            print_line(f"decoding={search['name']} {options}".strip(), flush=True)
 
     def _parse_decoding(self, words: Sequence[str], nbest: int | None) -> dict[str, Any]:
         if not words:
             raise UserError(":decoding needs a name, such as :decoding beam beam_size=5")
-        # Knobs may be written as on the command line, decoding.beam_size=5, or without "decoding.".
+        # Options may be written as on the command line, decoding.beam_size=5, or without "decoding.".
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
-        name, knobs = decoding_override(split_overrides(overrides, KEYS)[1])
-        choose_decoding(self.settings.search, name, knobs, nbest)  # refuses a search that cannot find the N best
-        return choose_decoding(self.settings.search, name, knobs)
+        name, options = decoding_override(split_overrides(overrides, KEYS)[1])
+        choose_decoding(self.settings.search, name, options, nbest)  # refuses a search that cannot find the N best
+        return choose_decoding(self.settings.search, name, options)
 
 
 def _loop(prompt: Prompt) -> None:

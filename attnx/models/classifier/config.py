@@ -14,7 +14,7 @@ from attnx.models.resolve import (
     query_needs,
     reject_bias,
     reject_history,
-    reject_length_knobs,
+    reject_length_options,
     reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
@@ -31,7 +31,7 @@ READS_ONCE = "a classifier reads once, at no step"
 
 @dataclass(frozen=True)
 class ResolvedClassifierConfig:
-    """The settings of a classifier that follow from its configuration."""
+    """The options of a classifier that follow from its configuration."""
 
     query: tuple[str, ...]  # the query inputs
     needs_tags: bool  # whether the query reads the rows' tags
@@ -44,17 +44,17 @@ class ResolvedClassifierConfig:
         return tuple(f"row {index}" for index in range(1, self.rows + 1)) * self.heads if self.rows > 1 else ()
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        """The lines of the start table: the schedule with its reason, and the derived options."""
         reads = f"with {self.rows} queries" if self.rows > 1 else "once"
         schedule = f"one pass: the source is encoded, attended to {reads}, and labeled"
         return {"schedule": schedule, "derived": f"query={'+'.join(self.query)}"}
 
 
 def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
-    """Resolve the configuration of a classifier and check that each of its settings has an effect.
+    """Resolve the configuration of a classifier and check that each of its options has an effect.
 
     Raises:
-        UserError: one line with the setting that has no effect or contradicts another.
+        UserError: one line with the option that has no effect or contradicts another.
     """
     _check_task(config.get("task"))
     require_attention(config, "classifier")
@@ -64,7 +64,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     reject_recurrent_parts(config, READS_ONCE)
     reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
     _check_readout(config)
-    reject_length_knobs(config.get("decoding", {}))
+    reject_length_options(config.get("decoding", {}))
     needs = query_needs(config)
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
@@ -75,7 +75,7 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     if not needs:
         raise UserError("the query is empty: choose self_attentive or current_state, as in +query=self_attentive")
     check_hops(config, needs.values(), "current_state")
-    rows = max(knobs.get("rows", 1) for knobs in config["query"].values())
+    rows = max(options.get("rows", 1) for options in config["query"].values())
     return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values(), rows, config["attention"]["heads"])
 
 
@@ -111,8 +111,8 @@ def _check_encoder(config: Config) -> None:
 def _check_encoder_parts(encoder: Config, reason: str) -> None:
     """Check the parts of the encoder's own attention, which reads at no step."""
     for kind in (kind for kind in ("scorer", "normalizer") if kind in encoder):
-        name, knobs = registry.parse_spec(kind, encoder[kind])
-        registry.check(kind, name, knobs)
+        name, options = registry.parse_spec(kind, encoder[kind])
+        registry.check(kind, name, options)
         reject_recurrent(kind, name, f"encoder.{kind}", reason)
         if kind == "normalizer":
             reject_sampled(name, "encoder.normalizer", "an encoder passes none on")

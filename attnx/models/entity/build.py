@@ -52,8 +52,8 @@ def build_entity(
     a ``learned`` content. Embeddings, contents and keys have one ``hidden_size``. The first ``max_words`` positions of
     a sentence have a mask each. With ``normalize=false`` contents grow, and forget nothing.
     """
-    knobs = {"num_slots": num_slots, "keys": keys, "gate_scorer": gate_scorer, "gate_normalizer": gate_normalizer}
-    resolved = resolve_entity({**config, "model": knobs})
+    options = {"num_slots": num_slots, "keys": keys, "gate_scorer": gate_scorer, "gate_normalizer": gate_normalizer}
+    resolved = resolve_entity({**config, "model": options})
     stories = StoryEncoder(source_symbols, hidden_size, max_words, dropout)
     scorer = registry.build("scorer", gate_scorer, query_size=hidden_size, memory_size=hidden_size)
     memory = EntityMemory(

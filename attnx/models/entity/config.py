@@ -11,7 +11,7 @@ from attnx.errors import UserError
 from attnx.models.resolve import (
     reject_bias,
     reject_history,
-    reject_length_knobs,
+    reject_length_options,
     reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
@@ -26,7 +26,7 @@ UNORDERED = "the slots of model=entity have no order"
 
 @dataclass(frozen=True)
 class ResolvedEntityConfig:
-    """The settings of an entity network that follow from its configuration."""
+    """The options of an entity network that follow from its configuration."""
 
     num_slots: int  # number of slots
     keys: str  # ``free`` or ``tied``
@@ -38,16 +38,16 @@ class ResolvedEntityConfig:
         return self.names or tuple(f"slot {index}" for index in range(1, self.num_slots + 1))
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        """The lines of the start table: the schedule with its reason, and the derived options."""
         schedule = "sentence by sentence: a gate reads the previous content of its slot"
         return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.keys}"}
 
 
 def resolve_entity(config: Config) -> ResolvedEntityConfig:
-    """Resolve the configuration of an entity network and check that each of its settings has an effect.
+    """Resolve the configuration of an entity network and check that each of its options has an effect.
 
     Raises:
-        UserError: one line with the setting that has no effect or contradicts another.
+        UserError: one line with the option that has no effect or contradicts another.
     """
     task, model = config.get("task", {}), config["model"]
     if task and not registry.describe("task", task["name"]).properties.get("has_stories"):
@@ -56,7 +56,7 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
     _check_scope(config["scope"])
     reject_bias(config, UNORDERED)
     _check_scorers(config)
-    reject_length_knobs(config.get("decoding", {}))
+    reject_length_options(config.get("decoding", {}))
     entities = task.get("entities") or []
     num_slots = _resolve_num_slots(model, entities)
     return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))
@@ -72,15 +72,15 @@ def _check_scope(scope: Config) -> None:
 def _check_scorers(config: Config) -> None:
     """Check the parts of the gates, and that none needs earlier weights or an order of the slots."""
     gates = {kind: registry.parse_spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
-    for kind, (name, knobs) in gates.items():
-        registry.check(kind, name, knobs)
+    for kind, (name, options) in gates.items():
+        registry.check(kind, name, options)
         reject_recurrent(kind, name, f"model.gate_{kind}", UNORDERED)
     reject_recurrent_parts(config, UNORDERED)
     normalizers = {"normalizer": config["normalizer"]["name"], "model.gate_normalizer": gates["normalizer"][0]}
-    for setting, name in normalizers.items():
-        reject_sampled(name, setting, "model=entity passes none on")
-    for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        reject_history(name, setting, "slots are read once")
+    for option, name in normalizers.items():
+        reject_sampled(name, option, "model=entity passes none on")
+    for option, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
+        reject_history(name, option, "slots are read once")
 
 
 def _resolve_num_slots(model: Config, entities: list[str]) -> int:

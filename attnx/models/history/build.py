@@ -44,8 +44,8 @@ def build_history(
     targets are observed: not at the first step, nor in the forecast steps of a direct forecast. The other queries and
     ``feed`` and ``schedule`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """
-    knobs = {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge, "schedule": schedule}
-    config = {**config, "model": knobs}
+    options = {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge, "schedule": schedule}
+    config = {**config, "model": options}
     resolved = resolve_history(config)
     target = build_target(config["task"], target_symbols, target_features)
     embedding = nn.Linear(source_features + 1, embedding_dim)

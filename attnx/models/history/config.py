@@ -12,8 +12,8 @@ from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
 
 Config = Mapping[str, Any]
 
-# The settings of a seq2seq model that a history model does not have, with the values that mean so.
-UNUSED_SETTINGS = {
+# The options of a seq2seq model that a history model does not have, with the values that mean so.
+UNUSED_OPTIONS = {
     "keys_from": "states",
     "values_from": None,
     "position_dim": 0,
@@ -27,7 +27,7 @@ def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
     """Resolve the configuration of a history model.
 
     Raises:
-        UserError: one line with the settings that contradict each other and what to choose.
+        UserError: one line with the options that contradict each other and what to choose.
     """
     _check_task(config)
     require_attention(config, "history")
@@ -39,7 +39,7 @@ def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
 
 def as_seq2seq(config: Config) -> dict[str, Any]:
     """The configuration of a history model as that of a seq2seq model without an encoder."""
-    scope, model = {**config["scope"], "sources": ["decoder"]}, {**UNUSED_SETTINGS, **config["model"]}
+    scope, model = {**config["scope"], "sources": ["decoder"]}, {**UNUSED_OPTIONS, **config["model"]}
     return {**config, "scope": scope, "model": model, "encoder": {"name": "none"}, "output": {"name": "linear"}}
 
 
@@ -62,7 +62,7 @@ def _check_task(config: Config) -> None:
 def _check_scope(scope: Config) -> None:
     """Check that the scope names no encoder; every scope is then one over the model's own past."""
     part = registry.describe("scope", scope["name"])
-    defaults = {knob.name: knob.default for knob in part.knobs}
+    defaults = {option.name: option.default for option in part.options}
     sources = scope.get("sources", part.properties.get("sources"))
     if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
         raise UserError(

@@ -35,21 +35,21 @@ SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag", "nothing")
 
 @dataclass(frozen=True)
 class ResolvedPointerConfig:
-    """The settings of a pointer network that follow from its configuration."""
+    """The options of a pointer network that follow from its configuration."""
 
     plan: Plan  # the schedule; no context enters the recurrence
     needs_tags: bool  # whether the query reads the rows' tags
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        """The lines of the start table: the schedule with its reason, and the derived options."""
         return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
 
 def resolve_pointer(config: Config) -> ResolvedPointerConfig:
-    """Resolve the configuration of a pointer network and check that each of its settings has an effect.
+    """Resolve the configuration of a pointer network and check that each of its options has an effect.
 
     Raises:
-        UserError: one line with the settings that contradict each other and what to choose.
+        UserError: one line with the options that contradict each other and what to choose.
     """
     _check_task(config)
     require_attention(config, "pointer")

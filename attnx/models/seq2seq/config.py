@@ -25,7 +25,7 @@ FINAL = "final"  # the encoder's last state, the context without attention
 
 @dataclass(frozen=True)
 class ResolvedSeq2seqConfig:
-    """The settings of a sequence-to-sequence model that follow from its configuration."""
+    """The options of a sequence-to-sequence model that follow from its configuration."""
 
     plan: Plan  # the schedule and the feed
     sources: tuple[str, ...]  # the sources of the memory, ``encoder`` or ``decoder`` or both, in this order
@@ -39,7 +39,7 @@ class ResolvedSeq2seqConfig:
     needs_tags: bool  # whether any part reads the rows' tags
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        """The lines of the start table: the schedule with its reason, and the derived options."""
         derived = f"model.feed={self.plan.feed} model.bridge={self.bridge}"
         if self.keys_from != FINAL:
             derived += f" model.keys_from={self.keys_from} model.values_from={self.values_from}"
@@ -47,10 +47,10 @@ class ResolvedSeq2seqConfig:
 
 
 def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
-    """Derive the settings of a model ``seq2seq`` and check that its choices do not contradict each other.
+    """Derive the options of a model ``seq2seq`` and check that its choices do not contradict each other.
 
     Raises:
-        UserError: one line naming the knobs that contradict each other and what to choose.
+        UserError: one line naming the options that contradict each other and what to choose.
     """
     model, attends = config["model"], config["attention"]["name"] != "none"
     sources = _sources(config) if attends else ("encoder",)
@@ -147,17 +147,17 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
     )
 
 
-def _source(config: Config, knob: str, choice: str) -> str:
+def _source(config: Config, option: str, choice: str) -> str:
     """The source of keys or values, checked."""
-    choices = ("states", "inputs", *(POSITIONS if knob == "keys_from" else ()))
+    choices = ("states", "inputs", *(POSITIONS if option == "keys_from" else ()))
     if choice in choices:
         return choice
     word, _, number = choice.partition(":")
     layers = config["encoder"].get("layers", 1)
     if word != "layer" or not number.isdigit():
-        raise UserError(f"model.{knob}={choice}: expected {', '.join(choices)} or layer:N")
+        raise UserError(f"model.{option}={choice}: expected {', '.join(choices)} or layer:N")
     if int(number) >= layers:
-        raise UserError(f"model.{knob}={choice}: the encoder has {layers} layer(s), counted from layer:0")
+        raise UserError(f"model.{option}={choice}: the encoder has {layers} layer(s), counted from layer:0")
     return choice
 
 
@@ -165,10 +165,10 @@ def _check_memory(config: Config, sources: tuple[str, ...], keys_from: str, valu
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
     if config["encoder"]["name"] != "none":  # model=history has no encoder
         reject_text_encoder(config, "seq2seq")
-    for knob, pick in (("keys_from", keys_from), ("values_from", values_from)):
+    for option, pick in (("keys_from", keys_from), ("values_from", values_from)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(
-                f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
+                f"model.{option}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
     has_other_layers = "encoder" in sources and {keys_from, values_from} - {"states", FINAL}
     if has_other_layers and part_declarations(config, "encoder").get("is_downsampling"):
@@ -182,8 +182,8 @@ def _bridge(config: Config, keys_from: str, continues: bool, has_no_encoder: boo
     """The bridge: the configured one, else ``last``, or ``learned`` without an encoder."""
     bridge: str = config["model"]["bridge"] or ("learned" if has_no_encoder else "last")
     if bridge == "last" and has_no_encoder:
-        setting = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
-        raise UserError(f"model.bridge=last needs an encoder, and {setting} has none; use zeros or learned")
+        option = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
+        raise UserError(f"model.bridge=last needs an encoder, and {option} has none; use zeros or learned")
     return bridge
 
 

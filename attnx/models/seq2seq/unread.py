@@ -30,9 +30,9 @@ def reject_unread(config: Mapping[str, Any], attends: bool, reads_source: bool, 
 
 
 def _set_for_attention(config: Mapping[str, Any]) -> Iterator[str]:
-    for knob in ("keys_from", "values_from"):
-        if (value := config["model"][knob]) not in (None, "states"):
-            yield f"model.{knob}={value} is read by attention, and there is none"
+    for option in ("keys_from", "values_from"):
+        if (value := config["model"][option]) not in (None, "states"):
+            yield f"model.{option}={value} is read by attention, and there is none"
 
 
 def _unread_by_attention(config: Mapping[str, Any]) -> Iterator[str]:

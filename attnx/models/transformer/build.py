@@ -64,13 +64,13 @@ def build_transformer(
     alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's
     tag (its language) is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
     """
-    knobs: dict[str, Any] = {"form": form, "layers": layers, "encoder_layers": encoder_layers}
-    knobs |= {"hidden_size": hidden_size, "position_encoding": position_encoding, "max_positions": max_positions}
+    node: dict[str, Any] = {"form": form, "layers": layers, "encoder_layers": encoder_layers}
+    node |= {"hidden_size": hidden_size, "position_encoding": position_encoding, "max_positions": max_positions}
     self_parts = {"self_scorer": self_scorer, "self_scope": self_scope, "self_normalizer": self_normalizer}
     cross_parts = {"cross_scorer": cross_scorer, "cross_scope": cross_scope, "cross_normalizer": cross_normalizer}
     biases = {"self_bias": self_bias, "cross_bias": cross_bias}
-    knobs |= {**self_parts, **cross_parts, **biases, "tag_inputs": tag_inputs}
-    resolved = resolve_transformer({**config, "model": knobs})
+    node |= {**self_parts, **cross_parts, **biases, "tag_inputs": tag_inputs}
+    resolved = resolve_transformer({**config, "model": node})
     if tag_inputs:
         require_tags(tags, "model.tag_inputs")
     check_tied_embeddings(tie_embeddings, target_features)
@@ -86,7 +86,9 @@ def build_transformer(
         tag_inputs=tuple(tag_inputs or ()),
         self_attention=resolved.self_attention,
         cross_attention=resolved.cross_attention,
-        attention=AttentionOptions(**{knob: config["attention"][knob] for knob in ("dropout", "bias", "chunk_mib")}),
+        attention=AttentionOptions(
+            **{option: config["attention"][option] for option in ("dropout", "bias", "chunk_mib")}
+        ),
     )
     source = source_spec(source_symbols, source_features)
     target = build_target(config.get("task", {}), target_symbols, target_features)

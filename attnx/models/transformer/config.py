@@ -31,7 +31,7 @@ UNSUPPORTED_QUERIES = {
 
 @dataclass(frozen=True)
 class ResolvedTransformerConfig:
-    """The settings of a transformer that follow from its configuration."""
+    """The options of a transformer that follow from its configuration."""
 
     self_attention: AttentionSite  # the parts of self-attention
     cross_attention: AttentionSite | None  # the parts of cross-attention; None without an encoder
@@ -57,7 +57,7 @@ class ResolvedTransformerConfig:
         return tuple(f"{name}, layer {index + 1}" for index in range(layers) for _ in range(self.heads))
 
     def summary(self) -> dict[str, str]:
-        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        """The lines of the start table: the schedule with its reason, and the derived options."""
         sites = [f"self-attention {self.self_attention}"]
         layers = f"{self.decoder_layers}"
         if self.cross_attention is not None:
@@ -68,10 +68,10 @@ class ResolvedTransformerConfig:
 
 
 def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
-    """Resolve the configuration of a transformer and check that its settings do not contradict each other.
+    """Resolve the configuration of a transformer and check that its options do not contradict each other.
 
     Raises:
-        UserError: one line with the settings that contradict each other and what to choose.
+        UserError: one line with the options that contradict each other and what to choose.
     """
     _check_attends(config)
     model, heads = config["model"], config["attention"]["heads"]
@@ -95,8 +95,8 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
 def _check_attends(config: Config) -> None:
     require_attention(config, "transformer")
     if config["attention"]["projection"] != "auto":
-        setting = f"attention.projection={config['attention']['projection']}"
-        raise UserError(f"{setting} has no effect: a transformer projects to one width; leave it out")
+        option = f"attention.projection={config['attention']['projection']}"
+        raise UserError(f"{option} has no effect: a transformer projects to one width; leave it out")
     reject_hops(config, "transformer", "its layers are its hops")
     for name in config["query"]:
         if name != "current_state":
@@ -129,16 +129,16 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
     parts = {}
     for kind in KINDS:
         choice = config["model"][f"{site}_{kind}"]
-        name, knobs = registry.parse_spec(kind, config[kind] if choice is None else choice)
-        parts[kind] = {"name": name, **registry.check(kind, name, knobs)}
-        setting = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
+        name, options = registry.parse_spec(kind, config[kind] if choice is None else choice)
+        parts[kind] = {"name": name, **registry.check(kind, name, options)}
+        option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
         if kind == "scorer":
-            reject_history(name, setting.partition("=")[0], "a transformer computes all steps at once")
-        reject_recurrent(kind, name, setting.partition("=")[0], "a layer of a transformer computes all steps alike")
+            reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
+        reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
         if kind == "normalizer":
-            reject_sampled(name, setting.partition("=")[0], "model=transformer passes none on")
+            reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
         if kind == "scope":
-            _check_scope(parts[kind], setting, site, config["model"]["form"] == "decoder_only")
+            _check_scope(parts[kind], option, site, config["model"]["form"] == "decoder_only")
     return AttentionSite(**parts, bias=_resolve_bias(config, site))
 
 
@@ -147,31 +147,31 @@ def _resolve_bias(config: Config, site: str) -> dict[str, Any] | None:
     choice = config["model"][f"{site}_bias"] or config["attention"]["bias"]
     if choice is None:
         return None
-    name, knobs = registry.parse_spec("bias", choice)
-    return {"name": name, **registry.check("bias", name, knobs)}
+    name, options = registry.parse_spec("bias", choice)
+    return {"name": name, **registry.check("bias", name, options)}
 
 
-def _check_scope(scope: Mapping[str, Any], setting: str, site: str, is_decoder_only: bool) -> None:
-    """Check that a scope has no setting that contradicts its site."""
-    defaults = {knob.name: knob.default for knob in registry.describe("scope", scope["name"]).knobs}
+def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_only: bool) -> None:
+    """Check that a scope has no option that contradicts its site."""
+    defaults = {option.name: option.default for option in registry.describe("scope", scope["name"]).options}
     if scope.get("include_self"):
         raise UserError(
-            f"{setting} with include_self=true: a transformer's positions always attend to themselves; remove it"
+            f"{option} with include_self=true: a transformer's positions always attend to themselves; remove it"
         )
     if scope.get("sources") != defaults.get("sources"):
         raise UserError(
-            f"{setting} with sources=[{','.join(scope['sources'])}]: in a transformer the site determines the source; "
+            f"{option} with sources=[{','.join(scope['sources'])}]: in a transformer the site determines the source; "
             "remove sources, and choose the site by model.self_scope or model.cross_scope"
         )
     sources = scope_sources(scope)
     if site == "cross" and sources == ["decoder"]:
         raise UserError(
-            f"{setting} is over the decoder's own past, but cross-attention reads the source; choose another "
+            f"{option} is over the decoder's own past, but cross-attention reads the source; choose another "
             "model.cross_scope, or model.form=decoder_only"
         )
     if not is_decoder_only and len(sources) > 1:
         raise UserError(
-            f"{setting} joins the source and the decoder's own past, but a decoder layer attends to them separately; "
+            f"{option} joins the source and the decoder's own past, but a decoder layer attends to them separately; "
             "use scope=global, or model.form=decoder_only"
         )
 

@@ -27,8 +27,8 @@ class AttentionSite:
     @property
     def is_causal(self) -> bool:
         """Whether the scope is over the past alone, so that an encoder is causal too."""
-        name, knobs = registry.parse_spec("scope", self.scope)
-        return scope_sources({"name": name, **knobs}) == ["decoder"]
+        name, options = registry.parse_spec("scope", self.scope)
+        return scope_sources({"name": name, **options}) == ["decoder"]
 
 
 @dataclass(frozen=True)

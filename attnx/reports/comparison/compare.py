@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.reports.comparison.setting_differences import seeds_note, setting_differences
+from attnx.reports.comparison.option_differences import option_differences, seeds_note
 from attnx.reports.comparison.shared_examples import (
     ABSENT,
     NO_EXAMPLES,
@@ -41,7 +41,7 @@ DIFFERENCES = (
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
-    """Compare runs: a column per run, a row per setting in which they differ and per metric, the best of it in bold.
+    """Compare runs: a column per run, a row per option in which they differ and per metric, the best of it in bold.
 
     Below the test results are the error rates by source length, and the differences from the first run in each test
     metric, with 95 % intervals and p-values.
@@ -67,8 +67,8 @@ def compare(folders: Sequence[Path | str]) -> Table:
     table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
-    settings = setting_differences([item.run for item in runs])
-    for key, values in settings.items():
+    options = option_differences([item.run for item in runs])
+    for key, values in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(value or ABSENT)) for value in values))
     table.add_section()
     rates = _recomputable_rates(runs)
@@ -80,7 +80,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     _add_lengths(table, rates, [item.shared if size else item.test for item in runs], best_of)
     has_differences = _add_differences(table, runs, rates, differ)
     notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
-    notes += filter(None, [seeds_note([item.run for item in runs], settings)])
+    notes += filter(None, [seeds_note([item.run for item in runs], options)])
     table.caption = Text("\n".join(notes)) if notes else None
     return table
 

@@ -108,5 +108,5 @@ def _part(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     spec = model.get(f"{site}_{kind}")
     if spec is None:
         return config.get(kind) or {}
-    name, knobs = registry.parse_spec(kind, spec)
-    return {"name": name, **registry.check(kind, name, knobs)}
+    name, options = registry.parse_spec(kind, spec)
+    return {"name": name, **registry.check(kind, name, options)}

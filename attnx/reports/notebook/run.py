@@ -1,4 +1,4 @@
-"""A run in a notebook: its status, settings, results and one alignment."""
+"""A run in a notebook: its status, options, results and one alignment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from attnx.errors import UserError
 from attnx.reports.notebook.fragments import escaped, has_room, heat_map, html_table, link, note, side_by_side
-from attnx.reports.run.start_table import OVERRIDE, setting_rows
+from attnx.reports.run.start_table import OVERRIDE, option_rows
 from attnx.reports.run.tables import result_rows
 from attnx.runs.alignments import read_best_alignments
 from attnx.runs.layout import PAGE
@@ -21,9 +21,9 @@ def run_html(run: Run, remark: str = "") -> str:
     """
     links = [link(run.path, str(run.path)), *([link(run.path / PAGE, "page")] if (run.path / PAGE).is_file() else [])]
     heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
-    settings = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in setting_rows(run))
+    options = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in option_rows(run))
     results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
-    blocks = [html_table(("setting", "value", ""), settings), results, _alignment(run)]
+    blocks = [html_table(("option", "value", ""), options), results, _alignment(run)]
     return f"<div>{heading}{note(remark) if remark else ''}{side_by_side(blocks)}</div>"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attnx.config.view import name_and_knobs, node_text
+from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
 from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces
@@ -74,7 +74,7 @@ def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
     results = [
         (row.metric, row.value + (f" ({row.interval})" if row.interval else ""), row.remark) for row in result_rows(run)
     ]
-    parts = {kind: name_and_knobs(run.config[kind])[0] for kind in ("scorer", "normalizer") if kind in run.config}
+    parts = {kind: name_and_options(run.config[kind])[0] for kind in ("scorer", "normalizer") if kind in run.config}
     return {
         "name": run.name,
         "results": results,

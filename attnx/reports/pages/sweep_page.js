@@ -614,7 +614,7 @@ function showConstant() {
   const parts = constant.filter(([key]) => !key.includes("."));
   find("constant").hidden = !constant.length;
   find("parts").textContent = parts.map(([key, value]) => `${key} ${value}`).join(", ");
-  find("knobs").replaceChildren(...constant.filter(([key]) => key.includes(".")).map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, value))));
+  find("options").replaceChildren(...constant.filter(([key]) => key.includes(".")).map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, value))));
 }
 
 // --- what a pointer or the focus meets says more ---------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Factor(NamedTuple):
 
 
 def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: bool = False) -> list[Factor]:
-    """The varied choices as factors: a knob that some parts lack joins its part, choices that change together join.
+    """The varied choices as factors: an option that some parts lack joins its part, choices that change together join.
 
     A setting without a part that most settings have, such as a baseline without attention, has no place among the
     values of its factor: it is left out of all factors. With ``group_numbers`` a choice with many different numbers, as
@@ -94,7 +94,7 @@ def _with_usual_parts(keys: Sequence[str], settings: Sequence[Setting]) -> list[
 
 
 def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
-    """The keys of each factor: a part with its knobs if some settings lack one of these, else a key by itself."""
+    """The keys of each factor: a part with its options if some settings lack one of these, else a key by itself."""
     groups: dict[str, list[str]] = {}
     for key, texts in columns.items():
         part = key_part(key)
@@ -103,7 +103,7 @@ def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
 
 
 def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
-    """A part with its knobs, or one value; a dash if there is none."""
+    """A part with its options, or one value; a dash if there is none."""
     present = {key: value for key, value in values.items() if value != ABSENT}
     texts = (f"{names[key]}={value}" if len(values) > 1 and "." in key else value for key, value in present.items())
     return ", ".join(texts) or ABSENT

@@ -95,7 +95,7 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
         config["seed"] = int(config["seed"])
     choices = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
-    # Like a knob of the part: runs of the same part with other code differ in it.
+    # Like an option of the part: runs of the same part with other code differ in it.
     choices |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_records(info).items()}
     status = _status(run, RunStatus(str(info.get("status"))), job)
     error = (job and job.error) or info.get("error") or run.progress.error or ""

@@ -164,7 +164,7 @@ def _column(key: str) -> str:
 
 
 def _is_choice(column: str) -> bool:
-    """Whether a column is a part or a knob, and not a fact or a result."""
+    """Whether a column is a part or an option, and not a fact or a result."""
     kind = re.split(r"[./]", column.removeprefix(CHOICE))[0]
     return column not in FACTS and kind in (*PART_GROUPS, *SCALARS, "placement")
 

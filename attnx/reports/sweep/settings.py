@@ -19,7 +19,7 @@ UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their 
 class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
-    ``values`` are those of the varied choices as text; a dash if a part has no such knob. ``unfinished_seeds`` are of
+    ``values`` are those of the varied choices as text; a dash if a part has no such option. ``unfinished_seeds`` are of
     runs of this setting that failed, or did not finish for another reason. ``is_default`` says whether the
     varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many ``tried``.
     """
@@ -55,7 +55,7 @@ def override_choice(key: str, value: str) -> str:
 
 
 def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The choices in which runs differ; a part's knob only if runs with that part differ in it. None is a value, too.
+    """The choices in which runs differ; a part's option only if runs with that part differ in it. None is a value, too.
 
     >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
     ['scorer']
@@ -88,7 +88,7 @@ def _follows(key: str, determining: Sequence[str], runs: Sequence[Mapping[str, s
 
 
 def key_part(key: str) -> str:
-    """The part that a knob belongs to: ``scorer`` for ``scorer.depth``."""
+    """The part that an option belongs to: ``scorer`` for ``scorer.depth``."""
     return key.partition(".")[0]
 
 
@@ -139,7 +139,7 @@ def _in_order(seeds: Iterable[Any]) -> list[Any]:
 
 
 def _name(keys: Sequence[str], values: Sequence[str]) -> str:
-    """A setting's name: parts by their names, knobs with their keys.
+    """A setting's name: parts by their names, options with their keys.
 
     >>> _name(["scorer", "scorer.depth", "optimizer.lr"], ["mlp", "2", "0.01"])
     'mlp, depth=2, lr=0.01'

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from lightning import Callback, Trainer
 
 from attnx.errors import UserError
-from attnx.registry.param_types import seconds
+from attnx.registry.option_types import seconds
 from attnx.runs.layout import RUN_JSON
 
 # Keeps rounding errors of products of shares from moving a validation by a step.

@@ -27,7 +27,7 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration whose ``trainer.devices`` is a number.
 
     Raises:
-        UserError: as :func:`resolve_device_count`; or settings contradict each other.
+        UserError: as :func:`resolve_device_count`; or options contradict each other.
     """
     if rank_info().world_size > 1:
         return dict(config)

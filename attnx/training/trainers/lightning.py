@@ -1,4 +1,4 @@
-"""The trainer ``lightning``: the settings of training, and Lightning's trainer built from them."""
+"""The trainer ``lightning``: the options of training, and Lightning's trainer built from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attnx.training.distributed.process_group import rank_info
 
 @register("trainer", "lightning")
 @dataclass(frozen=True)
-class TrainerSettings:
+class TrainerOptions:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
 
     Formula: ``steps = min(max_steps, max_epochs * batches), or if neither is set max_time / time of a step``

@@ -1,4 +1,4 @@
-"""The animation of a part: the values of its knobs, and a frame for each combination of them, as JSON."""
+"""The animation of a part: the values of its options, and a frame for each combination of them, as JSON."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from attnx.config.groups import knob_key
+from attnx.config.groups import option_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.registry.part_texts import doc_paragraphs
-from attnx.registry.source_scan import Knob, Part
+from attnx.registry.source_scan import Option, Part
 from gallery.example import build_part
 from gallery.frames import DIRECTIONS, Frame, make_frame
-from gallery.knob_values import knob_values
-from gallery.variants import CHOICE_KEYS, PartVariant, choice_key, drawn_knobs
+from gallery.option_values import option_values
+from gallery.variants import CHOICE_KEYS, PartVariant, choice_key, drawn_options
 
-# With more combinations only those are drawn in which one knob differs from the start. Scorers are fitted each time.
+# With more combinations only those are drawn in which one option differs from the start. Scorers are fitted each time.
 MAX_COMBINATIONS = {"scorer": 30, "scope": 120, "normalizer": 300, "query": 30, "bias": 30}
 START_STEP = 3
 # The drawings of a frame, the most telling first.
@@ -31,20 +31,20 @@ PANELS = {
     "bias": ("scores", "weights", "bars"),
 }
 
-Combination = tuple[int, ...]  # the index of a value of each knob
+Combination = tuple[int, ...]  # the index of a value of each option
 
 
 @dataclasses.dataclass(frozen=True)
 class Dial:
-    """A knob, the values that it moves through, and the index of the first that is shown."""
+    """An option, the values that it moves through, and the index of the first that is shown."""
 
-    knob: Knob
+    option: Option
     values: Sequence[Any]
     start: int
 
 
 def animate(part: Part) -> dict[str, Any]:
-    """The animation of a part, which starts with its default knobs.
+    """The animation of a part, which starts with its default options.
 
     ``pictures`` are its different frames; ``frames`` has the index of one for each combination, written as ``0,2``.
 
@@ -53,13 +53,13 @@ def animate(part: Part) -> dict[str, Any]:
     """
     variant = PartVariant(part)
     start = make_frame(variant)
-    dials = [_dial(part, knob) for knob in drawn_knobs(part)]
+    dials = [_dial(part, option) for option in drawn_options(part)]
     texts = {json.dumps(start): 0}
     frames = {tuple(dial.start for dial in dials): 0}
     for combination in combinations(dials, MAX_COMBINATIONS[variant.drawn_as]):
         if combination not in frames:
-            knobs = {dial.knob.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
-            text = json.dumps(_frame_or_refusal(PartVariant(part, knobs)))
+            options = {dial.option.name: dial.values[index] for dial, index in zip(dials, combination, strict=True)}
+            text = json.dumps(_frame_or_refusal(PartVariant(part, options)))
             frames[combination] = texts.setdefault(text, len(texts))
     return {
         **_facts(part),
@@ -78,22 +78,22 @@ def _frame_or_refusal(variant: PartVariant) -> Frame:
         return {"refused": str(error)}
 
 
-def _dial(part: Part, knob: Knob) -> Dial:
-    """The knob with the values that the part takes while its other knobs have their defaults."""
+def _dial(part: Part, option: Option) -> Dial:
+    """The option with the values that the part takes while its other options have their defaults."""
 
     def is_accepted(value: Any) -> bool:
         try:
-            build_part(PartVariant(part, {knob.name: value}))
+            build_part(PartVariant(part, {option.name: value}))
         except UserError:
             return False
         return True
 
-    values = knob_values(knob, is_accepted)
-    return Dial(knob, values, values.index(knob.default))
+    values = option_values(option, is_accepted)
+    return Dial(option, values, values.index(option.default))
 
 
 def combinations(dials: Sequence[Dial], limit: int) -> list[Combination]:
-    """All combinations of values; if they are more than the limit, those in which one knob is not at its start."""
+    """All combinations of values; if they are more than the limit, those in which one option is not at its start."""
     ranges = [range(len(dial.values)) for dial in dials]
     if math.prod(map(len, ranges)) <= limit:
         return list(product(*ranges))
@@ -103,7 +103,7 @@ def combinations(dials: Sequence[Dial], limit: int) -> list[Combination]:
 
 
 def _moves(frames: Mapping[Combination, int], axis: int) -> bool:
-    """Whether a knob changes the picture while the knobs beside it stay."""
+    """Whether an option changes the picture while the options beside it stay."""
     pictures: dict[Combination, set[int]] = {}
     for combination, picture in frames.items():
         pictures.setdefault((*combination[:axis], *combination[axis + 1 :]), set()).add(picture)
@@ -127,25 +127,25 @@ def _facts(part: Part) -> dict[str, Any]:
 def _describe(part: Part, dial: Dial, moves: bool) -> dict[str, Any]:
     """A dial as JSON; ``moves`` is whether it changes the picture."""
     return {
-        "name": dial.knob.name,
-        "key": knob_key(part, dial.knob.name),
-        "about": dial.knob.type.phrase if moves else f"{dial.knob.type.phrase}; changes nothing in this picture",
+        "name": dial.option.name,
+        "key": option_key(part, dial.option.name),
+        "about": dial.option.type.phrase if moves else f"{dial.option.type.phrase}; changes nothing in this picture",
         "control": _control(dial.values),
         "values": list(map(value_text, dial.values)),
-        "default": value_text(dial.knob.default),
+        "default": value_text(dial.option.default),
         "start": dial.start,
     }
 
 
 def _control(values: Sequence[Any]) -> str:
-    """The element that moves a knob."""
+    """The element that moves an option."""
     if all(isinstance(value, bool) for value in values):
         return "checkbox"
     return "slider" if all(isinstance(value, int | float) for value in values) else "select"
 
 
 def _views(frame: Frame) -> list[dict[str, Any]]:
-    """Dials that are not knobs: the step of the example, and the direction of the query in a plane."""
+    """Dials that are not options: the step of the example, and the direction of the query in a plane."""
     steps = len(frame["weights"] if "weights" in frame else frame["query"])
     views = []
     if steps > 1:

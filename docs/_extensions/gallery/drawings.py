@@ -57,7 +57,7 @@ def draw_variant(variant: PartVariant) -> Figure:
     """Draw a part.
 
     Raises:
-        UserError: its file cannot be imported, or it rejects its knobs.
+        UserError: its file cannot be imported, or it rejects its options.
     """
     if variant.drawn_as == "query":
         return draw_step(variant.part.properties["needs"], str(variant))

@@ -56,7 +56,7 @@ def build_part(variant: PartVariant, width: int = STATE_SIZE) -> Any:
     """The part for vectors of one width, with the initial parameters of seed 0, in evaluation.
 
     Raises:
-        UserError: it cannot be imported, or it refuses its knobs.
+        UserError: it cannot be imported, or it refuses its options.
     """
     sizes = {**dict.fromkeys(WIDTHS, width), "tags": TAGS, **HEAD}
     with torch.random.fork_rng(devices=[]):
@@ -219,7 +219,7 @@ def query_vectors(variant: PartVariant) -> Numbers:
     """(t, size) what a query input makes of the steps of the example.
 
     Raises:
-        UserError: it refuses its knobs.
+        UserError: it refuses its options.
     """
     part = build_part(variant)
     with torch.no_grad():

@@ -1,6 +1,6 @@
 """Frames: what one picture of an animation shows, computed by the part itself, as whole numbers for a page.
 
-Scores are in hundredths, weights and gains in thousandths. A picture of the same part with other knobs is another
+Scores are in hundredths, weights and gains in thousandths. A picture of the same part with other options is another
 frame, with the same fields.
 """
 
@@ -46,7 +46,7 @@ def make_frame(variant: PartVariant) -> Frame:
     """The frame of a part.
 
     Raises:
-        UserError: the part cannot be imported, or it refuses its knobs.
+        UserError: the part cannot be imported, or it refuses its options.
     """
     return FRAMES[variant.drawn_as](variant)
 

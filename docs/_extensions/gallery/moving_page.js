@@ -3,7 +3,7 @@
 // The page of parts whose pictures move. Everything it shows is in the element #data:
 //   parts     [{kind, choice, nested, name, text, formula, source, module, panels, dials, views, frames, pictures}]
 //   panels    the names of the drawings that show a picture, the most telling first
-//   dials     its knobs, {name, key, about, control, values, default, start}; views are dials that are no knobs
+//   dials     its options, {name, key, about, control, values, default, start}; views are dials that are no options
 //   frames    the index of a picture for each combination of the dials' positions, such as "0,2"
 //   pictures  scores in hundredths, weights and gains in thousandths, row by row; allowed as text of 0 and 1; or {refused}
 // The numbers are the parts' own: nothing here computes what a part does.
@@ -39,8 +39,8 @@ function linked(text) {
 // --- the state -------------------------------------------------------------------------------------------------------
 
 const dials = () => [...state.part.dials, ...state.part.views];
-const knobPositions = () => state.positions.slice(0, state.part.dials.length);
-const picture = () => state.part.pictures[state.part.frames[knobPositions().join()]];
+const optionPositions = () => state.positions.slice(0, state.part.dials.length);
+const picture = () => state.part.pictures[state.part.frames[optionPositions().join()]];
 
 function viewIndex(name) {
   const index = state.part.views.findIndex((view) => view.name === name);
@@ -49,11 +49,11 @@ function viewIndex(name) {
 
 const viewPosition = (name) => state.positions[viewIndex(name)] ?? 0;
 
-// Move a dial; the knobs beside it go back to their start if there is no picture of the combination.
+// Move a dial; the options beside it go back to their start if there is no picture of the combination.
 function move(index, position) {
   state.positions[index] = position;
-  if (!(knobPositions().join() in state.part.frames)) {
-    state.part.dials.forEach((dial, knob) => { if (knob !== index) state.positions[knob] = dial.start; });
+  if (!(optionPositions().join() in state.part.frames)) {
+    state.part.dials.forEach((dial, option) => { if (option !== index) state.positions[option] = dial.start; });
   }
   show();
 }
@@ -93,11 +93,11 @@ function showPlaying() {
 
 const address = (part) => `${part.choice}=${part.name}`;
 
-// A nested part is the value of another one's knob, with its own knobs in braces.
+// A nested part is the value of another one's option, with its own options in braces.
 function command(part, changed) {
   if (!part.nested || changed.length === 0) return [address(part), ...changed.map(([key, value]) => `${key}=${value}`)].join(" ");
-  const knobs = changed.map(([key, value]) => `${key}: ${value}`).join(", ");
-  return `'${part.choice}={name: ${part.name}, ${knobs}}'`;
+  const options = changed.map(([key, value]) => `${key}: ${value}`).join(", ");
+  return `'${part.choice}={name: ${part.name}, ${options}}'`;
 }
 
 function listParts() {
@@ -197,8 +197,8 @@ function show() {
     if (!shown.refused) panel.update(shown, step);
   }
   find("readout").textContent = shown.refused ? "" : readout(shown, step);
-  const knobs = state.part.dials.map((dial, index) => [dial, dial.values[state.positions[index]]]);
-  const changed = knobs.filter(([dial, value]) => value !== dial.default).map(([dial, value]) => [dial.key, value]);
+  const options = state.part.dials.map((dial, index) => [dial, dial.values[state.positions[index]]]);
+  const changed = options.filter(([dial, value]) => value !== dial.default).map(([dial, value]) => [dial.key, value]);
   find("command").textContent = `attnx ${command(state.part, changed)}`;
 }
 

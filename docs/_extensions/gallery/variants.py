@@ -1,4 +1,4 @@
-"""What is drawn: parts, with default knobs or with others."""
+"""What is drawn: parts, with default options or with others."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnx import registry
-from attnx.config.groups import knob_key
+from attnx.config.groups import option_key
 from attnx.config.view import value_text
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import Knob, Part
-from gallery.knob_values import choices
+from attnx.registry.source_scan import Option, Part
+from gallery.option_values import choices
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
 CHOICE_KEYS = {"bias": "attention.bias"}
-"""The keys that choose parts which are a value of another part's knob."""
+"""The keys that choose parts which are a value of another part's option."""
 
 
 @dataclass(frozen=True)
 class PartVariant:
-    """A part, and those of its knobs that are not at their defaults."""
+    """A part, and those of its options that are not at their defaults."""
 
     part: Part
-    knobs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The overrides that select it on the command line."""
-        knobs = (f"{knob_key(self.part, name)}={value_text(value)}" for name, value in self.knobs.items())
-        return " ".join([f"{choice_key(self.part)}={self.part.name}", *knobs])
+        options = (f"{option_key(self.part, name)}={value_text(value)}" for name, value in self.options.items())
+        return " ".join([f"{choice_key(self.part)}={self.part.name}", *options])
 
     @property
     def spec(self) -> PartSpec:
-        """Its name and knobs, as parts are built from them."""
-        return self.part.name, self.knobs
+        """Its name and options, as parts are built from them."""
+        return self.part.name, self.options
 
     @property
     def drawn_as(self) -> str:
@@ -57,15 +57,17 @@ def choice_key(part: Part) -> str:
     return CHOICE_KEYS.get(part.kind, part.kind)
 
 
-def drawn_knobs(part: Part) -> list[Knob]:
-    """The knobs that may move the picture of a part: not those that only some models read."""
-    return [knob for knob in part.knobs if knob.name not in part.properties.get("for_models", ())]
+def drawn_options(part: Part) -> list[Option]:
+    """The options that may move the picture of a part: not those that only some models read."""
+    return [option for option in part.options if option.name not in part.properties.get("for_models", ())]
 
 
 def alternatives(part: Part) -> list[PartVariant]:
-    """The part with each non-default value of each knob that is a bool or a Literal."""
+    """The part with each non-default value of each option that is a bool or a Literal."""
     variants = []
-    for knob in drawn_knobs(part):
-        values = [value for value in choices(knob) if value not in (None, knob.default) and not isinstance(value, list)]
-        variants += [PartVariant(part, {knob.name: value}) for value in values]
+    for option in drawn_options(part):
+        values = [
+            value for value in choices(option) if value not in (None, option.default) and not isinstance(value, list)
+        ]
+        variants += [PartVariant(part, {option.name: value}) for value in values]
     return variants

@@ -92,7 +92,7 @@ def test_an_entry_that_could_run_code_is_refused(
         "+hydra.sweeper.params.decoder.hidden_size='7,11'",
     ],
 )
-def test_parts_knobs_and_launchers_are_accepted(entry: str) -> None:
+def test_parts_options_and_launchers_are_accepted(entry: str) -> None:
     assert is_safe(entry)
 
 
@@ -170,11 +170,11 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
         ({"_target_": "os.system"}, "'_target_' is not a key of a run; remove it"),
         ({"seed": [1]}, "seed=[1]: expected a whole number"),
         ({"placement": {"attention": [1]}}, "placement.attention=[1]: expected the name of a device"),
-        ({"scorer": {"name": "dot", "_target_": "os.system"}}, "the scorer 'dot' has no knob '_target_'"),
+        ({"scorer": {"name": "dot", "_target_": "os.system"}}, "the scorer 'dot' has no option '_target_'"),
         ({"scorer": {"name": "os.system"}}, "unknown scorer 'os.system'"),
     ],
 )
-def test_a_run_resumes_with_parts_and_knobs_only(
+def test_a_run_resumes_with_parts_and_options_only(
     entry: dict[str, Any], message: str, runs: Path, command: Callable[..., Any]
 ) -> None:
     config = Path("one/config.yaml")

@@ -142,7 +142,7 @@ def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -> None:
-    # `scaled` has no knob `hidden`; which of the two comes first does not matter.
+    # `scaled` has no option `hidden`; which of the two comes first does not matter.
     answer = sweep(
         "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found",
         "scorer=additive,scaled", "+scorer.hidden_size=13",

@@ -202,8 +202,8 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
-    name, knobs = decoding_override(overrides)
-    search = choose_decoding(runs[0].config["decoding"], name, knobs, arguments.nbest)
+    name, options = decoding_override(overrides)
+    search = choose_decoding(runs[0].config["decoding"], name, options, arguments.nbest)
     layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
     if arguments.tag and arguments.tag_column:
         raise UserError("--tag and --tag-column cannot go together; leave one out")

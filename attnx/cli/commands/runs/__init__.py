@@ -1,5 +1,5 @@
 """All run folders below FOLDER (multirun), single runs and jobs of sweeps:
-status, result, the settings in which they differ, creation, duration, size.
+status, result, the options in which they differ, creation, duration, size.
 
   attnx runs              list runs, the newest first
   attnx runs compare      compare the selected runs, as attnx compare does

@@ -14,7 +14,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from attnx.cli.commands.runs.values import settings_of
+from attnx.cli.commands.runs.values import options_of
 from attnx.config.view import choice_text, value_text
 from attnx.files.csv_text import csv_text
 from attnx.files.printable import printable, printable_json, text_for
@@ -91,19 +91,19 @@ def fit_columns(columns: Sequence[Column], width: int) -> tuple[list[Column], li
 
 
 def columns_of(runs: Sequence[Run]) -> list[Column]:
-    """The columns of a table of runs, with the settings in which they differ."""
+    """The columns of a table of runs, with the options in which they differ."""
 
     def column(name: str, text: Callable[[Any], str], value: Callable[[Run], Any], right: bool = False) -> Column:
         return Column(name, [ABSENT if value(run) is None else text(value(run)) for run in runs], RANKS[name], right)
 
-    settings = [settings_of(run) for run in runs]
-    keys = [key for key in differing_keys(settings) if key.split(".")[0] not in HIDDEN_KEYS]
+    options = [options_of(run) for run in runs]
+    keys = [key for key in differing_keys(options) if key.split(".")[0] not in HIDDEN_KEYS]
     return [
         column("run", str, lambda run: run.path),
         column("status", str, lambda run: run.status),
         *_metric_columns(runs),
-        *(Column(key, setting_cells(settings, key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
-        column("seed", str, lambda run: settings_of(run).get("seed"), right=True),
+        *(Column(key, option_cells(options, key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
+        column("seed", str, lambda run: options_of(run).get("seed"), right=True),
         column("created", value_text, lambda run: run.created),
         column("duration", format_duration, lambda run: run.train_seconds, right=True),
         column("size", decimal, lambda run: run.disk_usage.size, right=True),
@@ -112,26 +112,26 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
 
 def difference_columns(runs: Sequence[Run]) -> list[Column]:
     """The keys in which the configurations differ, in the order of config.yaml, and a column of values for each run."""
-    settings = [settings_of(run) for run in runs]
-    cells = {key: setting_cells(settings, key) for run_settings in settings for key in run_settings}
+    options = [options_of(run) for run in runs]
+    cells = {key: option_cells(options, key) for run_options in options for key in run_options}
     rows = {key: texts for key, texts in cells.items() if len(set(texts)) > 1}
     values = zip(*rows.values(), strict=True) if rows else [()] * len(runs)
     columns = [Column(str(run.path), list(texts), 1) for run, texts in zip(runs, values, strict=True)]
     return [Column("key", list(rows), 0), *columns]
 
 
-def setting_cells(settings: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+def option_cells(options: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """The value of a key in each configuration, as text."""
-    return [value_text(values[key]) if key in values else ABSENT for values in settings]
+    return [value_text(values[key]) if key in values else ABSENT for values in options]
 
 
-def differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys with several values, parts first; a knob that some runs lack must differ among those that have it."""
+def differing_keys(options: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys with several values, parts first; an option that some runs lack must differ among those that have it."""
     values: dict[str, set[str]] = {}
-    for run_settings in settings:
-        for key, value in run_settings.items():
+    for run_options in options:
+        for key, value in run_options.items():
             values.setdefault(key, set()).add(choice_text(value))
-    lacking = {key for key in values if "." not in key and any(key not in run_settings for run_settings in settings)}
+    lacking = {key for key in values if "." not in key and any(key not in run_options for run_options in options)}
     keys = [key for key, texts in values.items() if len(texts) > 1 or key in lacking]
     return sorted(keys, key=lambda key: "." in key)
 
@@ -168,7 +168,7 @@ def print_json(runs: Sequence[Run]) -> None:
 
 def print_csv(runs: Sequence[Run]) -> None:
     """Print runs as CSV, with a column for each fact, each result and each dotted key of their configurations."""
-    rows = [{**facts_of(run), **run.results, **settings_of(run)} for run in runs]
+    rows = [{**facts_of(run), **run.results, **options_of(run)} for run in runs]
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = ({key: "" if value is None else value_text(value) for key, value in row.items()} for row in rows)
     print(text_for(sys.stdout, csv_text(columns, cells)), end="")

@@ -1,4 +1,4 @@
-"""What ``attnx runs`` filters and sorts runs by: their settings, results, and facts such as the size on disk."""
+"""What ``attnx runs`` filters and sorts runs by: their options, results, and facts such as the size on disk."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FACTS: dict[str, Callable[[Run], Any]] = {
 
 
 @cache
-def settings_of(run: Run) -> dict[str, Any]:
+def options_of(run: Run) -> dict[str, Any]:
     """The configuration of a run by dotted keys."""
     return dotted_keys({key: value for key, value in run.config.items() if key != "name"})
 
 
 def keys_of(run: Run) -> list[str]:
     """The keys that a run has a value for."""
-    return [*FACTS, *([run.monitor] if run.monitor else []), *run.results, *settings_of(run)]
+    return [*FACTS, *([run.monitor] if run.monitor else []), *run.results, *options_of(run)]
 
 
 def value_of(run: Run, key: str) -> Any:
@@ -39,7 +39,7 @@ def value_of(run: Run, key: str) -> Any:
         return FACTS[key](run)
     if key == run.monitor:
         return run.progress.best
-    return run.results.get(key, settings_of(run).get(key))
+    return run.results.get(key, options_of(run).get(key))
 
 
 def sort_key(key: str, value: Any) -> tuple[bool, bool, Any]:

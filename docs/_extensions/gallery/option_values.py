@@ -1,4 +1,4 @@
-"""The values of a knob that an animation shows: all of a choice, of a number a grid around its default."""
+"""The values of an option that an animation shows: all of a choice, of a number a grid around its default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from attnx.registry.source_scan import Knob
+from attnx.registry.source_scan import Option
 
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)  # of the default of a number above 0
 WIDTH_MULTIPLES = (1 / 16, 1 / 4, 1, 4)  # of the default of a whole number that is not small
@@ -16,24 +16,24 @@ MAX_SMALL_WHOLE, REACH = 5, 4  # whole numbers up to 5 move in steps of 1, by 4 
 STEPS, MAX_STEPS, MIN_VALUES = (0.5, 0.1, 0.05, 0.01), 10, 10  # of numbers that are not only above 0
 
 
-def knob_values(knob: Knob, is_accepted: Callable[[Any], bool]) -> list[Any]:
-    """The values of a knob, numbers in rising order; its default is among them.
+def option_values(option: Option, is_accepted: Callable[[Any], bool]) -> list[Any]:
+    """The values of an option, numbers in rising order; its default is among them.
 
     Args:
-        knob: the knob; its default is where its grid is centered.
+        option: the option; its default is where its grid is centered.
         is_accepted: whether a part takes a number.
     """
-    values = choices(knob)
-    is_number = isinstance(knob.default, int | float) and not isinstance(knob.default, bool)
+    values = choices(option)
+    is_number = isinstance(option.default, int | float) and not isinstance(option.default, bool)
     if is_number and values in ([], [None]):
-        numbers = {value for value in _numbers(knob, is_accepted) if is_accepted(value)}
-        return [*values, *sorted({*numbers, knob.default})]
-    return values if knob.default in values else [knob.default, *values]
+        numbers = {value for value in _numbers(option, is_accepted) if is_accepted(value)}
+        return [*values, *sorted({*numbers, option.default})]
+    return values if option.default in values else [option.default, *values]
 
 
-def choices(knob: Knob) -> list[Any]:
-    """All values of a knob that its type lists: of a bool, of Literals, of lists of these, and None; else none."""
-    return _choices(ast.parse(knob.annotation, mode="eval").body)
+def choices(option: Option) -> list[Any]:
+    """All values of an option that its type lists: of a bool, of Literals, of lists of these, and None; else none."""
+    return _choices(ast.parse(option.annotation, mode="eval").body)
 
 
 def _choices(node: ast.expr) -> list[Any]:
@@ -54,9 +54,9 @@ def _choices(node: ast.expr) -> list[Any]:
     return []
 
 
-def _numbers(knob: Knob, is_accepted: Callable[[Any], bool]) -> list[float]:
+def _numbers(option: Option, is_accepted: Callable[[Any], bool]) -> list[float]:
     """Candidates for the values of a number."""
-    accepts, default = knob.type.accepts, knob.default
+    accepts, default = option.type.accepts, option.default
     if not accepts(0.5):
         if abs(default) > MAX_SMALL_WHOLE:
             return [round(default * multiple) for multiple in WIDTH_MULTIPLES]

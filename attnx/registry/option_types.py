@@ -1,4 +1,4 @@
-"""The types of knobs, and how values are checked against them, without importing a part."""
+"""The types of options, and how values are checked against them, without importing a part."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_DEPTH = 2**10
 
 
 @dataclass(frozen=True)
-class KnobType:
-    """A type of knobs: its description, and a test for values."""
+class OptionType:
+    """A type of options: its description, and a test for values."""
 
     phrase: str
     accepts: Callable[[Any], bool]
@@ -33,8 +33,8 @@ def _is_finite(value: Any) -> bool:
 
 def _is_part_spec(value: Any) -> bool:
     match value:
-        case (name, knobs) if isinstance(value, tuple):
-            return isinstance(name, str) and isinstance(knobs, Mapping)
+        case (name, options) if isinstance(value, tuple):
+            return isinstance(name, str) and isinstance(options, Mapping)
         case Mapping():
             return isinstance(value.get("name"), str)
     return isinstance(value, str)
@@ -50,25 +50,27 @@ def seconds(value: Any) -> float | None:
 
 
 Size = Annotated[int, "a width the model supplies; never configured"]
-NonNegativeInt = Annotated[int, KnobType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
-PositiveInt = Annotated[int, KnobType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
+NonNegativeInt = Annotated[int, OptionType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
+PositiveInt = Annotated[int, OptionType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
 Width = Annotated[
-    int, KnobType(f"a whole number from 1 to {MAX_WIDTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_WIDTH)
+    int,
+    OptionType(f"a whole number from 1 to {MAX_WIDTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_WIDTH),
 ]
 Depth = Annotated[
-    int, KnobType(f"a whole number from 1 to {MAX_DEPTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_DEPTH)
+    int,
+    OptionType(f"a whole number from 1 to {MAX_DEPTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_DEPTH),
 ]
 Probability = Annotated[
-    float, KnobType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
+    float, OptionType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
 ]
-PositiveFloat = Annotated[float, KnobType("a number above 0", lambda value: _is_finite(value) and value > 0)]
-NonNegativeFloat = Annotated[float, KnobType("a number, 0 or more", lambda value: _is_finite(value) and value >= 0)]
+PositiveFloat = Annotated[float, OptionType("a number above 0", lambda value: _is_finite(value) and value > 0)]
+NonNegativeFloat = Annotated[float, OptionType("a number, 0 or more", lambda value: _is_finite(value) and value >= 0)]
 Time = Annotated[
-    str, KnobType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None)
+    str, OptionType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None)
 ]
 PartSpec = Annotated[
     str | tuple[str, Mapping[str, Any]] | Mapping[str, Any],
-    KnobType("a part's name, or {name: ..., and its knobs}", _is_part_spec),
+    OptionType("a part's name, or {name: ..., and its options}", _is_part_spec),
 ]
 
 ALIASES: dict[str, Any] = {
@@ -82,19 +84,19 @@ ALIASES: dict[str, Any] = {
     "Time": Time,
     "PartSpec": PartSpec,
 }
-"""The types of knobs that have names of their own."""
-_PLAIN: dict[str, KnobType] = {
-    "int": KnobType("a whole number", _is_whole),
-    "float": KnobType("a number", _is_finite),
-    "str": KnobType("a word", lambda value: isinstance(value, str)),
-    "bool": KnobType("true or false", lambda value: isinstance(value, bool)),
+"""The types of options that have names of their own."""
+_PLAIN: dict[str, OptionType] = {
+    "int": OptionType("a whole number", _is_whole),
+    "float": OptionType("a number", _is_finite),
+    "str": OptionType("a word", lambda value: isinstance(value, str)),
+    "bool": OptionType("true or false", lambda value: isinstance(value, bool)),
     **{name: alias.__metadata__[0] for name, alias in ALIASES.items()},
-    "None": KnobType("null", lambda value: value is None),
+    "None": OptionType("null", lambda value: value is None),
 }
 
 
-def parse_type(node: ast.expr) -> KnobType:
-    """Read the type of a knob from its annotation.
+def parse_type(node: ast.expr) -> OptionType:
+    """Read the type of an option from its annotation.
 
     Known are ``int float str bool NonNegativeInt PositiveInt Width Depth Probability PositiveFloat NonNegativeFloat``,
     ``Time``, ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
@@ -110,7 +112,7 @@ def parse_type(node: ast.expr) -> KnobType:
         case ast.BinOp(left=first, op=ast.BitOr(), right=second):
             types = parse_type(first), parse_type(second)
             phrase = f"{types[0].phrase} or {types[1].phrase}"
-            return KnobType(phrase, lambda value: any(knob_type.accepts(value) for knob_type in types))
+            return OptionType(phrase, lambda value: any(option_type.accepts(value) for option_type in types))
         case ast.Subscript(value=ast.Name(id="Literal"), slice=literal):
             try:
                 choices = ast.literal_eval(literal)
@@ -120,14 +122,14 @@ def parse_type(node: ast.expr) -> KnobType:
                 ) from None
             choices = choices if isinstance(choices, tuple) else (choices,)
             allowed = [(type(choice), choice) for choice in choices]
-            return KnobType(f"one of {', '.join(map(str, choices))}", lambda value: (type(value), value) in allowed)
+            return OptionType(f"one of {', '.join(map(str, choices))}", lambda value: (type(value), value) in allowed)
         case ast.Subscript(value=ast.Name(id="list"), slice=item):
             item_type = parse_type(item)
-            return KnobType(
+            return OptionType(
                 f"a list [...] that is not empty, each {item_type.phrase}",
                 lambda value: isinstance(value, list) and bool(value) and all(map(item_type.accepts, value)),
             )
     raise ValueError(
-        f"a knob cannot have the type {ast.unparse(node)}; "
+        f"an option cannot have the type {ast.unparse(node)}; "
         f"use {', '.join(name for name in _PLAIN if name != 'None')}, Literal[...], list[...] or ... | None"
     )

@@ -1,4 +1,4 @@
-"""The types of knobs: accepted values and their phrases."""
+"""The types of options: accepted values and their phrases."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from attnx.registry.param_types import KnobType, parse_type, seconds
+from attnx.registry.option_types import OptionType, parse_type, seconds
 
 
-def read(annotation: str) -> KnobType:
+def read(annotation: str) -> OptionType:
     return parse_type(ast.parse(annotation, mode="eval").body)
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_type_is_refused(annotation: str) -> None:
 
 
 def test_an_unknown_type_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="a knob cannot have the type dict") as refused:
+    with pytest.raises(ValueError, match="an option cannot have the type dict") as refused:
         read("dict")
     for type_name in (
         "int",
