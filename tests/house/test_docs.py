@@ -202,14 +202,6 @@ def test_links_lead_to_files(page: Path) -> None:
     assert not missing
 
 
-def test_the_map_names_files() -> None:
-    """Every module and folder that the page on architecture names is there."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    names = re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", text)
-    assert len(names) > 30
-    assert not [name for name in names if not ((ROOT / name).exists() or (ROOT / "attnx" / name).exists())]
-
-
 def test_every_preset_is_documented() -> None:
     """Recipes and experiments are named in the pages that explain them."""
     for group, page in (("recipe", "idea.md"), ("experiment", "runs.md")):
