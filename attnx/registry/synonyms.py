@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -10,15 +11,21 @@ from attnx.errors import suggest
 KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "accumulate": ("trainer.accumulate_grad_batches",),
     "amp": ("trainer.precision=bf16-mixed",),
+    "ancestral_sampling": ("decoding=sampling",),
     "bahdanau": ("scorer=additive", "recipe=bahdanau"),
     "batch": ("trainer.batch_size",),
     "beam_search": ("decoding=beam",),
     "beam_width": ("decoding.beam_size",),
+    "bf16": ("trainer.precision=bf16-mixed",),
     "bilinear": ("scorer=multiplicative",),
     "causal": ("scope=history", "model=transformer"),
     "clip_grad_norm": ("trainer.gradient_clip_val",),
+    "coattention": ("recipe=co_attention",),
     "concat_attention": ("scorer=additive",),
     "content_based": ("scorer=cosine",),
+    "copy_mechanism": ("output=copy",),
+    "cosine_annealing": ("lr_schedule=cosine",),
+    "d_model": ("model.hidden_size",),
     "dot_product": ("scorer=dot",),
     "early_stopping": ("trainer.patience",),
     "epochs": ("trainer.max_epochs",),
@@ -27,28 +34,44 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "grad_clip": ("trainer.gradient_clip_val",),
     "gradient_accumulation": ("trainer.accumulate_grad_batches",),
     "gradient_clipping": ("trainer.gradient_clip_val",),
+    "half_precision": ("trainer.precision=bf16-mixed",),
     "hard_attention": ("normalizer=hard", "normalizer=reinforced"),
+    "input_feeding": ("model.feed=next",),
     "kv_cache": ("model=transformer",),
     "learning_rate": ("optimizer.lr",),
+    "local_attention": ("scope=local",),
     "location_aware": ("scorer=location",),
     "location_sensitive": ("scorer=location",),
     "luong": ("scorer=multiplicative", "recipe=luong_global"),
+    "luong_concat": ("scorer=additive",),
+    "luong_dot": ("scorer=dot",),
+    "luong_general": ("scorer=multiplicative",),
+    "memory_network": ("attention.hops",),
     "mini_batch": ("trainer.batch_size",),
     "mixed_precision": ("trainer.precision=bf16-mixed",),
     "multi_head": ("attention.heads",),
     "multihead": ("attention.heads",),
+    "n_best": ("decoding.nbest",),
     "n_heads": ("attention.heads",),
     "noam": ("lr_schedule=inverse_sqrt",),
     "nucleus": ("decoding.top_p",),
     "num_beams": ("decoding.beam_size",),
+    "num_epochs": ("trainer.max_epochs",),
+    "num_gpus": ("trainer.devices",),
     "num_heads": ("attention.heads",),
+    "num_layers": ("encoder.layers", "decoder.layers", "model.layers"),
     "pointer_network": ("recipe=pointer",),
+    "relative_position": ("attention.bias=relative",),
     "scaled_dot_product": ("scorer=scaled",),
     "self_attention": ("model=transformer", "scope=history"),
     "sliding_window": ("scope=local",),
     "soft": ("normalizer=softmax",),
     "steps": ("trainer.max_steps",),
+    "teacher_forcing": ("model.scheduled_sampling",),
+    "tied_embeddings": ("model.tie_embeddings",),
+    "top_k_sampling": ("decoding.top_k",),
     "warmup": ("lr_schedule.warmup_steps",),
+    "weight_tying": ("model.tie_embeddings",),
     "window": ("scope=local",),
     "windowed": ("scope=local",),
 }
@@ -60,10 +83,10 @@ def known_as(word: str, prefix: str = "") -> tuple[str, ...]:
 
     >>> known_as("luong"), known_as("Luong", "scorer=")
     (('scorer=multiplicative', 'recipe=luong_global'), ('multiplicative',))
-    >>> known_as("early-stopping", "scorer=")
-    ('trainer.patience',)
+    >>> known_as("early-stopping", "scorer="), known_as("KV cache")
+    (('trainer.patience',), ('model=transformer',))
     """
-    targets = KNOWN_AS.get(word.casefold().replace("-", "_"), ())
+    targets = KNOWN_AS.get(re.sub("[- ]", "_", word.casefold()), ())
     return tuple(target.removeprefix(prefix) for target in targets if target.startswith(prefix)) or targets
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,21 @@ def test_a_word_of_others_names_no_such_choice_or_option_itself(word: str) -> No
     ],
 )
 def test_messages_on_words_of_others(message: str, hint: str) -> None:
-    assert message.endswith(hint)
+    assert f"{hint};" in f"{message};"
 
 
 def test_the_page_lists_every_word() -> None:
+    """As people search for it: with spaces."""
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    expected = [f"| {word} | {', '.join(f'`{target}`' for target in targets)} |" for word, targets in KNOWN_AS.items()]
-    assert rows == ["| known as | type |", *expected]
+    expected = [
+        f"| {word.replace('_', ' ')} | {', '.join(f'`{target}`' for target in targets)} |"
+        for word, targets in sorted(KNOWN_AS.items())
+    ]
+    assert rows == ["| known as | in attnx |", *expected]
+
+
+def test_the_page_names_options_that_exist() -> None:
+    """Also those that are called the same everywhere, which it lists beside the table."""
+    options = re.findall(r"`([a-z_]+)\.([a-z_]+)[=`]", PAGE.read_text(encoding="utf-8"))
+    assert len(options) > len(KNOWN_AS) / 2
+    assert [f"{kind}.{option}" for kind, option in options if option not in params_to_parts(kind)] == []

@@ -136,10 +136,12 @@ def test_a_narrow_terminal_cuts_lines(list_parts: Callable[..., list[str]], widt
 @pytest.mark.parametrize(
     ("words", "first", "shown"),
     [
+        (["KV cache"], "KV cache in attnx: model=transformer", "model=transformer"),
         (["general"], "general in attnx: scorer=multiplicative", "Formula: score(q, m) = q . W m"),
         (["luong"], "luong in attnx: scorer=multiplicative", "luong in attnx: recipe=luong_global"),
         (["scorer", "bahdanau"], "bahdanau in attnx: scorer=additive", "scorer=additive"),
         (["scope=sliding-window"], "sliding-window in attnx: scope=local", "scope=local"),
+        (["label_smoothing"], "label_smoothing in attnx: task.label_smoothing", "task.label_smoothing=0.0: a number"),
         (["early_stopping"], "early_stopping in attnx: trainer.patience", "trainer.patience=null: a whole number"),
     ],
 )

@@ -29,7 +29,7 @@ from rich.text import Text
 
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
-from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key
+from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key, knob_keys
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.plugin_files import searched
@@ -123,7 +123,7 @@ def _file_choice(kind: str, file: Path) -> Choice:
 
 
 def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
-    """The pages of the choices of a name or of ``KIND=NAME``; what others call so is shown below what it is here."""
+    """The pages of a name or of ``KIND=NAME``: choices, else what others call so, else options of that name."""
     kind, equals, name = word.lstrip("+").rpartition("=")
     if equals and kind not in TITLES:
         raise UserError(f"no kind {kind!r}{suggest(kind, TITLES)}")
@@ -131,7 +131,7 @@ def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
     choices = [choice for kind in kinds or TITLES for choice in _choices(kind)]
     if matches := [choice for choice in choices if choice.name == name]:
         return [_page(choice, width) for choice in _picked(matches)]
-    if targets := known_as(name):
+    if targets := known_as(name) or knob_keys(name):
         shown = [target for target in targets if target.partition("=")[0] in kinds] or targets
         return [page for target in shown for page in _known_pages(name, target, width)]
     hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))
