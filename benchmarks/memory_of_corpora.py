@@ -1,21 +1,21 @@
-"""Memory of a corpus in training, which should not grow with the corpus.
+"""Memory and time of a translation corpus that is encoded into the cache; its memory should not grow with the corpus.
 
-Synthetic corpora of several sizes are written as attnx writes a training corpus, and the first batches of an epoch are
-read from each. Writing and reading are separate processes; their memory is measured, printed and written as JSON.
+Synthetic parallel text files of several sizes are loaded through ``task=translation``, and the batches of an epoch are
+read: encoded into the cache, from the cache, and in memory. Each load is a new process; another process samples the
+private memory of it and of its children. The measurements are printed and written as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import platform
+import os
 import random
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,181 +26,169 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader
 
+from attnx.data import encode_sentences
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.corpus_cache.memmap import Entry, read_corpus, write_corpus
-from attnx.data.vocabulary import Vocabulary
+from attnx.tasks import translation
+from attnx.tasks.translation import Translation
 
-SYMBOLS = [f"w{number}" for number in range(32_000)]
-TAGS = ("de", "et", "fi")
-STATUS = Path("/proc/self/status")
 MB = 10**6
-
+PROC = Path("/proc")
+WAYS = {"encoding": "into the cache", "encoded": "from the cache", "memory": "into memory"}
 COLUMNS: dict[str, tuple[str, float, int]] = {
-    "disk": ("on disk, MB", MB, 0),
-    "write_seconds": ("written in, s", 1, 1),
-    "writer_private_peak": ("writer's private memory, MB", MB, 0),
-    "reader_private_start": ("reader's private memory at first, MB", MB, 0),
-    "reader_private_peak": ("at most, MB", MB, 0),
-    "read_resident_peak": ("with the files' cached pages, MB", MB, 0),
-    "first_batch_seconds": ("first batch after, s", 1, 2),
+    "start": ("at first, MB", MB, 0),
+    "load_peak": ("loading, MB", MB, 0),
+    "epoch_peak": ("an epoch, MB", MB, 0),
+    "load_seconds": ("loaded in, s", 1, 1),
+    "cpu_seconds": ("CPU, s", 1, 1),
+    "learning_seconds": ("of it tokenizers, s", 1, 1),
     "batches_per_second": ("batches/s", 1, 0),
 }
-"""What is reported of each size, its heading, unit and digits."""
+"""What is reported of each load, its heading, unit and digits."""
 
 
-def entries(pairs: int, seed: int = 0) -> Iterator[Entry]:
-    """Sentences of 5 to 45 symbols and translations of about as many: pieces of one long random text."""
+class TimedTranslation(Translation):
+    """The task, which times how long it learns its tokenizers."""
+
+    learning_seconds = 0.0
+
+    def _train_tokenizers(self, sentences: list[Any]) -> None:
+        busy = time.process_time()
+        super()._train_tokenizers(sentences)
+        self.learning_seconds = time.process_time() - busy
+
+
+def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
+    """Write parallel files of sentences of 5 to 25 words: pieces of one long text of invented words."""
     draw = random.Random(seed)
-    text = tuple(draw.choices(SYMBOLS, k=100_000))
-    for _ in range(pairs):
-        start, length = draw.randrange(99_000), draw.randrange(5, 46)
-        second_start, longer = draw.randrange(99_000), length + draw.randrange(-3, 7)
-        yield text[start : start + length], text[second_start : second_start + longer], draw.choice(TAGS)
+    syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
+    words = ["".join(draw.choices(syllables, k=draw.randrange(1, 5))) for _ in range(20_000)]
+    text = draw.choices(words, weights=[1 / rank for rank in range(1, 20_001)], k=100_000)
+    paths = [folder / "a", folder / "b"]
+    with paths[0].open("w") as first, paths[1].open("w") as second:
+        for number in range(pairs):
+            for file in (first, second):
+                start = draw.randrange(99_000)
+                file.write(" ".join(text[start : start + draw.randrange(5, 26)]) + f" {number}\n")
+    return list(map(str, paths))
 
 
-def vocabulary() -> Vocabulary:
-    """The vocabulary of both sides."""
-    return Vocabulary.of([SYMBOLS])
+def load(sender: Connection, files: list[str], way: str, options: argparse.Namespace) -> None:
+    """Load, read an epoch, and report the time of each phase."""
+    encode_sentences.MAX_SAMPLE = options.sample  # type: ignore[misc]
+    translation.MAX_BYTES_IN_MEMORY = 10**18 if way == "memory" else 0  # type: ignore[misc]
+    if options.processes:
+        encode_sentences.available_cores = lambda: options.processes
+    sender.send("start")
+    started, cpu_start = time.perf_counter(), cpu_seconds()
+    knobs = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
+    task = TimedTranslation(train=files, **knobs)
+    rows = task.load().train_dataset()
+    loaded, busy = time.perf_counter(), cpu_seconds() - cpu_start
+    sender.send("epoch")
+    order = BucketBatches(rows, options.size)
+    read = sum(1 for _ in islice(DataLoader(rows, batch_sampler=order, collate_fn=collate), options.batches))
+    ended = time.perf_counter()
+    seconds = {"load_seconds": loaded - started, "cpu_seconds": busy, "learning_seconds": task.learning_seconds}
+    speeds = {"batches": read, "batches_per_second": read / (ended - loaded)}
+    sender.send({"rows": len(rows), "fingerprint": rows.fingerprint(), **seconds, **speeds})
+    sender.recv()  # stay while the last look is taken
 
 
-def private_memory() -> int | None:
-    """Private memory of this process in bytes, without file pages and shared memory; None if unknown."""
-    return status("RssAnon")
+def cpu_seconds() -> float:
+    """The CPU time of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def resident_peak() -> int:
-    """The peak resident memory of this process in bytes, file pages included."""
-    measured = status("VmHWM")
-    if measured is not None:
-        return measured
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if platform.system() == "Darwin" else 1024 * peak
+def private_memory(process: int) -> int:
+    """Private memory of a process and its children in bytes, without pages of files; a shared page counts once."""
+    try:
+        children = (PROC / f"{process}/task/{process}/children").read_text().split()
+        rollup = (PROC / f"{process}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    kilobytes = next((int(line.split()[1]) for line in rollup if line.startswith("Pss_Anon:")), 0)
+    return 1024 * kilobytes + sum(private_memory(int(child)) for child in children)
 
 
-def status(field: str) -> int | None:
-    """A field of /proc/self/status in bytes."""
-    if not STATUS.exists():
-        return None
-    lines = dict(line.split(":", 1) for line in STATUS.read_text(encoding="ascii").splitlines())
-    return 1024 * int(lines[field].split()[0])
+def watched(files: list[str], cache: Path, way: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Load in a new process and sample the memory twenty times a second."""
+    os.environ["ATTNX_CACHE"] = str(cache)
+    receiver, sender = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=load, args=(sender, files, way, options))
+    process.start()
+    sender.close()
+    assert process.pid is not None
+    looks: dict[str, list[int]] = {"start": [], "epoch": []}
+    phase = receiver.recv()
+    start = private_memory(process.pid)
+    while isinstance(phase, str):
+        looks[phase].append(private_memory(process.pid))
+        if receiver.poll(0.05):
+            phase = receiver.recv()
+    receiver.send("thanks")
+    process.join()
+    peaks = {"load_peak": max(looks["start"]), "epoch_peak": max(looks["epoch"], default=0)}
+    return {"start": start, **peaks, **phase}
 
 
-def measure_writing(folder: Path, pairs: int) -> dict[str, Any]:
-    """Write a corpus and return what it took."""
-    peaks = [private_memory()]
-
-    def watched() -> Iterator[Entry]:
-        for number, entry in enumerate(entries(pairs)):
-            if number % 10_000 == 0:
-                peaks.append(private_memory())
-            yield entry
-
-    started = time.perf_counter()
-    write_corpus(folder, watched(), vocabulary(), vocabulary(), TAGS)
-    return {
-        "write_seconds": time.perf_counter() - started,
-        "writer_private_peak": most(peaks),
-        "disk": sum(file.stat().st_size for file in folder.iterdir()),
-    }
-
-
-def measure_reading(folder: Path, size: int, tokens: int | None, temperature: float, batches: int) -> dict[str, Any]:
-    """Read the first batches of an epoch and return what it took."""
-    symbols = vocabulary()
-    peaks = [private_memory()]
-    started = time.perf_counter()
-    rows = read_corpus(folder, symbols, symbols, TAGS)
-    order = BucketBatches(rows, None if tokens else size, tokens, temperature=temperature)
-    loader = DataLoader(rows, batch_sampler=order, collate_fn=collate)
-    first, read = 0.0, 0
-    for read, _ in enumerate(islice(loader, batches), 1):
-        first = first or time.perf_counter() - started
-        if read % 20 == 1:
-            peaks.append(private_memory())
-    seconds = time.perf_counter() - started - first
-    return {
-        "reader_private_start": peaks[0],
-        "reader_private_peak": most(peaks),
-        "read_resident_peak": resident_peak(),
-        "first_batch_seconds": first,
-        "batches_per_second": (read - 1) / seconds if read > 1 else None,
-        "batches_read": read,
-    }
-
-
-def most(measured: list[int | None]) -> int | None:
-    """The largest value, if any could be measured."""
-    return max((number for number in measured if number is not None), default=None)
-
-
-def in_a_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Call a function in a new process, so that only its memory is measured."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(function, *arguments).result()
-
-
-def measure(pairs: int, options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Write, read and delete the corpus of one size."""
+def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    """Write texts of one size, load them every way, and delete them."""
     busy_cpus = watch_neighbors()
-    with tempfile.TemporaryDirectory(dir=options.folder) as parent:
-        folder = Path(parent) / "corpus"
-        with console.status(f"{pairs:,} pairs: writing"):
-            figures = in_a_process(measure_writing, folder, pairs)
-        with console.status(f"{pairs:,} pairs: reading"):
-            figures |= in_a_process(
-                measure_reading, folder, options.size, options.tokens, options.temperature, options.batches
-            )
+    with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
+        files, cache = write_texts(Path(name), pairs), Path(name) / "cache"
+        rows = [{"pairs": pairs, "way": way, **watched(files, cache, way, options)} for way in options.ways]
+        disk = sum(file.stat().st_size for file in (cache / "corpora").rglob("*") if file.is_file())
+        text = sum(Path(file).stat().st_size for file in files)
     used = busy_cpus()
-    console.print(
-        f"{pairs:,} pairs measured" + ("" if used is None else f", others used {used:.1f} CPUs"), highlight=False
-    )
-    return {"pairs": pairs, **figures, "cpus_used_by_other_programs": used}
+    # Tokenizers that learn from a sample are others.
+    compared = {row["fingerprint"] for row in rows if row["way"] != "memory" or pairs <= options.sample}
+    busy = "" if used is None else f", others used {used:.1f} CPUs"
+    sizes = f"text {text / MB:,.0f} MB, cache {disk / MB:,.0f} MB"
+    equal = "are equal" if len(compared) == 1 else "DIFFER"
+    console.print(f"{pairs:,} pairs: {sizes}, rows {equal}{busy}", highlight=False)
+    return [{**row, "disk": disk, "text": text, "cpus_used_by_other_programs": used} for row in rows]
 
 
 def show(measured: list[dict[str, Any]], console: Console) -> None:
-    """Print a table with a column for each size."""
-    display = Table()
-    display.add_column("pairs")
+    """Print a table with a line for each load."""
+    display = Table("pairs", "loaded", *(heading for heading, _, _ in COLUMNS.values()))
+    for column in display.columns[2:]:
+        column.justify = "right"
     for row in measured:
-        display.add_column(f"{row['pairs']:,}", justify="right")
-    for key, (heading, unit, digits) in COLUMNS.items():
-        cells = ("-" if row[key] is None else f"{row[key] / unit:,.{digits}f}" for row in measured)
-        display.add_row(heading, *cells)
+        shown = (f"{row[key] / unit:,.{digits}f}" for key, (_, unit, digits) in COLUMNS.items())
+        display.add_row(f"{row['pairs']:,}", WAYS[row["way"]], *shown)
     console.print(display)
     if any((row["cpus_used_by_other_programs"] or 0) >= BUSY for row in measured):
         console.print("other programs were busy: the seconds are too many, the memory is right", style="red")
-
-
-def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
-    """Write the options and the measurements to the JSON file."""
-    chosen_options = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
-    record(options.out, chosen_options, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000], help="sizes of the corpora")
+    add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
+    add("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="encoded needs encoding before it")
+    add("--processes", type=int, help="processes that encode (default: one a core)")
+    add("--sample", type=int, default=encode_sentences.MAX_SAMPLE, help="sentences that the tokenizers learn from")
+    add("--tokenizer", default="bpe", help="as task.tokenizer")
+    add("--vocab-size", type=int, default=8000, help="as task.vocab_size")
+    add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")
-    add("--tokens", type=int, help="tokens in a batch, instead of rows")
-    add("--temperature", type=float, default=1.0, help="temperature of sampling by language")
-    add("--batches", type=int, default=2000, help="number of batches to read")
+    add("--batches", type=int, help="number of batches to read (default: an epoch)")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")
-    options = parser.parse_args()
-    if min(*options.pairs, options.size, options.tokens or 1, options.batches) < 1 or not options.temperature >= 1:
-        parser.error("all numbers must be at least 1")
-    return options
+    return parser.parse_args()
 
 
 def main() -> None:
     """Measure every size and report."""
     options, console = read_options(), Console()
-    measured = [measure(pairs, options, console) for pairs in options.pairs]
+    measured = [row for pairs in options.pairs for row in measure(pairs, options, console)]
     show(measured, console)
-    write(options, measured)
+    chosen_options = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
+    record(options.out, chosen_options, {"measured": measured})
     console.print(f"written to {options.out}", highlight=False)
 
 

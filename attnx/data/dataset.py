@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,23 +58,11 @@ class PairDataset(Rows):
 
     Attributes:
         tags: (rows,) index of each row's tag; 0 without tags.
-        tag_rows: the rows of each tag, if known already.
-        reopen: returns the same dataset in another process, so that no copy is sent there.
-        known_fingerprint: the fingerprint, if known without reading all rows.
     """
 
-    def __init__(
-        self,
-        sources: Sequences,
-        targets: Sequences,
-        tags: Ids | None = None,
-        tag_rows: Ragged | None = None,
-        reopen: Callable[[], PairDataset] | None = None,
-        known_fingerprint: str = "",
-    ) -> None:
+    def __init__(self, sources: Sequences, targets: Sequences, tags: Ids | None = None) -> None:
         self.sources, self.targets = sources, targets
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
-        self.tag_rows, self.reopen, self.known_fingerprint = tag_rows, reopen, known_fingerprint
 
     @classmethod
     def from_pairs(
@@ -117,18 +105,12 @@ class PairDataset(Rows):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
         return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the arrays, or ``reopen``."""
-        return (self.reopen, ()) if self.reopen else super().__reduce_ex__(protocol)
-
     def lengths(self, rows: Integers) -> Integers:
         """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
         return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
 
     def fingerprint(self) -> str:
         """Return a hash of all rows, which changes with the data."""
-        if self.known_fingerprint:
-            return self.known_fingerprint
         digest = hashlib.sha256()
         for array in (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets, self.tags):
             digest.update(np.ascontiguousarray(array).data)
@@ -136,8 +118,6 @@ class PairDataset(Rows):
 
     def rows_by_tag(self) -> Ragged:
         """Return the row indices of each tag, tag after tag."""
-        if self.tag_rows is not None:
-            return self.tag_rows
         return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
 
 

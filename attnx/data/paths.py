@@ -19,6 +19,7 @@ from attnx.errors import UserError
 
 DATA_VARIABLE = "ATTNX_DATA"
 DEFAULT_FOLDER = "data"
+CACHE_VARIABLE = "ATTNX_CACHE"
 IN_DATA_FOLDER = re.compile(rf"\$(?:{DATA_VARIABLE}|\{{{DATA_VARIABLE}\}})/(.+)")
 # Names of a folder that are compared; a folder may have millions.
 MAX_NAMES: Final = 10_000
@@ -32,6 +33,14 @@ def data_folders() -> list[Path]:
     """
     folders = [os.environ.get(DATA_VARIABLE, ""), DEFAULT_FOLDER]
     return list(dict.fromkeys(Path(folder).expanduser() for folder in folders if folder))
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder ``name`` of the cache: in ``$ATTNX_CACHE`` if it is set, else in ``~/.cache/attnx``."""
+    try:
+        return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/attnx").expanduser() / name
+    except RuntimeError:
+        raise UserError(f"this user has no home for a cache; set {CACHE_VARIABLE} to a folder") from None
 
 
 def find_in_folders(path: str, folders: Sequence[Path]) -> Path:

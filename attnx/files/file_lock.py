@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MAX_NAME_BYTES = 256
@@ -25,6 +26,36 @@ def unlock(descriptor: int) -> None:
     """Free the lock of an open file, also where a forked process has the file open."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def lock_while(path: Path, show_waiting: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a file that exists only meanwhile; a process that comes later calls ``show_waiting``, and waits.
+
+    The system frees the lock if the process dies.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        if not try_lock(descriptor):
+            show_waiting()
+            wait_for_lock(descriptor)
+        if is_open_file(descriptor, path):
+            break
+        os.close(descriptor)  # who held it before has removed it
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        unlock(descriptor)
+        os.close(descriptor)
+
+
+def is_open_file(descriptor: int, path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def is_lock_held(path: Path) -> bool:

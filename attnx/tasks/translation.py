@@ -5,35 +5,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 from attnx import registry
-from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_cache
-from attnx.data.corpus_cache.folder import (
-    EVALUATION_SPLITS,
-    ROWS,
-    CorpusCache,
-    CorpusMetadata,
-    UnfinishedCache,
-    open_unfinished,
-)
-from attnx.data.corpus_cache.shards import read_shards
+from attnx.data.encode_sentences import MAX_HELD_OUT, RowEncoder, encode_rows, scan_sentences
+from attnx.data.encoded_corpus import CorpusCache, hash_code, write_record
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import drop_blank, dropped_note, filter_by_length
-from attnx.data.paths import expand_path, resolve_data_path
-from attnx.data.readers.hugging_face import DatasetText, dataset_files, open_dataset
-from attnx.data.readers.parallel_corpus import ParallelText, Sentence, ShardedText, read_parallel
+from attnx.data.paths import resolve_data_path
+from attnx.data.readers.hugging_face import DatasetText, open_dataset
+from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
-from attnx.files.available_cores import available_cores
 from attnx.metrics.per_tag import MACRO
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register
 from attnx.registry.optional_deps import require_package
 from attnx.tasks.contract import SequenceData, training_tags
 from attnx.tasks.scored_texts import ScoredTextTask
+
+EVALUATION_SPLITS: Final = ("valid", "test")
+# Of the training files. Of plain text this takes 700 MB of memory.
+MAX_BYTES_IN_MEMORY: Final = 50_000_000
 
 
 @register("task", "translation")
@@ -62,10 +58,9 @@ class Translation(ScoredTextTask):
     which expects spaces, ``zh`` for Chinese, ``ja-mecab`` for Japanese if MeCab is installed, and ``char`` for other
     scripts without spaces. If no reference of the validation has four tokens, chrF selects the weights.
 
-    ``cache_folder`` names a folder for the encoded training corpus, which may then be larger than memory: the training
-    files (or the rows of ``dataset``) are read twice, line by line, and later runs with the same files and options read
-    the folder instead. It is written in shards of 262,144 lines by ``cache_processes`` processes, at most one a shard;
-    by default there are as many as cores. Their number changes no byte.
+    ``dataset``, and training files of more than 50 MB, are never in memory: Hugging Face's `datasets` encodes them
+    once, with a process per core, into the cache, ``$ATTNX_CACHE`` or ``~/.cache/attnx``. The rows and their order are
+    those of files in memory; of more than a million sentences, the tokenizers learn from a million.
     """
 
     maximize = True
@@ -89,14 +84,11 @@ class Translation(ScoredTextTask):
         holdout: Probability = 0.05,
         label_smoothing: Probability = 0.0,
         bleu_tokenize: Literal["13a", "zh", "char", "intl", "ja-mecab", "none"] | None = None,
-        cache_folder: str | None = None,
-        cache_processes: PositiveInt | None = None,
     ) -> None:
         files = {"train": train, "valid": valid, "test": test}
         self.files = {part: [names] if isinstance(names, str) else names or [] for part, names in files.items()}
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, list(map(str, columns or []))
-        self.cache_folder, self.cache_processes = cache_folder, cache_processes
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.label_smoothing, self.bleu_tokenize = holdout, label_smoothing, bleu_tokenize
         self._check()
@@ -105,11 +97,18 @@ class Translation(ScoredTextTask):
         source: Tokenizer = registry.build("tokenizer", tokenizer)
         target = source if shared_vocabulary else registry.build("tokenizer", tokenizer)
         self.texts = TextPipeline(source, target, vocab_size, lower, unicode_form)
-        # What decides on the rows of a cached corpus, besides its files and the held-out shares.
-        self.cache_options = {"languages": self.languages, "tokenizer": tokenizer, "vocab_size": vocab_size}
-        self.cache_options |= {"shared_vocabulary": shared_vocabulary, "lower": lower, "unicode_form": unicode_form}
-        self.cache_options |= {"columns": self.columns} if columns and not dataset else {}
-        self.cache_options |= {"max_length": max_length, "max_length_ratio": max_length_ratio}
+        # What decides on the encoded rows, besides the files and the held-out shares.
+        self.row_options: dict[str, Any] = {
+            "languages": self.languages,
+            "columns": self.columns,
+            "tokenizer": tokenizer,
+            "vocab_size": vocab_size,
+            "shared_vocabulary": shared_vocabulary,
+            "lower": lower,
+            "unicode_form": unicode_form,
+            "max_length": max_length,
+            "max_length_ratio": max_length_ratio,
+        }
 
     @property
     def _file_columns(self) -> list[str]:
@@ -125,17 +124,14 @@ class Translation(ScoredTextTask):
             raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
         if self.dataset is not None and not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        if self.cache_processes is not None and self.cache_folder is None:
-            processes = f"task.cache_processes={self.cache_processes}"
-            raise UserError(f"{processes} is for task.cache_folder; remove it, or set task.cache_folder")
 
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
-        if self.cache_folder is not None:
-            return self._load_cached(expand_path("task.cache_folder", self.cache_folder))
         self._check_train()
-        parts, dropped = self._read_parts(self.data_files, self._open_dataset()), Counter[str]()
+        if self.dataset is not None or _size(self._paths("train")) > MAX_BYTES_IN_MEMORY:
+            return self._load_encoded()
+        parts, dropped = {part: list(self._read_files(part)) for part in self.files if self.files[part]}, Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
         splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
         self._train_tokenizers(splits.train)
@@ -155,69 +151,45 @@ class Translation(ScoredTextTask):
         """Read the pairs of ``test`` without the other parts."""
         return self._evaluation_pairs("test", list(self._read_files("test")))
 
-    def _load_cached(self, folder: Path) -> SequenceData:
-        """Load as :meth:`load`, with the training split in a folder, which is written if it is missing."""
-        self._check_train()
+    def _load_encoded(self) -> SequenceData:
+        """Load as :meth:`load`, with the training split in the cache, where it is encoded if it is missing."""
         dataset = self._open_dataset()
-        cache = self._open_cache(folder, dataset)
-        metadata = cache.find()
-        parts = self._read_parts(EVALUATION_SPLITS, dataset)
-        existing = {part: parts.get(part) for part in EVALUATION_SPLITS}
-        if metadata is None:
-            holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
-            self._write_cache(cache, dataset, holdout)
-            metadata = cache.find()
-            assert metadata is not None, "it was written just now"
-        self.restore(folder)
-        self.notes = [*metadata.notes, *metadata.overlap_notes]
-        pairs, tags = self._evaluation_splits(metadata.tags, {**existing, **metadata.held_out})
-        source, target = self.texts.vocabularies()
-        return SequenceData(pairs, source, target, tags, read_shards(folder / ROWS, source, target, tags))
+        existing = {part: self._read_split(part, dataset) for part in EVALUATION_SPLITS}
+        cache = self._open_cache(dataset, [part for part, sentences in existing.items() if sentences is None])
+        corpus = cache.read(self.texts) or cache.write(self.texts, partial(self._encode, dataset, existing))
+        self.notes = corpus.notes
+        pairs, tags = self._evaluation_splits(corpus.tags, {**existing, **corpus.held_out})
+        return SequenceData(pairs, *self.texts.vocabularies(), tags, corpus.rows)
 
-    def _open_cache(self, folder: Path, dataset: Mapping[str, DatasetText]) -> CorpusCache:
-        """Open the folder of the files, or of ``dataset``, of the training split."""
-        files = {part: self._paths(part) for part in self.files if self.files[part]}
-        options = dict(self.cache_options)
-        if dataset:
-            files = {**{part: [] for part in dataset}, "train": dataset_files(self._dataset_name())}
-            options |= {"dataset": self.dataset, "columns": self.columns, "rows": dataset["train"].lines}
-        has_all_parts = all(part in files for part in EVALUATION_SPLITS)
-        return CorpusCache(folder, files, {**options, "holdout": None if has_all_parts else self.holdout})
+    def _read_split(self, part: str, dataset: Mapping[str, DatasetText]) -> list[Sentence] | None:
+        """Read a split of the data set or of files; None if there is none."""
+        if part in dataset:
+            return list(map(self.texts.normalize_sentence, dataset[part].read(allow_blank=False)))
+        return list(self._read_files(part)) if self.files[part] else None
 
-    def _write_cache(self, cache: CorpusCache, dataset: Mapping[str, DatasetText], holdout: SentenceHoldout) -> None:
-        """Read the training files twice, or continue where an interrupted process was.
+    def _open_cache(self, dataset: Mapping[str, DatasetText], held_out: list[str]) -> CorpusCache:
+        files = {part: text.files for part, text in dataset.items()} or {part: self._paths(part) for part in self.files}
+        options = {**self.row_options, "held_out": held_out, "holdout": self.holdout if held_out else None}
+        return CorpusCache(files, {**options, "code": hash_code(type(self.texts.source))})
 
-        Invalid files leave no cache.
-        """
-        origin = {**cache.origin, "evaluation_files": cache.evaluation_files}
-        with open_unfinished(cache.folder, origin) as unfinished:
-            if unfinished is None:  # another process has finished it
-                return
-            text: ShardedText = (
-                dataset["train"] if dataset else ParallelText(self._paths("train"), self.languages, self._file_columns)
-            )
-            processes = self.cache_processes or available_cores()
-            metadata = unfinished.read_metadata()
-            if metadata is None:
-                metadata = self._scan(unfinished, text, holdout, processes)
-            else:
-                self.restore(unfinished.path)
-            self._evaluation_splits(metadata.tags, {**holdout.existing, **metadata.held_out})
-
-            def make_pairs(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
-                return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
-
-            write_cache(cache, unfinished, text, make_pairs, metadata, self.texts, processes)
-
-    def _scan(
-        self, unfinished: UnfinishedCache, text: ShardedText, holdout: SentenceHoldout, processes: int
-    ) -> CorpusMetadata:
-        """Read the training files once and train the tokenizers."""
-        sample, metadata = scan_corpus(text, self.texts, holdout, processes)
-        self._train_tokenizers(sample)
-        self.texts.save(unfinished.path)
-        unfinished.write_metadata(metadata)
-        return metadata
+    def _encode(
+        self, dataset: Mapping[str, DatasetText], existing: Mapping[str, list[Sentence] | None], folder: Path
+    ) -> None:
+        """Read the training sentences, train the tokenizers, and write everything into a folder."""
+        holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
+        text = dataset["train"].read(allow_blank=True) if dataset else self._raw_sentences("train")
+        scan = scan_sentences(folder, map(self.texts.normalize_sentence, text), holdout)
+        self._train_tokenizers(scan.sample)
+        scan.sample.clear()  # it may be large
+        self.texts.save(folder)
+        parts = {part: holdout.sentences(part) for part in EVALUATION_SPLITS}
+        _, tags = self._evaluation_splits(scan.tags, parts)  # mistakes are told before the rest, which takes longest
+        encoder = RowEncoder(self.texts, tags, self.max_length, self.max_length_ratio)
+        rows, note = encode_rows(folder, encoder, scan.dropped)
+        overlap = {part: [sentence.source for sentence in sentences] for part, sentences in parts.items()}
+        notes = [*([note] if note else []), *overlap_notes(scan.overlap, overlap)]
+        held_out = {part: sentences for part, sentences in parts.items() if existing[part] is None}
+        write_record(folder, rows, scan.tags, notes, held_out)
 
     def _evaluation_splits(
         self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
@@ -247,18 +219,13 @@ class Translation(ScoredTextTask):
     def _dataset_name(self) -> str:
         return str(resolve_data_path("task.dataset", self.dataset or ""))
 
-    def _read_parts(self, parts: Sequence[str], dataset: Mapping[str, DatasetText]) -> dict[str, list[Sentence]]:
-        """Read those of ``parts`` that exist and normalize their texts."""
-        if not dataset:
-            return {part: list(self._read_files(part)) for part in parts if self.files[part]}
-        texts = {part: dataset[part].read_all(allow_blank=part == "train") for part in parts if part in dataset}
-        return {part: list(map(self.texts.normalize_sentence, text)) for part, text in texts.items()}
-
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""
-        blank = part == "train"
-        sentences = read_parallel(self._paths(part), self.languages, allow_blank=blank, columns=self._file_columns)
-        return map(self.texts.normalize_sentence, sentences)
+        return map(self.texts.normalize_sentence, self._raw_sentences(part))
+
+    def _raw_sentences(self, part: str) -> Iterator[Sentence]:
+        is_train = part == "train"
+        return read_parallel(self._paths(part), self.languages, allow_blank=is_train, columns=self._file_columns)
 
     def _paths(self, part: str) -> list[Path]:
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
@@ -294,3 +261,8 @@ class Translation(ScoredTextTask):
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: the target language is missing: {', '.join(self.languages)}")
         return super().tokenize(text, tag)
+
+
+def _size(paths: Iterable[Path]) -> int:
+    """Return the bytes of the plain files among ``paths``."""
+    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -15,7 +15,7 @@ from torch import Tensor
 from attnx.data.batches import Batch
 from attnx.data.dataset import Row
 from attnx.errors import UserError, error_text
-from attnx.training.distributed.child_process import interrupt_with_parent
+from attnx.files.parent_process import interrupt_with_parent
 
 SEMAPHORES_PER_EVENT = 5
 # Parts of the messages of PyTorch, multiprocessing and the system for full shared memory.

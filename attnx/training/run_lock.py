@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.file_lock import try_lock, write_owner
+from attnx.files.file_lock import is_open_file, try_lock, write_owner
 from attnx.runs.layout import RUN_LOCK
 
 PATIENCE_SECONDS = 0.2
@@ -35,7 +35,7 @@ def lock_run(folder: Path) -> Iterator[None]:
     finally:
         _descriptors.discard(descriptor)
         try:
-            if _is_open_file(descriptor, path):
+            if is_open_file(descriptor, path):
                 path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
@@ -51,19 +51,11 @@ def _lock(path: Path) -> int:
             if time.monotonic() > deadline:
                 raise UserError(f"{path.parent}: another process trains this run; wait for its end, or stop it first")
             time.sleep(POLL_SECONDS)
-        elif _is_open_file(descriptor, path):
+        elif is_open_file(descriptor, path):
             write_owner(descriptor)
             return descriptor
         else:
             os.close(descriptor)  # who held it before has removed it
-
-
-def _is_open_file(descriptor: int, path: Path) -> bool:
-    """Whether a path still leads to an open file."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
 
 
 def _forget_locks() -> None:

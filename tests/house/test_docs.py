@@ -188,6 +188,14 @@ def test_the_page_on_modules_is_a_script() -> None:
     assert not namespace["weights"][1, :, 4:].any(), "padding has no weight"
 
 
+def test_the_rows_of_the_page_on_data_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    exec(compile("".join(blocks(ROOT / "docs" / "data.md", "python")), "data.md", "exec"), namespace)
+    assert [row.source.tolist() for row in map(namespace["rows"].__getitem__, range(2))] == [[4, 5], [5, 4]]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_are_python(page: Path) -> None:
     for text in blocks(page, "python"):

@@ -212,7 +212,6 @@ def test_commands_print_what_is_safe_to_show() -> None:
 WRITES_IN_PLACE = {
     "cli/resumable_output.py",
     "data/downloads/download.py",
-    "data/corpus_cache/memmap.py",
     "training/distributed/launcher.py",
     "training/plan_steps.py",
 }

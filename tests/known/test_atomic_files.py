@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from attnx.cli.args import check_output_file
 from attnx.errors import ExitCode, UserError, exit_code_for
-from attnx.files.atomic_files import write_bytes, write_json, write_text
+from attnx.files.atomic_files import atomic_folder, write_bytes, write_json, write_text
 from attnx.files.write_arrays import write_arrays
 from attnx.reports.figures.heatmaps import save_figure
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_page_file
@@ -119,3 +119,51 @@ def test_a_run_with_an_empty_readme_is_not_finished(tmp_path: Path) -> None:
     assert not Run(tmp_path).is_finished
     write_text(tmp_path / "README.md", "# run")
     assert Run(tmp_path).is_finished
+
+
+def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:
+    """The folders above it are made as well."""
+    folder = tmp_path / "new" / "folder"
+    with atomic_folder(folder) as unfinished:
+        (unfinished / "file").write_text("some")
+        assert not folder.exists()
+        assert unfinished.parent == folder.parent
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
+        "new",
+        "new/folder",
+        "new/folder/file",
+    ]
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, UserError, OSError])
+def test_an_unfinished_folder_is_removed(what: type[BaseException], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "folder", tmp_path / "new" / "er" / "folder", tmp_path / "there" / "folder"):
+
+        def fill(folder: Path = folder) -> Iterator[None]:
+            with atomic_folder(folder) as unfinished:
+                (unfinished / "file").write_text("some")
+                yield
+                raise what("full")
+
+        with pytest.raises(UserError if what is OSError else what, match="full"):
+            list(fill())
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def test_an_existing_folder_is_unchanged(tmp_path: Path) -> None:
+    """Also a file in its place."""
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UserError, match="exists already"), atomic_folder(place):
+            pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_first_of_two_writers_wins(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "folder") as slow:
+        (slow / "file").write_text("slow")
+        with atomic_folder(tmp_path / "folder") as fast:
+            (fast / "file").write_text("fast")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert (tmp_path / "folder" / "file").read_text() == "fast"

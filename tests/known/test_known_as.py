@@ -66,4 +66,4 @@ def test_the_page_names_options_that_exist() -> None:
     """Also those that are called the same everywhere, which it lists beside the table."""
     options = re.findall(r"`([a-z_]+)\.([a-z_]+)[=`]", PAGE.read_text(encoding="utf-8"))
     assert len(options) > len(KNOWN_AS) / 2
-    assert [f"{kind}.{option}" for kind, option in options if option not in params_to_parts(kind)] == []
+    assert [f"{kind}.{option}" for kind, option in options if option not in parts_by_option(kind)] == []

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from attnx.data.readers import hugging_face
 from attnx.data.readers.hugging_face import open_dataset
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, fold_text, overlap_notes, split_sentences
-from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.tasks.translation import Translation
 
@@ -253,15 +251,15 @@ def cached(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Hugging Face's `datasets`, keeping what it reads in the test's own folder, and off the network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = importlib.import_module("datasets")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", work_folder / "cache")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("ATTNX_CACHE", str(work_folder / "cache"))
     return datasets
 
 
 def read_dataset(name: str, columns: list[str], languages: Sequence[str] = ()) -> dict[str, list[Sentence]]:
     """All sentences of all parts."""
     parts = open_dataset(name, columns, languages)
-    return {part: list(text.read_all(allow_blank=part == "train")) for part, text in parts.items()}
+    return {part: list(text.read(allow_blank=part == "train")) for part, text in parts.items()}
 
 
 ROWS = [{"de": "Hallo!", "en": "Hi.", "n": 3}, {"de": "Lauf!", "en": "Run!", "n": 5}]
@@ -321,30 +319,26 @@ def test_nested_columns_are_read(cached: Any) -> None:
 
 @with_datasets
 @pytest.mark.parametrize("name", ["a.parquet", "saved"])
-def test_a_cache_of_a_dataset_equals_one_in_memory(name: str, cached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written by two processes, shard by shard; another data set of the same name is refused."""
-    monkeypatch.setattr(hugging_face, "LINES_PER_SHARD", 30)
+def test_a_data_set_equals_its_sentences(name: str, cached: Any) -> None:
+    """The same rows as of a table of text; another data set of the same name is encoded anew."""
     rows = [{"de": f"Haus {row % 13} {row}", "en": f"house {row} {row % 7}"} for row in range(101)]
 
     def save(rows: list[dict[str, str]]) -> None:
         table = cached.Dataset.from_list(rows)
         table.save_to_disk(name) if name == "saved" else table.to_parquet(name)
+        write("a.tsv", "".join(f"{row['de']}\t{row['en']}\n" for row in rows))
 
-    def load(**options: Any) -> list[tuple[list[str], list[str]]]:
-        task = Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1, **options)
-        data = task.load()
-        encoded = data.train_dataset()
-        assert isinstance(data.source, Vocabulary)
-        assert isinstance(data.target, Vocabulary)
-        pairs = [(encoded[row].source, encoded[row].target) for row in range(len(encoded))]
-        return [(data.source.decode(source), data.target.decode(target)) for source, target in pairs]
+    def fingerprint(**options: Any) -> str:
+        data = Translation(tokenizer="word", holdout=0.1, **options).load()
+        return data.train_dataset().fingerprint()
 
-    save(rows)
-    assert load(cache_folder="corpus", cache_processes=2) == load(cache_folder="corpus") == load()
-    assert len(list(Path("corpus/rows").glob("0*"))) == 4
-    save(rows[:-1])
-    with pytest.raises(UserError, match=r"corpus: was written from other files or settings: task.train names other"):
-        load(cache_folder="corpus")
+    fingerprints = []
+    for count in (101, 100):
+        save(rows[:count])
+        fingerprints.append(fingerprint(train="a.tsv"))
+        for _ in range(2):
+            assert fingerprint(dataset=name, columns=["de", "en"]) == fingerprints[-1]
+    assert len(set(fingerprints)) == 2
 
 
 @with_datasets

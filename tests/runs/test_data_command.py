@@ -218,7 +218,7 @@ def test_data_are_read_from_the_variable_then_the_local_folder(reading: Path, mo
     assert resolve_data_path("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
     Path("there/etth1/ETTh1.csv").touch()
     assert resolve_data_path("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("there/etth1/ETTh1.csv")
-    assert expand_path("task.cache_folder", "$ATTNX_DATA/cache") == Path("there/cache")  # is written
+    assert expand_path("task.train", "$ATTNX_DATA/none.tsv") == Path("there/none.tsv")
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,6 @@ def test_every_option_that_names_files_is_checked() -> None:
         "languages",
         "columns",
         "dataset",
-        "cache_folder",
         "entities",
         "target_columns",
         "known_columns",

@@ -29,7 +29,7 @@ from rich.text import Text
 
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
-from attnx.config.groups import GROUPS, conf_folder, group_options, knob_key, knob_keys
+from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key, option_keys
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.plugin_files import searched
@@ -131,7 +131,7 @@ def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
     choices = [choice for kind in kinds or TITLES for choice in _choices(kind)]
     if matches := [choice for choice in choices if choice.name == name]:
         return [_page(choice, width) for choice in _picked(matches)]
-    if targets := known_as(name) or knob_keys(name):
+    if targets := known_as(name) or option_keys(name):
         shown = [target for target in targets if target.partition("=")[0] in kinds] or targets
         return [page for target in shown for page in _known_pages(name, target, width)]
     hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from attnx.data.readers.lines import FIRST_LINE, LineStart, are_column_names, read_lines
+from attnx.data.readers.lines import are_column_names, read_lines
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
@@ -28,43 +28,33 @@ class TableRow(NamedTuple):
     line: str
 
 
-def read_text_rows(path: Path, columns: Sequence[str] = (), start: LineStart = FIRST_LINE) -> Iterator[TableRow | None]:
+def read_text_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[TableRow | None]:
     """Read the lines of a UTF-8 table with tabs, plain or ``.gz``; None for a blank one.
 
     Args:
         path: the file.
         columns: those to read, in this order, by their numbers from 1 or by their names in the first line; all if
             there are none.
-        start: the line to start at.
 
     Raises:
         UserError: a bad file, a line that lacks a column, or a name that is not in the first line.
     """
     places: list[int] | None = None if columns else []
-    is_first = start.line_number == 1
-    for number, line in read_lines(path, "TSV", start):
+    for number, line in read_lines(path, "TSV"):
         if not line.strip() and "\t" not in line:
             yield None
             continue
         where, cells = f"{path}:{number}", [cell.strip() for cell in line.split("\t")]
         if places is None:
-            names = cells if is_first else _first_cells(path)
-            places = [_place(column, names, path) for column in columns]
-            if is_first and not all(map(str.isdecimal, columns)):
-                is_first = False
+            places = [_place(column, cells, path) for column in columns]
+            if not all(map(str.isdecimal, columns)):
                 continue
-        is_first = False
         if places:
             if max(places) >= len(cells):
                 missing = f"column {max(places) + 1}, which task.columns names"
                 raise UserError(f"{where}: {len(cells)} columns, so there is no {missing}, in {quoted(line)}")
             cells = [cells[place] for place in places]
         yield TableRow(cells, where, line)
-
-
-def _first_cells(path: Path) -> list[str]:
-    first = next((line for _, line in read_lines(path, "TSV") if line.strip()), "")
-    return [cell.strip() for cell in first.split("\t")]
 
 
 def _place(column: str, names: Sequence[str], path: Path) -> int:

@@ -9,7 +9,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from attnx.data.readers.parallel_corpus import LINES_PER_SHARD, Sentence, Shard
+from attnx.data.paths import cache_folder
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
@@ -31,36 +32,32 @@ class DatasetText:
         location: for messages.
 
     Attributes:
-        lines: number of rows.
-        shards: of at most ``LINES_PER_SHARD`` rows.
+        files: from which they are read.
     """
 
     def __init__(self, table: Any, columns: Sequence[str], languages: Sequence[str], location: str) -> None:
         self.names, self.location = list(languages) or [""], location
         self.columns = [(_outer_column(table, column, location), column) for column in columns]
         self.table = table.select_columns(list(dict.fromkeys(outer or column for outer, column in self.columns)))
-        self.lines = len(table)
-        self.shards = [
-            Shard(index, (), first, lines, lines * len(self.names))
-            for index, first in enumerate(range(0, self.lines, LINES_PER_SHARD))
-            for lines in [min(LINES_PER_SHARD, self.lines - first)]
-        ]
+        self.files = [Path(file["filename"]) for file in table.cache_files]
 
-    def read(self, shard: Shard) -> Iterator[Sentence]:
-        """Read the sentences of a shard, those of the languages in turn; a UserError if a column holds no text."""
-        rows = self.table.select(range(shard.first, shard.first + shard.lines))
-        for batch in rows.iter(ROWS_PER_BATCH):
+    def read(self, allow_blank: bool) -> Iterator[Sentence]:
+        """Read all sentences, those of the languages in turn.
+
+        Raises:
+            UserError: a column holds no text, or a side is blank and not ``allow_blank``.
+        """
+        for index, sentence in enumerate(self._sentences()):
+            if sentence.is_blank and not allow_blank:
+                raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
+            yield sentence
+
+    def _sentences(self) -> Iterator[Sentence]:
+        for batch in self.table.iter(ROWS_PER_BATCH):
             source, *targets = (self._texts(batch, outer, column) for outer, column in self.columns)
             for text, *translations in zip(source, *targets, strict=True):
                 for name, translation in zip(self.names, translations, strict=True):
                     yield Sentence(text or "", (translation or "",), name)
-
-    def read_all(self, allow_blank: bool) -> Iterator[Sentence]:
-        """Read all sentences; a UserError for a blank side unless ``allow_blank``."""
-        for index, sentence in enumerate(chain.from_iterable(map(self.read, self.shards))):
-            if sentence.is_blank and not allow_blank:
-                raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
-            yield sentence
 
     def _texts(self, batch: Mapping[str, list[Any]], outer: str | None, column: str) -> list[str | None]:
         texts = batch[column] if outer is None else [row and row[column] for row in batch[outer]]
@@ -95,17 +92,21 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     return splits
 
 
-def dataset_files(name: str) -> list[Path]:
-    """Return the files of a data set, in order; none of one on the hub."""
-    path = Path(name)
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.exists()
+def import_datasets(what: str) -> Any:
+    """Import `datasets`, which ``what`` needs; it prints nothing, since its errors are raised.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    datasets = require_package("datasets", "datasets", what)
+    datasets.disable_progress_bars()
+    for logger in ("datasets", "huggingface_hub"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    return datasets
 
 
 def _load(name: str) -> dict[str, Any]:
-    datasets = require_package("datasets", "datasets", "task.dataset")
-    datasets.disable_progress_bars()
-    for logger in ("datasets", "huggingface_hub"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)  # errors are raised below, once
+    datasets = import_datasets("task.dataset")
     try:
         loaded = _load_dataset(datasets, name)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
@@ -119,21 +120,24 @@ def _load_dataset(datasets: Any, name: str) -> Any:
     path = Path(name)
     if path.is_dir():
         saved = any((path / mark).is_file() for mark in ("dataset_dict.json", "state.json"))
-        return datasets.load_from_disk(name) if saved else datasets.load_dataset(name, **_format_options(name))
+        if saved:
+            return datasets.load_from_disk(name, keep_in_memory=False)
+        files = sorted(file for file in path.rglob("*") if file.suffix in FORMATS and file.is_file())
+        return datasets.load_dataset(name, **_file_options(files))
     if path.suffix in FORMATS:
-        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), **_format_options(name))
+        return datasets.load_dataset(FORMATS[path.suffix], data_files=name, **_file_options([path] * path.is_file()))
     hub, _, configuration = name.partition(":")
-    return datasets.load_dataset(hub, configuration or None)
+    return datasets.load_dataset(hub, configuration or None, keep_in_memory=False)
 
 
-def _format_options(name: str) -> dict[str, bool]:
-    """Return the options for the format of files: of .csv files the words NA, None and null are text, too."""
-    files = [file for file in dataset_files(name) if file.suffix in FORMATS]
+def _file_options(files: Sequence[Path]) -> dict[str, Any]:
+    """Return how files are read: they are converted within the cache; in .csv files NA, None and null are text."""
+    options = {"keep_in_memory": False, "cache_dir": str(cache_folder("datasets"))}
     if {file.suffix for file in files} != {".csv"}:
-        return {}
+        return options
     for file in files:
         _check_header_width(file)
-    return {"keep_default_na": False}
+    return {**options, "keep_default_na": False}
 
 
 def _check_header_width(file: Path) -> None:

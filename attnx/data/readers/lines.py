@@ -13,16 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple
-
-import numpy as np
+from typing import IO, Any, BinaryIO, Final, Literal
 
 from attnx.data.paths import missing_file_message
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
 MAX_LINE_BYTES: Final = 2**20
-BLOCK_BYTES: Final = 2**20
 _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "(?:word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
@@ -31,24 +28,14 @@ COLUMN_NAMES: Final = re.compile(
 )
 
 
-class LineStart(NamedTuple):
-    """Where a line starts: its first byte, of the unpacked file, and its number from 1."""
-
-    offset: int = 0
-    line_number: int = 1
-
-
-FIRST_LINE: Final = LineStart()
-
-
-def read_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) -> Iterator[tuple[int, str]]:
-    r"""Yield every line from ``start``, blank ones too, with its number, without byte order mark and line end.
+def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
+    r"""Yield every line, blank ones too, with its number, without byte order mark and line end.
 
     A line ends at a line feed (with or without a carriage return) and not at other Unicode line separators, so that
     parallel files stay aligned. ``kind`` is the expected kind of file, for the message about a folder. A line that is
     not UTF-8 is a UserError, ``file:line: problem``, and so is a bad file.
     """
-    for line_number, raw in raw_lines(path, kind, start):
+    for line_number, raw in raw_lines(path, kind):
         # Decoded line by line: a text stream decodes in blocks and cannot tell the line of a bad byte.
         yield line_number, decode_line(raw, f"{path}:{line_number}", is_first=line_number == 1)
 
@@ -91,26 +78,10 @@ def _split_csv(line: str, where: str) -> list[str]:
     raise UserError(f"{where}: is not a line of a CSV file: {problem}")
 
 
-def raw_lines(path: Path, kind: str = "text", start: LineStart = FIRST_LINE) -> Iterator[tuple[int, bytes]]:
-    """Yield every line from ``start`` as bytes with its number; a bad file or too long a line is a UserError."""
+def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
+    """Yield every line as bytes with its number; a bad file or too long a line is a UserError."""
     with _open_unpacked(path, kind) as stream:
-        if start.offset:  # a pipe has none
-            stream.seek(start.offset)
-        yield from bounded_lines(stream, str(path), start.line_number)
-
-
-def line_starts(path: Path, step: int) -> tuple[list[LineStart], LineStart]:
-    """Return where lines 1, 1 + ``step``, 1 + 2 ``step``, ... start, and where one after the last line would."""
-    offsets, lines, size, last_end = [0], 0, 0, 0
-    with _open_unpacked(path, "text") as stream:
-        while block := stream.read(BLOCK_BYTES):
-            ends = size + 1 + np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-            offsets += ends[(step - 1 - lines) % step :: step].tolist()
-            lines, size = lines + len(ends), size + len(block)
-            last_end = int(ends[-1]) if len(ends) else last_end
-    lines += size > last_end  # the last line has no end
-    starts = [LineStart(offset, 1 + index * step) for index, offset in enumerate(offsets)]
-    return starts[: -(-lines // step)], LineStart(size, 1 + lines)
+        yield from bounded_lines(stream, str(path))
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -154,9 +125,9 @@ def _open_unpacked(path: Path, kind: str) -> Iterator[IO[bytes]]:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def bounded_lines(stream: IO[bytes] | gzip.GzipFile, name: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream with their numbers from ``first``; one that is too long is a UserError."""
-    for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), first):
+def bounded_lines(stream: IO[bytes] | gzip.GzipFile, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stream with their numbers from 1; one that is too long is a UserError."""
+    for line_number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
         if len(raw) > MAX_LINE_BYTES:
             problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
             raise UserError(f"{name}:{line_number}: {problem}; {_EXPECTED_TEXT}: {_first_characters(raw)}")

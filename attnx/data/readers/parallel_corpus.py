@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
 from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_text_rows
-from attnx.data.readers.lines import (
-    FIRST_LINE,
-    LineStart,
-    are_column_names,
-    line_starts,
-    read_lines,
-    separator_hint,
-)
+from attnx.data.readers.lines import are_column_names, read_lines, separator_hint
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
-
-# Of each file. So a shard of a cache has some 25 MB, and a billion lines are 3,815 shards.
-LINES_PER_SHARD: Final = 2**18
 
 
 class Sentence(NamedTuple):
@@ -37,79 +26,10 @@ class Sentence(NamedTuple):
         return not self.source.strip() or not all(reference.strip() for reference in self.references)
 
 
-@dataclass(frozen=True)
-class Shard:
-    """A contiguous range of the lines of parallel files, or of the rows of a table, which has no ``starts``.
-
-    Attributes:
-        index: from 0, in the order of the data.
-        starts: start of its first line in each file; a file that is shorter ends there.
-        first: lines of the longest file before it.
-        lines: the most lines that it has of a file.
-        max_sentences: its sentences if no line is blank.
-    """
-
-    index: int
-    starts: tuple[LineStart, ...]
-    first: int
-    lines: int
-    max_sentences: int
-
-
-class ShardedText(Protocol):
-    """Training sentences that are read shard by shard.
-
-    Attributes:
-        shards: in order; the lines or rows of each are contiguous.
-    """
-
-    shards: list[Shard]
-
-    def read(self, shard: Shard) -> Iterator[Sentence]:
-        """Read the sentences of a shard."""
-        ...
-
-
-class ParallelText:
-    """Parallel files that are read shard by shard; see :func:`read_parallel`.
-
-    The shards depend on the files alone. Finding them reads the files once, without decoding them.
-
-    Args:
-        paths: the files.
-        languages: their languages.
-        columns: of tables, those to read.
-
-    Attributes:
-        shards: of at most ``LINES_PER_SHARD`` lines.
-    """
-
-    def __init__(self, paths: Sequence[Path], languages: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
-        self.paths, self.languages, self.columns = paths, languages, columns
-        starts, ends = zip(*(line_starts(path, LINES_PER_SHARD) for path in paths), strict=True)
-        counts = [end.line_number - 1 for end in ends]
-        is_aligned = _is_aligned(paths, languages)
-        if is_aligned:
-            _check_line_counts(paths, counts)
-        self.shards = []
-        for index, first in enumerate(range(0, max(counts), LINES_PER_SHARD)):
-            files = zip(starts, ends, strict=True)
-            shard_starts = tuple(start[index] if index < len(start) else end for start, end in files)
-            lines = [min(max(count - first, 0), LINES_PER_SHARD) for count in counts]
-            max_sentences = sum(lines[1:]) if is_aligned else sum(lines)  # the first of aligned files has the sources
-            self.shards.append(Shard(index, shard_starts, first, max(lines), max_sentences))
-
-    def read(self, shard: Shard) -> Iterator[Sentence]:
-        """Read a shard."""
-        return read_parallel(self.paths, self.languages, starts=shard.starts, lines=shard.lines, columns=self.columns)
-
-
 def read_parallel(
     paths: Sequence[Path],
     languages: Sequence[str] = (),
     allow_blank: bool = True,
-    starts: Sequence[LineStart] = (),
-    lines: int | None = None,
     columns: Sequence[str] = (),
 ) -> Iterator[Sentence]:
     """Read sentences and translations from UTF-8 files, plain or ``.gz``; their number decides on the format.
@@ -117,21 +37,20 @@ def read_parallel(
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored; ``columns``
     names others by number or name), and two files are aligned by line. With several languages there is a TSV for each,
     or a source file and an aligned file for each, or one TSV with the language in its third column. Sentences of the
-    languages alternate, line by line. A line of each file is in memory at a time. ``starts`` has a line of each file to
-    start at, ``lines`` is the most lines to read of each. Bad lines, columns of a table that hold no texts, and
-    sentences with a blank side unless ``allow_blank``, are UserErrors.
+    languages alternate, line by line. A line of each file is in memory at a time. Bad lines, columns of a table that
+    hold no texts, and sentences with a blank side unless ``allow_blank``, are UserErrors.
     """
-    names, starts = list(languages) or [""], starts or [FIRST_LINE] * len(paths)
+    names = list(languages) or [""]
     rows: Iterator[Sequence[Sentence | None]]
     if _is_aligned(paths, languages):
         if columns:
             raise UserError(f"task.columns=[{','.join(columns)}] is for tables; {paths[0]} is a text of lines")
-        rows = _read_aligned(paths, names, allow_blank, starts)
+        rows = _read_aligned(paths, names, allow_blank)
     elif len(paths) == len(names):
-        files = zip(paths, names, starts, strict=True)
-        rows = zip_longest(*(_read_table(path, name, (), allow_blank, start, columns) for path, name, start in files))
+        files = zip(paths, names, strict=True)
+        rows = zip_longest(*(_read_table(path, name, (), allow_blank, columns) for path, name in files))
     elif len(paths) == 1:
-        rows = zip(_read_table(paths[0], "", names, allow_blank, starts[0], columns))
+        rows = zip(_read_table(paths[0], "", names, allow_blank, columns))
     else:
         which, expected = "", "a TSV file, or the source's and the translations' text files"
         if len(names) > 1:
@@ -139,7 +58,7 @@ def read_parallel(
             expected = "a TSV file for each, or the source's text file and one for each, or a single TSV file with the "
             expected += "language in its third column"
         raise UserError(f"[{', '.join(map(str, paths))}]: {len(paths)} files{which}; expected {expected}")
-    for row in islice(rows, lines):
+    for row in rows:
         yield from filter(None, row)
 
 
@@ -155,13 +74,10 @@ def _check_line_counts(paths: Sequence[Path], counts: Sequence[int]) -> None:
             raise UserError(f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line")
 
 
-def _read_aligned(
-    paths: Sequence[Path], names: Sequence[str], allow_blank: bool, starts: Sequence[LineStart]
-) -> Iterator[list[Sentence]]:
+def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool) -> Iterator[list[Sentence]]:
     """Read aligned files, the source's first: the sentences of each line, one per language."""
-    files = zip(paths, starts, strict=True)
-    texts = [(line for _, line in read_lines(path, start=start)) for path, start in files]
-    for line_number, lines in enumerate(zip_longest(*texts), starts[0].line_number):
+    texts = [(line for _, line in read_lines(path)) for path in paths]
+    for line_number, lines in enumerate(zip_longest(*texts), 1):
         if None in lines:
             counts = [
                 line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
@@ -175,22 +91,20 @@ def _read_aligned(
 
 
 def _read_table(
-    path: Path, name: str, languages: Sequence[str], allow_blank: bool, start: LineStart, columns: Sequence[str] = ()
+    path: Path, name: str, languages: Sequence[str], allow_blank: bool, columns: Sequence[str] = ()
 ) -> Iterator[Sentence | None]:
     """Read a TSV file of one language, or of ``languages``; None for a blank line.
 
     Its first lines are checked, unless the ``columns`` were named.
     """
-    rows = read_text_rows(path, columns, start)
-    if start.line_number == 1:
-        first = list(islice(rows, CHECKED_LINES))
-        texts = [row for row in first if row is not None]
-        if texts and are_column_names(texts[0].cells):
-            first.remove(next(filter(None, first)))
-        elif not columns:
-            check_columns(texts[1:], ("sentence", "translation"), path, has_further_columns=True)
-        rows = chain(first, rows)
-    for row in rows:
+    rows = read_text_rows(path, columns)
+    first = list(islice(rows, CHECKED_LINES))
+    texts = [row for row in first if row is not None]
+    if texts and are_column_names(texts[0].cells):
+        first.remove(next(filter(None, first)))
+    elif not columns:
+        check_columns(texts[1:], ("sentence", "translation"), path, has_further_columns=True)
+    for row in chain(first, rows):
         yield None if row is None or not any(row.cells) else _sentence(row, name, languages, allow_blank)
 
 

@@ -17,7 +17,7 @@ class Tokenizer(Protocol):
     """Cuts texts into symbols and joins symbols to texts.
 
     Texts have single spaces between words and none at their ends. Then ``detokenize`` undoes ``tokenize``, except for
-    symbols that were not learned.
+    symbols that were not learned. Processes that encode a large corpus get pickled copies.
 
     Attributes:
         symbols: all learned symbols, sorted; every other symbol is unknown.

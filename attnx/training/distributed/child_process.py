@@ -1,22 +1,15 @@
-"""Child processes: start a new Python, signal it, describe how it ended, and end with the parent."""
+"""Child processes: start a new Python, signal it, and describe how it ended."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pickle
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 
-from attnx.errors import ExitCode
-
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-PARENT_POLL_SECONDS = 1.0
 # The child imports modules from where its parent does, then makes the call that comes by its input.
 PROGRAM = "import pickle, sys; read = sys.stdin.buffer; sys.path[:] = pickle.load(read); sys.exit(pickle.load(read)())"
 # Of a process that forks, before it imports numpy: numpy's threads would exist before the first fork, and training does
@@ -87,26 +80,3 @@ def describe_exit(code: int) -> str:
     names = {int(signum): signum.name for signum in signal.Signals}
     cause = " (by hand, or by a system that ran out of memory)" if code == -signal.SIGKILL else ""
     return f"was killed by {names.get(-code, f'signal {-code}')}{cause}"
-
-
-def interrupt_with_parent(parent: int, signum: int = signal.SIGINT, grace_seconds: float | None = None) -> None:
-    """Have this process signaled when its parent has died.
-
-    Linux does that itself (prctl); elsewhere a thread polls once a second. A thread ends the process if it does not end
-    by itself within ``grace_seconds``, if given.
-    """
-    is_signaled = sys.platform == "linux" and not ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0)
-    if is_signaled and os.getppid() != parent:  # it died before prctl was called
-        os.kill(os.getpid(), signum)
-    if not is_signaled or grace_seconds is not None:
-        thread_signal = 0 if is_signaled else signum  # 0 sends nothing
-        threading.Thread(target=_watch_parent, args=[parent, thread_signal, grace_seconds], daemon=True).start()
-
-
-def _watch_parent(parent: int, signum: int, grace_seconds: float | None) -> None:
-    while os.getppid() == parent:
-        time.sleep(PARENT_POLL_SECONDS)
-    os.kill(os.getpid(), signum)
-    if grace_seconds is not None:
-        time.sleep(grace_seconds)
-        os._exit(ExitCode.INTERRUPTED)

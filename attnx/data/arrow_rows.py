@@ -1,0 +1,145 @@
+"""Encoded examples in an Arrow file, mapped into memory: for corpora larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.data.dataset import PairDataset, Row, Rows
+from attnx.data.permutation import Integers
+from attnx.data.ragged import Ragged, Sequences
+from attnx.errors import UserError
+from attnx.registry.optional_deps import require_package
+
+BY_TAG_SUFFIX: Final = ".by_tag.npy"
+
+
+class ArrowRows(Rows):
+    """The rows of an Arrow file; its pages are in memory once for all processes of a machine.
+
+    The file is a stream of record batches, as the ``cache_file_name`` of `datasets.map` is. It has the columns
+    ``source`` and ``target``, lists of ids (targets end with ``EOS``), and for data with tags the column ``tag``, each
+    row's index of its tag. Another process opens the file for itself.
+
+    Args:
+        path: the file. A file of the same name, with ``BY_TAG_SUFFIX``, has the rows by tag; see
+            :func:`write_rows_by_tag`.
+        known_fingerprint: the fingerprint, if known without reading all rows.
+
+    Raises:
+        UserError: the file cannot be read, or has other columns.
+    """
+
+    def __init__(self, path: Path, known_fingerprint: str = "") -> None:
+        self.path, self.known_fingerprint = path.absolute(), known_fingerprint
+        pyarrow: Any = require_package("pyarrow", "datasets", str(path))
+        try:
+            with pyarrow.ipc.open_stream(pyarrow.memory_map(str(path))) as batches:
+                self.parts = [_map_batch(batch) for batch in batches if len(batch)]
+        except (OSError, pyarrow.ArrowException, KeyError, AttributeError) as error:
+            raise UserError(f"{path}: is not an Arrow file of rows: {error}") from error
+        self.starts = np.cumsum([0, *map(len, self.parts)], dtype=np.int64)
+        self._first_rows: list[int] = self.starts[:-1].tolist()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.starts[-1])
+
+    def __getitem__(self, index: int) -> Row:
+        """Return one row; its arrays are views, not copies."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of a dataset of {len(self)} rows")
+        place = bisect_right(self._first_rows, index) - 1
+        part, row = self.parts[place], index - self._first_rows[place]
+        return Row(part.sources.row(row), part.targets.row(row), index, int(part.tags[row]))
+
+    def __reduce__(self) -> tuple[type[ArrowRows], tuple[Path, str]]:
+        """Pickle the path."""
+        return ArrowRows, (self.path, self.known_fingerprint)
+
+    def lengths(self, rows: Integers) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
+        places = np.searchsorted(self.starts, rows, side="right") - 1
+        lengths = np.empty((len(rows), 2), np.int64)
+        for place in np.unique(places).tolist():
+            positions = np.flatnonzero(places == place)
+            lengths[positions] = self.parts[place].lengths(rows[positions] - self.starts[place])
+        return lengths
+
+    def fingerprint(self) -> str:
+        """Return a hash of all rows, which is that of equal rows in memory."""
+        if self.known_fingerprint:
+            return self.known_fingerprint
+        digest = hashlib.sha256()
+        for sides in ([part.sources for part in self.parts], [part.targets for part in self.parts]):
+            for array in chain(_flat_ids(sides), _offsets(sides)):
+                digest.update(array.data)
+        for part in self.parts:
+            digest.update(np.ascontiguousarray(part.tags).data)
+        return digest.hexdigest()[:16]
+
+    def rows_by_tag(self) -> Ragged:
+        """Return the row indices of each tag, tag after tag; mapped if they were written."""
+        counts = _count_tags(self)
+        path = _by_tag_path(self.path)
+        rows = np.load(path, mmap_mode="r") if path.is_file() else np.concatenate(list(_find_rows(self, len(counts))))
+        return Ragged(rows, np.append(0, np.cumsum(counts)))
+
+
+def write_rows_by_tag(rows: ArrowRows) -> None:
+    """Write the row indices tag after tag beside the rows: sampling by tags then keeps none of them in memory."""
+    order = np.lib.format.open_memmap(_by_tag_path(rows.path), "w+", np.int64, (len(rows),))
+    end = 0
+    for indices in _find_rows(rows, len(_count_tags(rows))):
+        order[end : end + len(indices)] = indices
+        end += len(indices)
+    order.flush()
+
+
+def _map_batch(batch: Any) -> PairDataset:
+    """Map the columns of a record batch without a copy."""
+    source, target = (
+        Ragged(column.values.to_numpy(), column.offsets.to_numpy())
+        for column in (batch.column("source"), batch.column("target"))
+    )
+    return PairDataset(source, target, batch.column("tag").to_numpy() if "tag" in batch.schema.names else None)
+
+
+def _flat_ids(sides: Sequence[Sequences]) -> Iterator[npt.NDArray[Any]]:
+    """Yield the ids of all parts in the type in which they are in memory."""
+    return (np.ascontiguousarray(side.flat, dtype=np.int32) for side in sides)
+
+
+def _offsets(sides: Sequence[Sequences]) -> Iterator[Integers]:
+    """Yield where each sequence starts in the ids of all parts, and where the last one ends."""
+    end = np.zeros(1, np.int64)
+    yield end
+    for side in sides:
+        ends = end[-1] + side.offsets[1:].astype(np.int64)
+        yield ends
+        end = ends
+
+
+def _count_tags(rows: ArrowRows) -> Integers:
+    """Return the number of rows of each tag."""
+    num_tags = 1 + max((int(part.tags.max()) for part in rows.parts), default=0)
+    counts: Integers = sum((np.bincount(part.tags, minlength=num_tags) for part in rows.parts), np.zeros(1, np.int64))
+    return counts
+
+
+def _find_rows(rows: ArrowRows, num_tags: int) -> Iterator[Integers]:
+    """Yield the row indices of each tag, part by part."""
+    for tag in range(num_tags):
+        for start, part in zip(rows.starts.tolist(), rows.parts, strict=False):
+            yield start + np.flatnonzero(part.tags == tag)
+
+
+def _by_tag_path(path: Path) -> Path:
+    return path.with_suffix(BY_TAG_SUFFIX)

@@ -1,1 +1,0 @@
-"""Encoded training corpora, cached as memory-mapped files."""

@@ -1,0 +1,221 @@
+"""Encoding the sentences of a corpus larger than memory, by Hugging Face's `datasets`."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from rich.console import Console
+
+from attnx.data.arrow_rows import ArrowRows, write_rows_by_tag
+from attnx.data.filters import drop_blank, drop_reason, dropped_note
+from attnx.data.readers.hugging_face import import_datasets
+from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.splits import SentenceHoldout
+from attnx.data.text_pipeline import TextPipeline
+from attnx.errors import RunFailed, UserError, exception_chain
+from attnx.files.available_cores import available_cores
+from attnx.files.parent_process import watch_parent
+from attnx.files.terminal import can_redraw
+from attnx.registry.optional_deps import require_package
+
+NEEDS_DATASETS: Final = "task.train, too large for memory,"
+ROWS, TEXT, ENCODED = "rows.arrow", "text.arrow", "encoded.arrow"
+DROPPED: Final = "dropped"
+# Sentences in memory: those that tokenizers learn from, and those that may be held out.
+MAX_SAMPLE: Final = 1_000_000
+MAX_HELD_OUT: Final = 100_000
+# So that the longest lines of a batch, 1 MiB each, fit into a column of Arrow, which has 2 GiB.
+ROWS_PER_BATCH: Final = 2_000
+ROWS_PER_PROCESS: Final = 20_000  # for less, a process is not worth its start
+ROWS_PER_PART: Final = 2**16  # of the file that training reads
+
+T = TypeVar("T")
+
+
+class SentenceScan(NamedTuple):
+    """What is known of the training sentences after reading them.
+
+    Attributes:
+        sample: of those that are not held out; all of them, in order, if there are ``MAX_SAMPLE`` at most.
+        tags: of those, sorted.
+        overlap: their sources that are also in a split with its own files.
+        dropped: how many were dropped, by reason.
+    """
+
+    sample: list[Sentence]
+    tags: list[str]
+    overlap: set[str]
+    dropped: Counter[str]
+
+
+def scan_sentences(folder: Path, sentences: Iterable[Sentence], holdout: SentenceHoldout) -> SentenceScan:
+    """Read the training sentences once: hold some out, and write the others to a file for :func:`encode_rows`."""
+    pyarrow: Any = require_package("pyarrow", "datasets", NEEDS_DATASETS)
+    sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
+    tags, overlap, dropped = set[str](), set[str](), Counter[str]()
+
+    def write_training(write: Callable[[Any], None]) -> Iterator[Sentence]:
+        stream = holdout.split_off(drop_blank(sentences, dropped))
+        while batch := list(islice(stream, ROWS_PER_BATCH)):
+            tags.update(sentence.tag for sentence in batch)
+            overlap.update(sources.intersection(sentence.source for sentence in batch))
+            rows = [(sentence.source, sentence.references[0], sentence.tag) for sentence in batch]
+            write(pyarrow.table(list(map(list, zip(*rows, strict=True))), schema=schema))
+            yield from batch
+
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in ("source", "target", "tag")])
+    with _arrow_file(folder / TEXT, schema) as write:
+        sample = reservoir_sample(write_training(write), MAX_SAMPLE)
+    return SentenceScan(sample, sorted(tags), overlap, dropped)
+
+
+def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
+    """Draw ``count`` items uniformly; all of them, in order, if there are no more.
+
+    Source: algorithm R of Vitter 1985, https://doi.org/10.1145/3147.3165
+    """
+    rng = random.Random(seed)
+    sample: list[T] = []
+    for index, item in enumerate(items):
+        if index < count:
+            sample.append(item)
+        elif (slot := rng.randrange(index + 1)) < count:
+            sample[slot] = item
+    return sample
+
+
+class RowEncoder:
+    """Tokenizes and encodes sentences; processes of `datasets.map` get a copy.
+
+    Args:
+        texts: the pipeline, whose tokenizers are trained.
+        tags: all tags in the order of their index; empty for data without tags.
+        max_length: see :func:`attnx.data.filters.filter_by_length`.
+        max_ratio: likewise.
+    """
+
+    def __init__(
+        self, texts: TextPipeline, tags: Sequence[str], max_length: int | None, max_ratio: float | None
+    ) -> None:
+        self.texts, self.max_length, self.max_ratio = texts, max_length, max_ratio
+        self.vocabularies = texts.vocabularies()
+        self.tag_indices = {tag: index for index, tag in enumerate(tags)}
+
+    def schema(self) -> Any:
+        """Return the names and types of the columns of rows."""
+        pyarrow: Any = require_package("pyarrow", "datasets", NEEDS_DATASETS)
+        ids = [pyarrow.uint16() if len(side) <= 2**16 else pyarrow.int32() for side in self.vocabularies]
+        columns = [(name, pyarrow.list_(kind)) for name, kind in zip(("source", "target"), ids, strict=True)]
+        return pyarrow.schema(columns + ([("tag", pyarrow.int64())] if self.tag_indices else []))
+
+    def __call__(self, sources: list[str], targets: list[str], tags: list[str]) -> Any:
+        """Return a table of rows, and why a sentence is dropped; the ids of such a row are empty."""
+        pyarrow: Any = require_package("pyarrow", "datasets", NEEDS_DATASETS)
+        columns: dict[str, list[Any]] = {"source": [], "target": [], DROPPED: []}
+        for source, target in zip(sources, targets, strict=True):
+            pair = self.texts.tokenize(Sentence(source, (target,)))
+            reason = drop_reason(pair, self.max_length, self.max_ratio)
+            columns[DROPPED].append(reason)
+            columns["source"].append([] if reason else self.vocabularies[0].encode(pair.source))
+            columns["target"].append([] if reason else self.vocabularies[1].encode(pair.references[0], end=True))
+        if self.tag_indices:
+            columns["tag"] = [self.tag_indices[tag] for tag in tags]
+        return pyarrow.table(columns, self.schema().append(pyarrow.field(DROPPED, pyarrow.string())))
+
+
+def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tuple[ArrowRows, str]:
+    """Encode the file of :func:`scan_sentences` into rows; return them, and a note on all that was dropped.
+
+    Several processes tokenize; their number changes no byte.
+
+    Raises:
+        UserError: no row is left, or none of a tag.
+        RunFailed: one of the processes was killed.
+    """
+    datasets, pyarrow = import_datasets(NEEDS_DATASETS), require_package("pyarrow.compute", "datasets", NEEDS_DATASETS)
+    encoded = _map(datasets, datasets.Dataset.from_file(str(folder / TEXT)), encoder, folder / ENCODED)
+    dropped = dropped.copy()
+    with _arrow_file(folder / ROWS, encoder.schema()) as write:
+        for table in encoded.with_format("arrow").iter(ROWS_PER_PART):
+            dropped.update(filter(None, table[DROPPED].to_pylist()))
+            table = table.filter(pyarrow.equal(table[DROPPED], "")).drop_columns(DROPPED)
+            write(table.combine_chunks().cast(encoder.schema()))
+    for file in folder.glob("*.arrow"):
+        if file.name != ROWS:
+            file.unlink()
+    rows = ArrowRows(folder / ROWS)
+    note = dropped_note(dropped, len(rows) + dropped.total())
+    if not len(rows):
+        raise UserError(f"no training pair is left: {note}")
+    if encoder.tag_indices:
+        present = {int(tag) for part in rows.parts for tag in np.unique(part.tags)}
+        if missing := [tag for tag, index in encoder.tag_indices.items() if index not in present]:
+            raise UserError(f"no training pair of {missing[0]!r} is left: {note}")
+        write_rows_by_tag(rows)
+    return rows, note
+
+
+def _map(datasets: Any, table: Any, encoder: RowEncoder, path: Path) -> Any:
+    """Encode a table of sentences by `datasets.map`; its processes end with this one."""
+    processes = min(available_cores(), -(-len(table) // ROWS_PER_PROCESS))
+    children, environment = _Children(), os.environ
+    require_package("multiprocess.util", "datasets", NEEDS_DATASETS).register_after_fork(children, _Children.begin)
+    if can_redraw(Console(stderr=True)):
+        datasets.enable_progress_bars()
+    try:
+        return table.map(
+            encoder,
+            input_columns=table.column_names,
+            remove_columns=table.column_names,
+            batched=True,
+            batch_size=ROWS_PER_BATCH,
+            num_proc=processes if processes > 1 else None,
+            cache_file_name=str(path),
+            load_from_cache_file=False,
+            new_fingerprint=path.parent.name.partition(".")[0],
+            desc="encoding",
+        )
+    except Exception as error:
+        if interrupt := next((cause for cause in exception_chain(error) if isinstance(cause, KeyboardInterrupt)), None):
+            raise interrupt from None  # `datasets` then raises an error of its own
+        if "abruptly died" in str(error):
+            reason = "by hand, or by a system that ran out of memory; fewer cores need less: taskset -c 0"
+            raise RunFailed(f"task.train: a process that encoded it was killed ({reason})") from error
+        raise
+    finally:
+        children.parent = None
+        datasets.disable_progress_bars()
+        os.environ = environment  # noqa: B003 - `datasets` puts a copy there, which other modules do not have
+
+
+class _Children:
+    """The processes of one call of `datasets.map`, until ``parent`` is None."""
+
+    def __init__(self) -> None:
+        self.parent: int | None = os.getpid()
+
+    def begin(self) -> None:
+        """Be ended by the parent, or by its death, and by nothing else."""
+        if self.parent is not None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # Not by prctl: that counts the thread that starts a process, and a pool replaces processes from a thread.
+            threading.Thread(target=watch_parent, args=(self.parent, signal.SIGKILL), daemon=True).start()
+
+
+@contextmanager
+def _arrow_file(path: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that appends a table to a new file; a table is a record batch."""
+    pyarrow: Any = require_package("pyarrow", "datasets", NEEDS_DATASETS)
+    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_stream(file, schema) as writer:
+        yield writer.write_table

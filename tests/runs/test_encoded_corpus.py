@@ -1,0 +1,665 @@
+"""Translation with a corpus that `datasets` encodes: the rows of memory, written once, complete or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import gzip
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx.data import encode_sentences, encoded_corpus
+from attnx.data.batches import collate
+from attnx.data.buckets import BucketBatches
+from attnx.data.dataset import Rows
+from attnx.data.encode_sentences import RowEncoder
+from attnx.data.examples import Pair
+from attnx.data.readers import columns, hugging_face, parallel_corpus
+from attnx.data.readers.lines import read_lines
+from attnx.data.readers.parallel_corpus import Sentence
+from attnx.errors import Interrupted, UserError
+from attnx.tasks import translation
+from attnx.tasks.contract import SequenceData
+from attnx.tasks.translation import Translation
+from attnx.training.fit import resume
+
+datasets = pytest.importorskip("datasets", reason="the extra attnx[datasets] is not installed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+    pytest.mark.usefixtures("texts", "few_at_a_time"),
+]
+
+WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
+FILES_OF_PARTS = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}
+
+
+def write(name: str, lines: list[str]) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def translate(sentence: str, mark: str = "") -> str:
+    return " ".join(WORDS[word] + mark for word in reversed(sentence.rstrip(".").split())) + "!"
+
+
+@pytest.fixture
+def texts(work_folder: Path) -> None:
+    """All 125 sentences of three words, twice the first, in every way that files can be given; a blank and a long one.
+
+    Of the sentences that are judged, one to test on is also there to train on.
+    """
+    result = [" ".join(words) + "." for words in product(WORDS, repeat=3)]
+    lines = [result[0], *result[:107], "rot " * 23 + "."]
+    sides = {
+        "de": lines,
+        **{tag: [translate(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
+    }
+    for side in sides.values():
+        side.insert(5, " ")
+    write("a.de.gz", sides["de"])
+    write("b.en", sides["xa"])
+    write("b.yb", sides["yb"])
+    for tag in ("xa", "yb"):
+        write(
+            f"{tag}.tsv", [f"{line}\t{translation}" for line, translation in zip(sides["de"], sides[tag], strict=True)]
+        )
+    write("mixed.tsv", [f"{line}\t{sides[tag][n]}\t{tag}" for n, line in enumerate(lines) for tag in ("xa", "yb")])
+    judged = {"v": result[107:112], "t": [result[3], *result[112:]]}
+    for part, sentences in judged.items():
+        write(f"{part}a.de", sentences)
+        write(f"{part}b.en", [translate(line) for line in sentences])
+        tagged = [(line, tag, mark) for line in sentences for tag, mark in (("xa", ""), ("yb", "b"))]
+        write(f"{part}.tsv", [f"{line}\t{translate(line, mark)}\t{tag}" for line, tag, mark in tagged])
+
+
+@pytest.fixture
+def few_at_a_time(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of any size are encoded, into a folder of the test, some rows at a time and in one process."""
+    monkeypatch.setattr(translation, "MAX_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(encode_sentences, "ROWS_PER_BATCH", 13)
+    monkeypatch.setattr(encode_sentences, "ROWS_PER_PART", 29)
+    for module in (encoded_corpus, hugging_face):  # the compiled kernels stay where they are
+        monkeypatch.setattr(module, "cache_folder", lambda name: Path("cache", name))
+
+
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes encode, whatever this machine has."""
+    monkeypatch.setattr(encode_sentences, "available_cores", lambda: 2)
+    monkeypatch.setattr(encode_sentences, "ROWS_PER_PROCESS", 40)
+
+
+def task(**knobs: Any) -> Translation:
+    return Translation(
+        **{
+            "train": ["a.de.gz", "b.en"],
+            "tokenizer": "word",
+            "vocab_size": 61,
+            "max_length": 7,
+            "holdout": 0.1,
+            **knobs,
+        }
+    )
+
+
+def in_memory(**knobs: Any) -> tuple[Translation, SequenceData]:
+    """The task, and its data in memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
+        built = task(**knobs)
+        return built, built.load()
+
+
+def same_rows(first: Rows, second: Rows) -> bool:
+    """Whether rows are equal, in order."""
+    return len(first) == len(second) and all(
+        (row.source.tolist(), row.target.tolist(), row.row_index, row.tag)
+        == (second_row.source.tolist(), second_row.target.tolist(), second_row.row_index, second_row.tag)
+        for row, second_row in ((first[index], second[index]) for index in range(len(first)))
+    )
+
+
+def message(**knobs: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        task(**knobs).load()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def contents(folder: str = "cache/corpora") -> dict[str, bytes]:
+    """The files of a folder, with their bytes."""
+    paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "two files": {},
+    "two files, parts given": FILES_OF_PARTS,
+    "two files, one part given": {"valid": FILES_OF_PARTS["valid"]},
+    "a table": {"train": "xa.tsv", "max_length_ratio": 1.5},
+    "a table for each language": {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
+    "files in step": {"train": ["a.de.gz", "b.en", "b.yb"], "languages": ["xa", "yb"]},
+    "one table of two languages": {
+        "train": "mixed.tsv",
+        "languages": ["yb", "xa"],
+        "valid": "v.tsv",
+        "test": "t.tsv",
+    },
+    "one named language": {"train": "xa.tsv", "languages": ["xa"]},
+    "lower case, shared": {"lower": True, "unicode_form": "nfkc", "shared_vocabulary": True, "tokenizer": "bpe"},
+    "characters": {"tokenizer": "character", "max_length": 17},
+    "pieces": {"tokenizer": "wordpiece", "vocab_size": 97, "max_length": 17},
+}
+
+
+@pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
+def test_an_encoded_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
+    """Symbols, rows and their order, other splits, tags, notes and fingerprint: when it is written, and when found."""
+    plain, expected = in_memory(**knobs)
+    for item in (task(**knobs), task(**knobs)):
+        data = item.load()
+        assert (data.source, data.target, data.tags) == (expected.source, expected.target, expected.tags)
+        assert same_rows(data.train_dataset(), expected.train_dataset())
+        assert data.train_dataset().fingerprint() == expected.train_dataset().fingerprint()
+        assert (data.pairs.valid, data.pairs.test) == (expected.pairs.valid, expected.pairs.test)
+        assert data.pairs.train == []
+        assert item.notes == plain.notes
+        tag = (expected.tags or ("",))[0]
+        assert item.tokenize("der  HUND", tag) == plain.tokenize("der  HUND", tag)
+    assert "longer than" in plain.notes[0]
+    assert len(expected.train_dataset()) > 60
+    assert len(list(Path("cache/corpora").iterdir())) == 1
+
+
+@pytest.mark.parametrize("options", [{"size": 7}, {"tokens": 40}, {"tokens": 40, "temperature": 3.0}])
+def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
+    """With and without the cache, in every epoch; all numbers of a batch."""
+    knobs = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
+    rows = [in_memory(**knobs)[1].train_dataset(), task(**knobs).load().train_dataset()]
+    for epoch in range(2):
+        orders = [BucketBatches(data, **options, seed=3, pool=2) for data in rows]
+        for order in orders:
+            order.set_epoch(epoch)
+        for batches in zip(*orders, strict=True):
+            both = zip(rows, batches, strict=True)
+            for numbers, expected in zip(*(collate([data[i] for i in batch]) for data, batch in both), strict=True):
+                assert (numbers is None and expected is None) or torch.equal(numbers, expected)
+
+
+@pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
+def test_an_encoded_corpus_is_not_encoded_again(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its training files are only looked at: their names, sizes and times."""
+    task(**knobs).load()
+    opened: list[str] = []
+
+    def watch_reads(path: Path, **options: Any) -> Iterator[tuple[int, str]]:
+        opened.append(path.name)
+        return read_lines(path, **options)
+
+    monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
+    files_before = contents()
+    task(**knobs, label_smoothing=0.1).load()
+    assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
+    assert contents() == files_before
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "more pieces": {"vocab_size": 67},
+    "another tokenizer": {"tokenizer": "character", "max_length": 17},
+    "another limit": {"max_length": None},
+    "a ratio, lower case": {"max_length_ratio": 2.0, "lower": True},
+    "another share": {"holdout": 0.2},
+    "a part that is given": {"valid": FILES_OF_PARTS["valid"]},
+    "other columns": {"train": "xa.tsv", "columns": [2, 1]},
+    "other files": {"train": "xa.tsv"},
+    "changed files": {},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_files_and_options_are_encoded_anew(change: str) -> None:
+    """The first corpus stays, too."""
+    first = task().load().train_dataset()
+    if change == "changed files":
+        write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
+    _, expected = in_memory(**CHANGES[change])
+    assert same_rows(task(**CHANGES[change]).load().train_dataset(), expected.train_dataset())
+    assert len(list(Path("cache/corpora").iterdir())) == 2
+    assert len(first) > 60
+
+
+def test_a_plug_in_that_changes_encodes_anew(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own tokenizer is a copy of another one, until a line of it changes."""
+    monkeypatch.setattr(translation, "hash_code", lambda kind: "as it was")
+    task().load()
+    monkeypatch.setattr(translation, "hash_code", lambda kind: "as it is")
+    task().load()
+    assert len(list(Path("cache/corpora").iterdir())) == 2
+
+
+@pytest.mark.parametrize("knobs", [{}, {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}])
+def test_the_number_of_processes_changes_no_byte(
+    knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Nor is the environment another one afterwards."""
+    task(**knobs).load()
+    expected, environment = contents(), os.environ
+    shutil.rmtree("cache")
+    request.getfixturevalue("two_processes")
+    task(**knobs).load()
+    assert contents() == expected
+    assert os.environ is environment
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no rows": lambda folder: (folder / "rows.arrow").unlink(),
+    "cut rows": lambda folder: os.truncate(folder / "rows.arrow", 1009),
+    "no tokenizer": lambda folder: (folder / "source.tokenizer").unlink(),
+    "a broken tokenizer": lambda folder: (folder / "source.tokenizer").write_bytes(b"?"),
+    "no record": lambda folder: (folder / "corpus.json").unlink(),
+    "a cut record": lambda folder: os.truncate(folder / "corpus.json", 53),
+    "an empty record": lambda folder: (folder / "corpus.json").write_text("{}"),
+    "no rows by tag": lambda folder: (folder / "rows.by_tag.npy").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_corpus_is_encoded_again(damage: str) -> None:
+    knobs = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
+    task(**knobs).load()
+    expected = contents()
+    (folder,) = Path("cache/corpora").iterdir()
+    DAMAGES[damage](folder)
+    task(**knobs).load()
+    assert contents() == expected
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no file": ({"train": ["a.de.gz", "nowhere"]}, "nowhere: no such file"),
+    "a bad byte": ({"train": ["bad", "b.en"]}, "bad:2: byte 0xe9 at byte 4 of the line is not UTF-8"),
+    "a bad byte, later": ({"train": ["late", "b.en"]}, "late:41: byte 0xe9 at byte 2 of the line is not UTF-8"),
+    "out of step": ({"train": ["a.de.gz", "ta.de"]}, "ta.de: has 14 lines, but a.de.gz has 110"),
+    "no tab": ({"train": "va.de"}, "va.de:1: no tab"),
+    "a wrong language": ({"train": "mixed.tsv", "languages": ["xa", "yc"]}, "mixed.tsv:2: unknown language 'yb'"),
+    "a wrong test": ({"test": "va.de"}, "va.de:1: no tab"),
+    "a test of another language": (
+        {"train": "only.tsv", "languages": ["xa", "yb"], "valid": "v.tsv", "test": "t.tsv"},
+        "the valid split has 'yb', which the training split lacks",
+    ),
+    "a language without a pair": (
+        {"train": "long.tsv", "languages": ["xa", "yb"]},
+        "no training pair of 'yb' is left: left out ",
+    ),
+    "all too long": ({"max_length": 1}, "no training pair is left: left out"),
+    "nothing": ({"train": ["blank", "blank"]}, "no training pair is left"),
+    "no part to judge": ({"holdout": 0.0}, "the valid split holds no pairs"),
+    "too few pieces": ({"tokenizer": "bpe", "vocab_size": 3}, "task.vocab_size=3: the tokenizer bpe needs"),
+    "a dataset and files": ({"dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset and task.train are both set"),
+    "a dataset without columns": ({"train": None, "dataset": "x.csv"}, "task.dataset needs task.columns"),
+}
+
+
+@pytest.mark.parametrize(("knobs", "reason"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_reported_and_leaves_no_file(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+    write("blank", ["", " "])
+    write("only.tsv", ["rot\tred\txa"] * 5)
+    mixed = [line for line in Path("mixed.tsv").read_text(encoding="utf-8").splitlines() if line.endswith("xa")]
+    write("long.tsv", [*mixed, *(f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97))])
+    Path("bad").write_bytes(b"abc\ncaf\xe9\n" + 108 * b"abc\n")
+    Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
+    files_before = contents(".")
+    assert reason in message(**knobs)
+    assert contents(".") == files_before
+
+
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert message() == (
+        "task.train, too large for memory, needs datasets, which is not installed: in the clone of attnx, "
+        "pip install -c constraints.txt -e '.[datasets]'"
+    )
+    assert not Path("cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("cache").write_text("")
+    assert message().startswith("cache/corpora/")
+    assert message().endswith(": cannot be written: File exists; name a folder for the cache with ATTNX_CACHE")
+
+
+def stop_at(patch: pytest.MonkeyPatch, moment: str, stop: Callable[..., Any]) -> None:
+    """Stop where the first reading ends, as the second batch is encoded, or where all is written."""
+    if moment == "reading":
+        patch.setattr(encode_sentences, "reservoir_sample", stop)
+    elif moment == "encoding":
+        encode, calls = RowEncoder.__call__, []
+
+        def stopping(encoder: RowEncoder, *texts: list[str]) -> Any:
+            calls.append(len(texts))
+            return stop() if len(calls) == 2 else encode(encoder, *texts)
+
+        patch.setattr(RowEncoder, "__call__", stopping)
+    else:
+        patch.setattr(encoded_corpus, "fsync_files", stop)
+
+
+@pytest.fixture
+def expected(work_folder: Path) -> dict[str, bytes]:
+    """The files of a corpus that was written without an interruption."""
+    task().load()
+    files = contents()
+    shutil.rmtree("cache")
+    return files
+
+
+@pytest.mark.parametrize("moment", ["reading", "encoding", "finishing"])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError])
+def test_an_interruption_leaves_nothing(
+    kind: type[BaseException], moment: str, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command begins again."""
+
+    def stop(*args: Any) -> None:
+        raise kind(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        stop_at(patched, moment, stop)
+        with pytest.raises((KeyboardInterrupt, UserError), match="No space left") as caught:
+            task().load()
+    if kind is OSError:
+        assert attnx.errors.exit_code_for(caught.value) == 1
+    assert contents() == {}
+    task().load()
+    assert contents() == expected
+
+
+def fork(work: Callable[[], Any]) -> int:
+    """Do something in a copy of this process, whose exit code is 0 if it succeeds and 3 if it is interrupted."""
+    if not (child := os.fork()):
+        code = 1
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            work()
+            code = 0
+        except KeyboardInterrupt:
+            code = 3
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def exit_code(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("moment", ["reading", "encoding", "finishing"])
+def test_a_killed_command_leaves_nothing_that_is_taken(
+    moment: str, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SIGKILL, without cleanup; the next command begins again, and deletes what was left."""
+
+    def load() -> None:
+        stop_at(monkeypatch, moment, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        task().load()
+
+    assert exit_code(fork(load)) == -signal.SIGKILL
+    assert [path for path in Path("cache/corpora").iterdir() if path.suffix == ".unfinished"]
+    task().load()
+    assert contents() == expected
+
+
+def slow_down(patch: pytest.MonkeyPatch, seconds: float = 0.1) -> None:
+    """Encode slowly, and say when that begins."""
+    encode = RowEncoder.__call__
+
+    def slow(encoder: RowEncoder, *texts: list[str]) -> Any:
+        Path("encoding").touch()
+        time.sleep(seconds)
+        return encode(encoder, *texts)
+
+    patch.setattr(RowEncoder, "__call__", slow)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for what happens soon."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.usefixtures("two_processes")
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=["killed", "Ctrl-C", "ended"])
+def test_processes_end_with_the_command(
+    signum: signal.Signals,
+    expected: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Those that encode, and the one through which they report; nothing is printed, and nothing taken as complete."""
+    with monkeypatch.context() as patched:
+        slow_down(patched, seconds=1.0)
+        command = fork(lambda: task().load())
+        wait_for(Path("encoding").exists)
+        children = [int(word) for word in Path(f"/proc/{command}/task/{command}/children").read_text().split()]
+        assert len(children) == 3
+        os.kill(command, signum)
+        assert exit_code(command) == (3 if signum == signal.SIGINT else -signum)
+        wait_for(lambda: not any(map(is_running, children)))
+    assert "Traceback" not in capfd.readouterr().err
+    task().load()
+    assert contents() == expected
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_a_killed_process_is_reported(expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, encode = os.getpid(), RowEncoder.__call__
+
+    def die(encoder: RowEncoder, *texts: list[str]) -> Any:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return encode(encoder, *texts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RowEncoder, "__call__", die)
+        assert message().startswith("task.train: a process that encoded it was killed (by hand, or by a system that ")
+    assert contents() == {}
+    task().load()
+    assert contents() == expected
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_an_error_of_a_process_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a tokenizer that is a plug-in."""
+
+    def fail(encoder: RowEncoder, *texts: list[str]) -> Any:
+        raise RuntimeError("this tokenizer is broken")
+
+    monkeypatch.setattr(RowEncoder, "__call__", fail)
+    with pytest.raises(RuntimeError, match="this tokenizer is broken"):
+        task().load()
+    assert contents() == {}
+
+
+def test_two_commands_at_once_do_not_disturb_each_other(
+    expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second waits for the first, and encodes nothing; one with other options does not wait."""
+    with monkeypatch.context() as patched:
+        slow_down(patched)
+        first = fork(lambda: task().load())
+        wait_for(Path("encoding").exists)
+        second, third = fork(lambda: task().load()), fork(lambda: task(vocab_size=67).load())
+        assert [exit_code(child) for child in (first, second, third)] == [0, 0, 0]
+    printed = capfd.readouterr().err
+    assert printed.count("encoding the training corpus, once, into cache/corpora/") == 2
+    assert printed.count("another process is writing it; waiting") == 1
+    assert contents().items() >= expected.items()
+    assert len(list(Path("cache/corpora").iterdir())) == 2
+
+
+def test_a_command_goes_on_where_another_one_gave_up(
+    expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for it."""
+    with monkeypatch.context() as patched:
+        slow_down(patched)
+        first = fork(lambda: task().load())
+        wait_for(Path("encoding").exists)
+        second = fork(lambda: task().load())
+        time.sleep(0.3)
+        os.kill(first, signal.SIGKILL)
+        assert [exit_code(first), exit_code(second)] == [-signal.SIGKILL, 0]
+    assert contents() == expected
+
+
+def test_files_changed_while_reading_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode_rows = translation.encode_rows
+
+    def slowly(*args: Any) -> Any:
+        os.utime("b.en", ns=(0, 0))
+        return encode_rows(*args)
+
+    monkeypatch.setattr(translation, "encode_rows", slowly)
+    assert message() == "task.train: a file has changed while it was read; start again"
+    assert contents() == {}
+
+
+def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,003 lines a sample of 17, two batches of 13, and a few on their way; then a pair at a time."""
+    write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
+    monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 17)
+    most = {"reading": 0, "encoding": 0}
+    readings: list[str] = []
+    encode = RowEncoder.__call__
+
+    def alive() -> int:
+        return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
+
+    def watch_reads(path: Path, *options: Any) -> Iterator[tuple[int, str]]:
+        readings.append(path.name)
+        for number, line in read_lines(path, *options):
+            if path.name == "long.tsv" and number % 503 == 0:
+                most["reading"] = max(most["reading"], alive() - count_before)
+            yield number, line
+
+    def watch_batches(encoder: RowEncoder, *texts: list[str]) -> Any:
+        if texts[0][0].endswith("00"):  # of a batch of 13, every 1,300th line
+            most["encoding"] = max(most["encoding"], alive() - count_before)
+        return encode(encoder, *texts)
+
+    gc.collect()
+    count_before = alive()
+    for module in (parallel_corpus, columns):
+        monkeypatch.setattr(module, "read_lines", watch_reads)
+    monkeypatch.setattr(RowEncoder, "__call__", watch_batches)
+    data = task(train="long.tsv", **FILES_OF_PARTS).load()
+    assert len(data.train_dataset()) == 5003
+    assert readings.count("long.tsv") == 1
+    judged = 5 + 14
+    assert 17 <= most["reading"] <= judged + 17 + 2 * 13 + 3
+    assert judged <= most["encoding"] <= 2 * judged + 3  # as sentences and as pairs
+
+
+def test_too_many_held_out_sentences_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
+    assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
+    assert contents() == {}
+    assert in_memory()[1].pairs.test
+
+
+def test_the_cache_holds_everything(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what `datasets` converts; nothing is written elsewhere, neither at home nor in the data set's folder."""
+    monkeypatch.undo()
+    monkeypatch.chdir(work_folder)
+    monkeypatch.setenv("ATTNX_CACHE", str(work_folder / "mine"))
+    monkeypatch.setenv("HOME", str(work_folder / "home"))
+    rows = [{"de": f"Haus {n % 13} {n}", "en": f"house {n} {n % 7}"} for n in range(101)]
+    Path("data").mkdir()
+    write("data/train.csv", ["de,en", *(f"{row['de']},{row['en']}" for row in rows)])
+    names_before = contents(".").keys()
+    for name in ("data", "data/train.csv"):
+        Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1).load()
+    assert {name.split("/")[0] for name in contents(".").keys() - names_before} == {"mine"}
+    assert sorted(path.name for path in Path("mine").iterdir()) == ["corpora", "datasets"]
+
+
+RUN = [
+    "task=translation",
+    "task.train=[a.de.gz,b.en]",
+    "task.tokenizer=word",
+    "task.vocab_size=61",
+    "task.max_length=7",
+]
+
+
+def test_a_run_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+    """Equal weights, scores, notes and fingerprints; a reopened run does not need the cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
+        run(*RUN, folder="memory")
+    assert not Path("cache").exists()
+    run(*RUN, folder="encoded")
+    assert same_weights(["memory", "encoded"])
+    noted = [json.loads(Path(folder, "run.json").read_text(encoding="utf-8")) for folder in ("memory", "encoded")]
+    assert noted[0]["data"] == noted[1]["data"]
+    assert noted[0]["notes"] == noted[1]["notes"]
+    assert noted[0]["fingerprint"] == noted[1]["fingerprint"]
+    shutil.rmtree("cache")
+    assert attnx.open_run("encoded").predict(["der Hund läuft."])
+
+
+def test_an_interrupted_run_resumes(
+    run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
+) -> None:
+    """In mid-epoch, with the cache as the run left it, without it, and in memory; other data are not taken for it."""
+    overrides = [*RUN, "trainer.max_steps=7"]
+    run(*overrides, folder="whole")
+    for folder in ("cut", "later", "memory", "never"):
+        interrupt_at(3)
+        with pytest.raises(Interrupted, match=folder):
+            run(*overrides, folder=folder)
+    resume("cut")
+    shutil.rmtree("cache")
+    resume("later")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
+        resume("memory")
+    assert same_weights(["whole", "cut", "later", "memory"])
+    write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "zebra").splitlines())
+    with pytest.raises(UserError, match="never: the training data have changed"):
+        resume("never")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
+def test_two_ranks_learn_the_same_as_one(
+    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], forked_ranks: None
+) -> None:
+    """They open one corpus, which one of them has written, and data workers open it too."""
+    run(*RUN, "trainer.batch_size=12", "trainer.num_workers=1", folder="one")
+    shutil.rmtree("cache")
+    run(*RUN, "trainer.batch_size=6", "trainer=ddp", "trainer.devices=2", folder="two")
+    alone, together = weights("one"), weights("two")
+    assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
+    assert len(list(Path("cache/corpora").iterdir())) == 1
