@@ -159,7 +159,8 @@ class Translation(ScoredTextTask):
         corpus = cache.read(self.texts) or cache.write(self.texts, partial(self._encode, dataset, existing))
         self.notes = corpus.notes
         pairs, tags = self._evaluation_splits(corpus.tags, {**existing, **corpus.held_out})
-        return SequenceData(pairs, *self.texts.vocabularies(), tags, corpus.rows)
+        source, target = self.texts.vocabularies()
+        return SequenceData(pairs, source, target, tags, corpus.rows)
 
     def _read_split(self, part: str, dataset: Mapping[str, DatasetText]) -> list[Sentence] | None:
         """Read a split of the data set or of files; None if there is none."""
