@@ -16,8 +16,9 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
 
 
 def has_autocast(tensor: Tensor) -> bool:
-    """Whether autocast decides in which type matrix products with a tensor are computed."""
-    return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
+    """Whether autocast decides in which type matrix products with a tensor are computed; the device meta has none."""
+    is_enabled = not tensor.is_meta and torch.is_autocast_enabled(tensor.device.type)
+    return is_enabled and tensor.dtype != torch.float64
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:

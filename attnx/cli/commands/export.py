@@ -1,8 +1,8 @@
 """Export the model as two programs, one that encodes a source and one that takes
 a decoding step, for any batch size and length, with the vocabularies and, for
-ONNX, a short example.py that decodes greedily with numpy and onnxruntime. Before
-the folder is written, the programs are searched greedily and by a beam of 5,
-and the outputs are compared with the run's.
+ONNX, a short example.py that decodes greedily with numpy and onnxruntime.
+Before the folder is written, the programs are searched greedily and by a beam
+of 5, and the outputs are compared with the run's.
 
 Examples:
   attnx export multirun/runs/mine
