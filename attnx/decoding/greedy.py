@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
-from attnx.registry import NonNegativeInt, PositiveFloat, register
+from attnx.registry import LengthRatio, NonNegativeInt, StepCount, register
 
 
 @register("decoding", "greedy")
@@ -24,9 +24,9 @@ class Greedy(ConstrainedSearch):
     twice (0: any may).
     """
 
-    max_length_ratio: PositiveFloat | None = None
-    max_length_extra: NonNegativeInt | None = None
-    min_length: NonNegativeInt = 0
+    max_length_ratio: LengthRatio | None = None
+    max_length_extra: StepCount | None = None
+    min_length: StepCount = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 
     def search(self, inputs: SearchInputs) -> DecodeResult:

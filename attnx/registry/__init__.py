@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from attnx.errors import UserError, suggest
 from attnx.registry.option_types import (
     Depth,
+    LengthRatio,
     NonNegativeFloat,
     NonNegativeInt,
     PartSpec,
@@ -22,6 +23,7 @@ from attnx.registry.option_types import (
     PositiveInt,
     Probability,
     Size,
+    StepCount,
     Time,
     Width,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "PartSpec",
     "PositiveInt",
     "Depth",
+    "LengthRatio",
+    "StepCount",
     "Width",
     "Probability",
     "PositiveFloat",
