@@ -15,7 +15,8 @@ from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
 from attnx.decoding.search import ConstrainedSearch, SearchInputs
 from attnx.errors import UserError
-from attnx.registry import LengthRatio, NonNegativeFloat, NonNegativeInt, PositiveInt, StepCount, register
+from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 MIN_COVERAGE = 1e-9
 """The least that a position counts as read: weights may be 0, and their logarithm is to be a number."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
-from attnx.registry import LengthRatio, NonNegativeInt, StepCount, register
+from attnx.registry import NonNegativeInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 
 @register("decoding", "greedy")

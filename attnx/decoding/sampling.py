@@ -15,7 +15,8 @@ from attnx.decoding.row_rng import row_seeds, uniform
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
 from attnx.errors import UserError
 from attnx.nn.contracts import GreedyStep
-from attnx.registry import LengthRatio, NonNegativeInt, PositiveFloat, PositiveInt, StepCount, register
+from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 
 @register(

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from attnx.errors import UserError, suggest
 from attnx.registry.option_types import (
     Depth,
-    LengthRatio,
     NonNegativeFloat,
     NonNegativeInt,
     PartSpec,
@@ -23,7 +22,6 @@ from attnx.registry.option_types import (
     PositiveInt,
     Probability,
     Size,
-    StepCount,
     Time,
     Width,
 )
@@ -40,8 +38,6 @@ __all__ = [
     "PartSpec",
     "PositiveInt",
     "Depth",
-    "LengthRatio",
-    "StepCount",
     "Width",
     "Probability",
     "PositiveFloat",
